@@ -2,7 +2,7 @@
 
 All sum an episode's rewards to one score and give every action token of the row the same advantage.
 A live row without another one in its group has no baseline: it counts as dead, with advantage 0
-(``turngrid.verl_plugin.training.dead_rows``).
+(``turngrid.verl_plugin.training.turn_rows``).
 
 Scores and baselines are float64. In float32, equal scores of a group may differ from their mean by
 a rounding error, which GRPO would divide by a deviation near 0.

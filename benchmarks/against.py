@@ -44,7 +44,7 @@ NAMES = {
 }
 PARTS = {  # kinds of processes, by what their command lines say: Ray writes an actor's class there
     "rollout server": "TransformersServer",
-    "agent loop": "AgentShell",
+    "agent loop": "AgentShell|AgentLoopWorker",
     "environments": r"envs\.(\w+\.)?worker",
     "transfer queue": "Queue|SimpleStorage",
     "actor": "WorkerDict",

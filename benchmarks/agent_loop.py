@@ -160,7 +160,8 @@ def start_server(config: DictConfig, passes: bool) -> Any:
 class Alone(AgentLoopWorker):
     """Without lockstep batches: one request a turn, whenever an episode is ready for it."""
 
-    _lockstep = False  # type: ignore[assignment]
+    def _deal(self, uids: list[str]) -> dict[str, Any]:
+        return {}
 
 
 class Bench:
@@ -175,7 +176,7 @@ class Bench:
         verls.tools = [self.tool]
         alone = Alone(config, LLMServerClient(config, balancer))
         self.workers = {"verl": verls, "ours": AgentLoopWorker(config, client), "alone": alone}
-        self.workers["ours"].pool = self.workers["alone"].pool = pool
+        self.workers["ours"].loop.pool = self.workers["alone"].loop.pool = pool
         self._batches = 0
 
     async def prompts(self) -> list[str]:

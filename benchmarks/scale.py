@@ -53,7 +53,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.models.locate import resolve_model
 from turngrid.verl_plugin.dataset import TaskDataset
-from turngrid.verl_plugin.rollout.agent_shell import AgentShell
+from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
 
 SAMPLES, GAMES, TASK = 8, 8, "w2-o3-q4"
 SEEN_TOKENS = 64  # of a turn's observation, about
@@ -152,15 +152,15 @@ class Part:
         return (self.peak - self._memory) / MIB / episodes
 
 
-class Worker(AgentShell):
-    """An agent-loop worker's process as a run has it, which also says where it stands."""
+class Worker(AgentLoopWorker):
+    """An agent-loop worker that also says where it stands."""
 
     def pid(self) -> int:
         return os.getpid()
 
     async def busy(self) -> int:
         """Groups that have not come to their end."""
-        return len(self._worker._tasks)
+        return len(self._tasks)
 
 
 class Bench:
@@ -173,10 +173,7 @@ class Bench:
         self.server = server.remote(answers(config, load))
         self.client = LLMServerClient(config, get_router_handle(servers={"stub": self.server}))
         worker: Any = ray.remote(Worker).options(num_cpus=0, max_concurrency=at_once)
-        self.workers = [worker.remote() for _ in range(load.workers)]
-        env = OmegaConf.to_container(config.env, resolve=True)
-        ray.get([worker.open_pool.remote(env, False) for worker in self.workers])
-        ray.get([worker.become.remote(config, self.client) for worker in self.workers])
+        self.workers = [worker.remote(config, self.client) for _ in range(load.workers)]
 
     def __enter__(self) -> Self:
         return self

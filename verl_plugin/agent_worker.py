@@ -4,31 +4,63 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import Future
 from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
-from turngrid.verl_plugin.rollout.agent_shell import AgentShell, shell_name
+from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
+
+
+class WorkerThread:
+    """An agent-loop worker whose event loop runs in a thread of this process."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._worker, self._done = AgentLoopWorker(*arguments), asyncio.Event()
+        started: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(started),), daemon=True)
+        self._thread.start()
+        self._events = started.result()
+
+    async def _serve(self, started: Future[asyncio.AbstractEventLoop]) -> None:
+        started.set_result(asyncio.get_running_loop())
+        await self._worker.loop.pool.warm_up()  # the trainer has its trackers to start meanwhile
+        await self._done.wait()
+
+    def generate_sequences(self, batch: TensorDict) -> None:
+        asyncio.run_coroutine_threadsafe(self._worker.generate_sequences(batch), self._events).result()
+
+    def close(self) -> None:
+        """End the thread; groups that are being sampled are dropped."""
+        self._events.call_soon_threadsafe(self._done.set)
+        self._thread.join()
 
 
 class AgentLoopManager(AgentLoopManagerTQ):
-    """Uses worker processes that were started early, and starts new ones if there are none."""
+    """Runs a single worker in this process, and several as Ray actors."""
+
+    thread: WorkerThread | None = None
 
     async def _init_agent_loop_workers(self) -> None:
-        """A worker process may be started early, and keeps the step's weights."""
-        nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
-        self.agent_loop_workers = []
-        for index in range(self.rollout_config.agent.num_workers):
-            shell = _shell(index, nodes[index % len(nodes)])
-            shell.become.remote(self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
-            self.agent_loop_workers.append(shell)
+        """A process for a single worker would take 430 MiB, and 5 CPU s to start."""
+        if self.rollout_config.agent.num_workers == 1:
+            self.thread = WorkerThread(self.config, self.llm_client)
+            return
+        self.agent_loop_workers_class: Any = ray.remote(AgentLoopWorker)
+        await super()._init_agent_loop_workers()
 
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """A single worker is called without Ray."""
+        if self.thread is None:
+            super().generate_sequences(prompts)
+        else:
+            self.thread.generate_sequences(prompts.copy())
 
-def _shell(index: int, node: str) -> Any:
-    try:
-        return ray.get_actor(shell_name(index))
-    except ValueError:  # nothing was started early
-        where = NodeAffinitySchedulingStrategy(node_id=node, soft=True)
-        return ray.remote(AgentShell).options(name=shell_name(index), scheduling_strategy=where).remote()
+    def close(self) -> None:
+        """End the worker of this process."""
+        if self.thread is not None:
+            self.thread.close()

@@ -17,7 +17,7 @@ _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsd
 # Our function gets verl's object and returns the replacement
 WRAPPED: Table = {
     _TRAINER: {
-        "compute_advantage_for_multi_trajectories": "turngrid.verl_plugin.training.episode_advantages:by_episode",
+        "compute_advantage_for_multi_trajectories": "turngrid.verl_plugin.training.estimators:by_episode",
         "compute_data_metrics": "turngrid.verl_plugin.training.tracking:with_moments",
     },
     "verl.trainer.ppo.v1.trainer_separate_async": {"logger": "turngrid.verl_plugin.mends:without_flush"},
@@ -38,7 +38,7 @@ WRAPPED: Table = {
         "FSDPCheckpointManager.save_checkpoint": "turngrid.verl_plugin.lora:with_adapter",
     },
     "verl.workers.engine_workers": {
-        "ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.training.teacher:with_teacher"
+        "ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.whole_models:with_teacher"
     },
     "verl.utils.fsdp_utils": {"fsdp2_sharded_save_to_cpu": "turngrid.verl_plugin.mends:save_copies"},
 }

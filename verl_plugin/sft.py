@@ -27,8 +27,6 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer import sft_trainer
 from verl.utils.distributed import destroy_global_process_group, initialize_global_process_group
 
-from turngrid.records.metric_names import in_families
-from turngrid.records.metrics import MetricsLog
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.early_experience import WORLD_MODEL
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -73,7 +71,7 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
 
 
 class Tracking(RunTracking):
-    """Writes to our append-only metrics file, then to the trackers.
+    """Logs the time since the start too.
 
     Until verl lets a config name the class.
     """
@@ -87,9 +85,7 @@ class Tracking(RunTracking):
         Tracking.opened = self
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
-        named = in_families({**data, "timing/since_start": time.perf_counter() - self.started})
-        MetricsLog(Path(self.run.metrics)).append(step, named)
-        super().log(named, step, backend)
+        super().log({**data, "timing/since_start": time.perf_counter() - self.started}, step, backend)
 
 
 def verl_config(overrides: DictConfig) -> DictConfig:

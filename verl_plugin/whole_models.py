@@ -1,15 +1,30 @@
-"""Makes verl's engines load a model completely or not at all."""
+"""Makes verl's engines load a model completely or not at all, and a teacher as the reference."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import verl.utils.model
 
 from turngrid.records.models.loading import load_whole
 from turngrid.verl_plugin.replaced import replaced
+
+TEACHER = "teacher"  # key of the worker's config, verl's actor_rollout_ref
+DERIVED = (  # fields that verl derives from the path of the model
+    "local_path",
+    "hf_config_path",
+    "local_hf_config_path",
+    "tokenizer_path",
+    "local_tokenizer_path",
+    "hf_config",
+    "generation_config",
+    "tokenizer",
+    "processor",
+    "architectures",
+)
 
 
 @dataclass(frozen=True)
@@ -34,3 +49,24 @@ def whole(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return build(engine)
 
     return build_module
+
+
+def with_teacher(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Load a teacher instead of the reference policy, which in verl is always a copy of the policy.
+
+    Until verl's reference policy has a path of its own.
+    """
+
+    @wraps(usual)
+    def init_model(self: Any) -> Any:
+        if path := self.config.get(TEACHER):
+            worker = self.ref_worker_cls
+
+            def teacher(config: Any) -> Any:
+                model = replace(config.model_config, path=path, **dict.fromkeys(DERIVED))
+                return worker(config=replace(config, model_config=model))
+
+            self.ref_worker_cls = teacher
+        return usual(self)
+
+    return init_model

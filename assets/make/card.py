@@ -19,7 +19,7 @@ from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ContextLimit
 from turngrid.rollouts.sampling import SamplingParams
-from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 TEMPERATURES = (0.0, 0.4, 0.7)
 MAX_ACTION_TOKENS = 16
@@ -45,7 +45,7 @@ async def _measure(model: Path, task: str, env: str, evaluation_set: list[TaskRe
         for temperature in TEMPERATURES:
             rules = Rules(SamplingParams(temperature, max_action_tokens=MAX_ACTION_TOKENS), LIMIT, seed=0)
             with tqdm(total=len(specs), desc=f"temperature {temperature}", unit="game") as bar:
-                episodes = await roll_out_set(loaded, specs, rules, pool, bar.update)
+                episodes = await loaded.roll_out(specs, rules, pool, bar.update)
             success[temperature] = wilson(sum(each.won for each in episodes), len(episodes))
     return success
 

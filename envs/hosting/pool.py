@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -62,11 +63,20 @@ class EnvPool:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def open(self) -> Session:
-        """Open a session on the worker with the fewest sessions."""
-        slot = min(self._slots, key=lambda slot: slot.sessions)
+    async def warm_up(self) -> None:
+        """Start the workers early. If one does not start, its first session raises the error."""
+        await asyncio.gather(*(slot.worker() for slot in self._slots), return_exceptions=True)
+
+    async def open(self, group: str = "") -> Session:
+        """Open a session on the worker that has sessions of its group, else of the fewest sessions.
+
+        Args:
+            group: sessions that may share work, such as those of one game; "" for none.
+        """
+        of_group = [slot for slot in self._slots if group and slot.groups[group]]
+        slot = min(of_group or self._slots, key=lambda slot: slot.groups.total())
         self._opened += 1
-        return Session(slot, self._opened, self._step_deadline_s)
+        return Session(slot, group, self._opened, self._step_deadline_s)
 
     async def close(self) -> None:
         """End the worker processes; open sessions must not be used afterwards."""
@@ -91,7 +101,7 @@ class _Slot:
         self._lock = asyncio.Lock()
         self._closed = False
         self.process: WorkerProcess | None = None
-        self.sessions = 0
+        self.groups: Counter[str] = Counter()  # open sessions
 
     async def worker(self) -> WorkerProcess:
         if self.process is not None and self.process.alive and not self._closed:
@@ -116,14 +126,14 @@ class _Slot:
 class Session:
     """One game at a time; ``reset`` opens the next episode, also after an ``EnvError``."""
 
-    def __init__(self, slot: _Slot, number: int, step_deadline_s: float) -> None:
-        self._slot, self._number, self._step_deadline_s = slot, number, step_deadline_s
+    def __init__(self, slot: _Slot, group: str, number: int, step_deadline_s: float) -> None:
+        self._slot, self._group, self._number, self._step_deadline_s = slot, group, number, step_deadline_s
         self._reset_deadline_s = max(_RESET_DEADLINE_S, step_deadline_s)
         self._opening: Message = {}
         self._actions: list[str] = []
         self._seen = ""
         self._on: WorkerProcess | None = None
-        slot.sessions += 1
+        slot.groups[group] += 1
 
     async def reset(self, task: TaskRef, seed: int) -> Observation:
         """Open an episode.
@@ -166,7 +176,7 @@ class Session:
 
     async def close(self) -> None:
         """Return the game to its worker for the next session."""
-        self._slot.sessions -= 1
+        self._slot.groups -= Counter([self._group])  # without names that have none left
         if self._on is not None and self._on.alive:
             with contextlib.suppress(WorkerLost):
                 await self._ask(self._on, {"op": "close"}, self._step_deadline_s)

@@ -12,6 +12,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from turngrid.envs.text_env import accepted_file
 from turngrid.envs.types import TaskRef
@@ -57,42 +58,90 @@ class Printed:
         return "*** You lost! ***" in self.feedback
 
 
-class Interpreter:
-    """The interpreter alone, with one game after another. ``state`` may be read and restored."""
+class State:
+    """A state of a game, which lasts as long as an episode is in it.
 
-    def __init__(self) -> None:
+    Attributes:
+        saved: the interpreter's state.
+        printed: what the command that led here printed.
+        after: the states that commands led to from here.
+    """
+
+    def __init__(self, saved: Any, printed: Printed) -> None:
+        self.saved, self.printed = saved, printed
+        self.after: WeakValueDictionary[str, State] = WeakValueDictionary()
+
+
+class Game:
+    """The interpreter of all episodes of a game in this process: to load one takes 10 ms of CPU.
+
+    A command runs once for all episodes in the same state, such as the samples of a group.
+    """
+
+    def __init__(self, path: str) -> None:
         import jericho
 
-        self._jericho = jericho
-        self._game: Any = None
+        with warnings.catch_warnings(action="ignore", category=jericho.UnsupportedGameWarning):
+            self._frotz = jericho.FrotzEnv(path)
+        self._openings: WeakValueDictionary[int, State] = WeakValueDictionary()
+        self._state: State | None = None  # the interpreter's
+
+    def opening(self, seed: int) -> State:
+        """Return the first state."""
+        if (state := self._openings.get(seed)) is not None:
+            return state
+        self._frotz.seed(seed)
+        opening, _ = self._frotz.reset()
+        extra = [Printed.of(self._frotz.step(f"tw-extra-infos {name}")[0]) for name in _ASKED]
+        self._openings[seed] = state = self._reached(Printed(opening, extra[0].inventory))
+        return state
+
+    def after(self, state: State, command: str) -> State:
+        """Return the state after a command."""
+        if (reached := state.after.get(command)) is not None:
+            return reached
+        if self._state is not state:
+            self._frotz.set_state(state.saved)
+        state.after[command] = reached = self._reached(Printed.of(self._frotz.step(command)[0]))
+        return reached
+
+    def _reached(self, printed: Printed) -> State:
+        self._state = State(self._frotz.get_state(), printed)
+        return self._state
+
+
+_GAMES: WeakValueDictionary[str, Game] = WeakValueDictionary()  # by sha256
+
+
+class Interpreter:
+    """An episode in the interpreter alone, of one game after another.
+
+    Attributes:
+        state: may be kept and set again.
+    """
+
+    state: State
+
+    def __init__(self) -> None:
+        self._game: Game | None = None
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Printed:
         """Start a game. Raises: EnvError: as ``accepted``."""
         if self._game is None or self._loaded != task.sha256:
-            # a new interpreter a game: ``load`` of an old one keeps every story file (0.4 MB each)
-            self._loaded, path = "", accepted(task)
-            with warnings.catch_warnings(action="ignore", category=self._jericho.UnsupportedGameWarning):
-                self._game = self._jericho.FrotzEnv(path)
+            self._game = None
+            self._game = _GAMES.get(task.sha256) or _GAMES.setdefault(task.sha256, Game(accepted(task)))
             self._loaded = task.sha256
-        self._game.seed(seed)
-        opening, _ = self._game.reset()
-        extra = [Printed.of(self._game.step(f"tw-extra-infos {name}")[0]) for name in _ASKED]
-        return Printed(opening, extra[0].inventory)
+        self.state = self._game.opening(seed)
+        return self.state.printed
 
     def step(self, command: str) -> Printed:
-        return Printed.of(self._game.step(command)[0])
-
-    @property
-    def state(self) -> Any:
-        return self._game.get_state()
-
-    @state.setter
-    def state(self, saved: Any) -> None:
-        self._game.set_state(saved)
+        assert self._game is not None
+        self.state = self._game.after(self.state, command)
+        return self.state.printed
 
     def close(self) -> None:
-        self._game, self._loaded = None, ""
+        self._game = None
 
 
 class Tracked:

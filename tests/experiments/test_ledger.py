@@ -15,7 +15,7 @@ from turngrid.records.ledger_entries import Entry, read_ledger, spent, write_led
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.run import Run
-from turngrid.verl_plugin.training.running_total import RunningTotal
+from turngrid.verl_plugin.training.step_records import RunningTotal
 
 
 def episodes(*games: int, step: int = 0, retries: int = 0) -> list[Episode]:

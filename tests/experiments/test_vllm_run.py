@@ -38,7 +38,7 @@ from turngrid.rollouts.policy import ContextLimit
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.splits import read_tasks, task_file
-from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules, roll_out_set
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 if not find_spec("vllm"):
@@ -90,7 +90,7 @@ def played_here(run: Path, step: int) -> list[Episode]:
 
     async def play() -> list[Episode]:
         async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
-            return await roll_out_set(model, specs, rules, pool, lambda: None)
+            return await model.roll_out(specs, rules, pool, lambda: None)
 
     return asyncio.run(play())
 

@@ -18,7 +18,7 @@ from turngrid.records.statistics import wilson
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
-from turngrid.verl_plugin.training.running_total import RunningTotal
+from turngrid.verl_plugin.training.step_records import RunningTotal
 from turngrid.verl_plugin.training.tracking import moments
 
 

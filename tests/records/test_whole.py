@@ -24,7 +24,7 @@ from turngrid.records.stages import stage, stage_seconds
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.run import Run
-from turngrid.verl_plugin.training.running_total import RunningTotal
+from turngrid.verl_plugin.training.step_records import RunningTotal
 
 CONFIG = OmegaConf.create(
     {

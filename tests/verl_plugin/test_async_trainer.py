@@ -31,7 +31,7 @@ from turngrid.verl_plugin import weight_transfer
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
 from turngrid.verl_plugin.rollout.llm_client import client_class
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
-from turngrid.verl_plugin.training import async_trainer
+from turngrid.verl_plugin.training import async_trainer, rollout_groups
 from turngrid.verl_plugin.training.async_trainer import ColocateAsyncTrainer
 from turngrid.verl_plugin.training.step import Step
 from turngrid.verl_plugin.training.step_records import EnvironmentKeepsFailing
@@ -46,7 +46,8 @@ BATCH, STEPS = 4, 3
 def queue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Statuses by prompt, as the transfer queue would tell them."""
     found: dict[str, str] = {}
-    monkeypatch.setattr(async_trainer, "prompts_in_queue", lambda: found)
+    for module in (async_trainer, rollout_groups):
+        monkeypatch.setattr(module, "prompts_in_queue", lambda: found)
     return found
 
 
@@ -124,7 +125,7 @@ def test_a_step_takes_the_groups_of_its_rows_whenever_they_were_played(
     trainer: ColocateAsyncTrainer,
 ) -> None:
     for group in ("000001-0002", "000002-0000", "000002-0001"):
-        write_episodes(trainer.groups.waiting.file(group), [])
+        write_episodes(trainer.groups.file(group), [])
     keys = ["000002-0000_1_0", "000001-0002_0_0", "000002-0000_0_0", "000001-0002_1_0"]
     batch = KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id="train")
     assert in_order(trainer.groups.note(batch, {}), {}).keys == sorted(keys)
@@ -134,7 +135,7 @@ def test_a_step_takes_the_groups_of_its_rows_whenever_they_were_played(
 def test_failures_have_an_end(trainer: ColocateAsyncTrainer) -> None:
     for number in range(3 * BATCH + 1):
         trainer.groups.guard()
-        (trainer.groups.waiting.folder / f"000001-{number:04d}.failed").write_text("EnvError: the game hung\n")
+        (trainer.groups.file("").parent / f"000001-{number:04d}.failed").write_text("EnvError: the game hung\n")
     with pytest.raises(EnvironmentKeepsFailing, match="^step 1: 13 groups failed .*\nEnvError: the game hung$"):
         trainer.groups.guard()
 
@@ -191,15 +192,15 @@ def test_a_turn_is_counted_as_soon_as_it_is_sampled() -> None:
     worker, counted = object.__new__(AgentLoopWorker), []
     worker.config, worker.llm_client = compose(["model=tiny"]), Client(global_steps=4)
 
-    async def play(spec: Any, sampling: Any, sampler: Any, entropies: bool) -> Any:
+    async def play(spec: Any, sampler: Any, entropies: bool) -> Any:
         for turns in range(3):
             assert len(counted) == turns
             await sampler.sample(REQUEST)
         return SimpleNamespace(turns=["a turn"])
 
-    worker._loop = SimpleNamespace(play=play)
+    worker.loop = SimpleNamespace(play=play)
     spec: Any = SimpleNamespace(request_id=REQUEST.request_id)
-    asyncio.run(worker._play(spec, {}, None, False, lambda: counted.append(1)))
+    asyncio.run(worker._play(spec, None, False, lambda: counted.append(1)))
     assert len(counted) == 3
 
 

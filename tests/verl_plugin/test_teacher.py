@@ -18,8 +18,8 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.tasks.rejection import same_tokens
-from turngrid.verl_plugin.training.teacher import with_teacher
 from turngrid.verl_plugin.training.turn_rows import KL_IN_REWARD, TurnRows
+from turngrid.verl_plugin.whole_models import with_teacher
 
 
 def test_a_tokens_advantage_is_what_the_teacher_thinks_of_it() -> None:

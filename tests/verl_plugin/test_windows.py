@@ -41,7 +41,7 @@ from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 from turngrid.verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
-from turngrid.verl_plugin.training.episode_advantages import by_episode, concat_rows, sessions, split_rows
+from turngrid.verl_plugin.training.estimators import by_episode, concat_rows, sessions, split_rows
 from turngrid.verl_plugin.training.losses import EPISODES
 from turngrid.verl_plugin.training.window_rows import WindowRows, spread
 
@@ -219,7 +219,9 @@ SHAPED = (
 
 
 def agent_loop(config: DictConfig, codec: TokenCodec, pool: EnvPool | None) -> TurngridAgentLoop:
-    return TurngridAgentLoop(config, codec.tokenizer, "qwen3", pool)
+    loop = TurngridAgentLoop(config, codec.tokenizer, "qwen3")
+    loop.pool = pool or loop.pool
+    return loop
 
 
 @pytest.mark.parametrize(("step", "validate", "bonus"), [(1, False, 0.07), (2, False, 0.0), (1, True, None)])
@@ -238,8 +240,7 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
     async def play() -> tuple[Episode, list[dict[str, Any]]]:
         async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
             loop = agent_loop(config, codec, pool)
-            sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
-            played = await loop.play(loop.spec(row), sampling, Says(codec, ["dance", "", "look", *expert]))
+            played = await loop.play(loop.spec(row), Says(codec, ["dance", "", "look", *expert]))
             return played, row_fields(played, "sparse", loop.state, loop.sent)
 
     episode, rows = asyncio.run(play())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from omegaconf import DictConfig
 
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
-from turngrid.envs.hosting.pool import EnvPool, pool_of
+from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import named_reward, reward
@@ -34,22 +35,18 @@ from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, tu
 
 
 class TurngridAgentLoop:
-    """State shared by the episodes of one worker process.
+    """State shared by the episodes of one worker."""
 
-    Args:
-        pool: environment processes that were started early; if None, the loop starts its own.
-    """
-
-    def __init__(
-        self, config: DictConfig, tokenizer: Any, hf_model_type: str | None, pool: EnvPool | None = None
-    ) -> None:
+    def __init__(self, config: DictConfig, tokenizer: Any, hf_model_type: str | None) -> None:
         self.config, env = config, config.env
         self.environment = make_environment(env.name, env)
         self.reward = reward(config.turn_reward.name, config.turn_reward)
         self.prompt_form = prompt_form(config.get("prompt"))
         template = dict(config.data.get("apply_chat_template_kwargs", {}))
         self.codec = TokenCodec(tokenizer, hf_model_type, template, self.prompt_form.marks)
-        self.pool = pool or pool_of(env, legal=self.prompt_form.admissible)
+        self.pool = pool_of(env, legal=self.prompt_form.admissible)
+        # a game's samples share a process if every process has a game
+        self.together = env.workers * config.actor_rollout_ref.rollout.agent.num_workers <= config.data.train_batch_size
         self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.full_entropies = entropies_wanted(config, self.on_batch)
@@ -87,12 +84,11 @@ class TurngridAgentLoop:
         """Return the rollout form of a training step."""
         return next(iter(self.methods.of(FORM, step).values()), Linear())
 
-    async def play(
-        self, spec: EpisodeSpec, sampling_params: dict[str, Any], sampler: Sampler, entropies: bool = False
-    ) -> Episode:
+    async def play(self, spec: EpisodeSpec, sampler: Sampler, entropies: bool = False) -> Episode:
         """Sample an episode and shape its rewards.
 
-        Validation episodes, whose spec has no ``prompt``, are not shaped.
+        Validation episodes, whose spec has no ``prompt``, have their own sampling settings and are
+        not shaped.
 
         Args:
             entropies: request the entropies of the sampled tokens.
@@ -100,13 +96,19 @@ class TurngridAgentLoop:
         Raises:
             EpisodeFailed: environment or server failed in every attempt.
         """
-        full = self.full_entropies and bool(spec.prompt)
-        policy = self._policy(sampling_params, sampler, entropies, full)
+        trained, rollout = bool(spec.prompt), self.config.actor_rollout_ref.rollout
+        node = rollout if trained else rollout.val_kwargs
+        params = SamplingParams(node.temperature, node.top_p, node.top_k, self.config.env.max_action_tokens)
+        full, decode = self.full_entropies and trained, self.codec.decode
+        policy = ModelPolicy(
+            sampler, decode, params, self.limit, self.config.seed, entropies=entropies, full_entropies=full
+        )
+        open_session = partial(self.pool.open, spec.prompt if self.together else "")
         episode = await run_with_retries(
-            self.pool.open, lambda session: run_episode(policy, session, spec, self.codec.stream())
+            open_session, lambda session: run_episode(policy, session, spec, self.codec.stream())
         )
         transforms = self.methods.of("shaping", spec.step)
-        if episode.turns and spec.prompt and (transforms or spec.named):
+        if episode.turns and trained and (transforms or spec.named):
             shape(episode, self.reward.name, transforms, len(spec.task.expert_plan))
         return episode
 
@@ -114,15 +116,6 @@ class TurngridAgentLoop:
         """Return the kind of turn at which a filter ends the episode; "" if none does."""
         filters = self.on_batch.of("filter", step).values()
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
-
-    def _policy(self, sampling: dict[str, Any], sampler: Sampler, entropies: bool, full: bool) -> ModelPolicy:
-        params = SamplingParams(
-            sampling["temperature"], sampling["top_p"], sampling["top_k"], self.config.env.max_action_tokens
-        )
-        seed = self.config.seed
-        return ModelPolicy(
-            sampler, self.codec.decode, params, self.limit, seed, entropies=entropies, full_entropies=full
-        )
 
 
 def row_fields(

@@ -12,6 +12,7 @@ which continues an answer that a weight update interrupted.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -27,7 +28,6 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from turngrid.envs.hosting.error_text import described
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.records.turns_played import TurnCounter
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
@@ -42,6 +42,7 @@ from turngrid.verl_plugin.servers.replicas import replicas
 logger = logging.getLogger(__name__)
 PUBLISHED_AT_ONCE = 4  # groups published at the same time; rows take twice the memory of their episodes
 LOCKSTEP_BATCHES = 2  # one batch samples while the other steps its games
+COLLECTED_AFTER = 50_000  # new objects before a collection; Python's 700 took a fifth of the time with 192 episodes
 
 
 class AgentLoopWorker:
@@ -57,26 +58,19 @@ class AgentLoopWorker:
 
     def __init__(self, config: DictConfig, llm_client: Any, *others: Any) -> None:
         self.config, self.llm_client = config, llm_client
-        self.model: Any = omega_conf_to_dataclass(config.actor_rollout_ref.model)
-        if template := self.model.get("custom_chat_template", None):
-            self.model.tokenizer.chat_template = template
+        model: Any = omega_conf_to_dataclass(config.actor_rollout_ref.model)
+        if template := model.get("custom_chat_template", None):
+            model.tokenizer.chat_template = template
+        self.loop = TurngridAgentLoop(config, model.tokenizer, model.hf_config.model_type)
         tq.init()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop: TurngridAgentLoop | None = None
-        self.pool: EnvPool | None = None  # environment processes, if they were started early
         self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
         self._turns = TurnCounter()
         self._rounds: dict[str, Rounds] = {}  # lockstep rounds of prompts that have not started
-
-    @property
-    def playing(self) -> bool:
-        """Whether its environment processes have been started."""
-        return self._loop is not None
-
-    @property
-    def _lockstep(self) -> bool:
-        return self._own_server and not self._asynchronous
+        gc.collect()
+        gc.freeze()  # exempt the imported modules from garbage collection
+        gc.set_threshold(COLLECTED_AFTER)
 
     @property
     def _own_server(self) -> bool:
@@ -88,53 +82,33 @@ class AgentLoopWorker:
 
     @cached_property
     def _one_by_one(self) -> ServerSampler:
-        """The sampler of episodes outside lockstep batches."""
-        return ServerSampler(self.llm_client, self._seeded)
+        """The sampler of episodes outside lockstep batches.
 
-    @property
-    def _seeded(self) -> bool:
-        """Whether requests have seeds. With vLLM on GPUs each seeded token costs an extra
-        kernel.
+        With vLLM on GPUs requests have no seeds: each seeded token costs an extra kernel.
         """
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
-        return self._own_server or repeats
-
-    def _agent_loop(self) -> TurngridAgentLoop:
-        if self._loop is None:
-            self._loop = TurngridAgentLoop(
-                self.config, self.model.tokenizer, self.model.hf_config.model_type, self.pool
-            )
-        return self._loop
+        return ServerSampler(self.llm_client, seeded=self._own_server or repeats)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
         validate = "validate" in batch and bool(batch["validate"])
         batch.pop("validate", None)
-        if self._lockstep:
+        if self._own_server and not self._asynchronous:
             self._rounds |= self._deal(list(batch["uid"]))
         for number in range(len(batch)):
             task = asyncio.create_task(self._run_prompt(prompt_of(batch, number), validate))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _sampling(self, validate: bool) -> dict[str, Any]:
-        rollout = self.config.actor_rollout_ref.rollout
-        node = rollout.val_kwargs if validate else rollout
-        return {name: node[name] for name in ("temperature", "top_p", "top_k")}
-
     def _deal(self, uids: list[str]) -> dict[str, Rounds]:
+        servers = replicas(self.config.trainer, self.config.actor_rollout_ref.rollout)
         half = -(-len(uids) // LOCKSTEP_BATCHES)
         dealt: dict[str, Rounds] = {}
-        for chunk in (uids[i : i + half] for i in range(0, len(uids), half)):
+        for start in range(0, len(uids), half):
             self._batches_made += 1
-            dealt |= dict.fromkeys(chunk, Rounds(chunk, BatchSampler(self._batches_made % self._replicas)))
+            chunk = uids[start : start + half]
+            dealt |= dict.fromkeys(chunk, Rounds(chunk, BatchSampler(self._batches_made % servers)))
         return dealt
-
-    @property
-    def _replicas(self) -> int:
-        rollout = self.config.actor_rollout_ref.rollout
-        own_devices = self.config.trainer.v1.trainer_mode == "separate_async"
-        return replicas(rollout if own_devices else self.config.trainer, rollout)
 
     async def _run_prompt(self, prompt: dict[str, Any], validate: bool) -> None:
         """Sample a group and publish its rows; if a sample failed, publish none."""
@@ -142,7 +116,7 @@ class AgentLoopWorker:
         partition = "val" if validate else "train"
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         try:
-            episodes = await self._play_group(prompt, self._sampling(validate), validate)
+            episodes = await self._play_group(prompt, validate)
             async with self._publishing:
                 await self._publish(prompt, episodes, partition)
             status = "finished"
@@ -152,27 +126,25 @@ class AgentLoopWorker:
             if not validate:  # a failed validation game does not replace a group of a step
                 first, folder = error.first if isinstance(error, GroupFailed) else error, self._folder(prompt)
                 folder.mkdir(parents=True, exist_ok=True)
-                cause = described(first, type(self._loop.reward).__module__ if self._loop else "")
+                cause = described(first, type(self.loop.reward).__module__)
                 (folder / f"{uid}.failed").write_text(f"{cause}\n", encoding="utf-8")
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
-    async def _play_group(self, prompt: dict[str, Any], sampling: dict[str, Any], validate: bool) -> list[Episode]:
+    async def _play_group(self, prompt: dict[str, Any], validate: bool) -> list[Episode]:
         """Sample a group.
 
         Raises:
             GroupFailed: a sample failed in every attempt.
             Exception: any exception of the rollout form, if the group cannot be sampled.
         """
-        loop, rollout, uid = self._agent_loop(), self.config.actor_rollout_ref.rollout, prompt["uid"]
+        loop, rollout, uid = self.loop, self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
         folder = self._folder(prompt, validate)
         count = partial(self._turns.add, folder)
 
         async def play(specs: Sequence[EpisodeSpec]) -> list[Episode | BaseException]:
             slots = await rounds.slots(uid, len(specs)) if rounds else [None] * len(specs)
-            samples = [
-                self._play(spec, sampling, slot, form.entropies, count) for spec, slot in zip(specs, slots, strict=True)
-            ]
+            samples = (self._play(*pair, form.entropies, count) for pair in zip(specs, slots, strict=True))
             return await asyncio.gather(*samples, return_exceptions=True)
 
         try:
@@ -184,23 +156,20 @@ class AgentLoopWorker:
             if rounds:
                 rounds.leave(uid)
 
-    async def _play(
-        self,
-        spec: EpisodeSpec,
-        sampling: dict[str, Any],
-        slot: Slot | None,
-        entropies: bool,
-        count: Callable[[], None],
-    ) -> Episode:
-        loop, sampler = self._agent_loop(), Counted(slot or self._one_by_one, count)
+    async def _play(self, spec: EpisodeSpec, slot: Slot | None, entropies: bool, count: Callable[[], None]) -> Episode:
         async with slot or nullcontext():
-            return playable(await loop.play(spec, sampling, sampler, entropies))
+            episode = await self.loop.play(spec, Counted(slot or self._one_by_one, count), entropies)
+        if not episode.turns:
+            raise NoRoom(
+                f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "
+                "action: raise data.max_prompt_length or data.max_response_length"
+            )
+        return episode
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
-        record = self._record if partition == "train" else self._record_validation
-        await asyncio.to_thread(record, episodes, prompt)  # blocks on the disk
+        await asyncio.to_thread(self._record, episodes, prompt, partition == "val")  # blocks on the disk
         keys, fields = [], []
-        loop = self._agent_loop()
+        loop = self.loop
         branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches
         trees = tree_places(episodes) if branches else {}
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
@@ -225,14 +194,12 @@ class AgentLoopWorker:
             return Path(run.groups)
         return Path(run.validation if validate else run.episodes) / f"{int(prompt['global_steps']):06d}"
 
-    def _record(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        for episode in episodes if self._asynchronous else ():
+    def _record(self, episodes: list[Episode], prompt: dict[str, Any], validate: bool) -> None:
+        """Write a group's file; the trainer merges a step's files."""
+        for episode in episodes if self._asynchronous and not validate else ():
             episode.group = prompt["uid"]
-        write_episodes(self._folder(prompt) / f"{prompt['uid']}.jsonl", episodes)
-
-    def _record_validation(self, episodes: list[Any], prompt: dict[str, Any]) -> None:
-        """Write a validated group's file; the trainer merges a step's files."""
-        write_episodes(self._folder(prompt, validate=True) / f"{int(prompt['index']):06d}.jsonl", episodes)
+        name = f"{int(prompt['index']):06d}" if validate else prompt["uid"]
+        write_episodes(self._folder(prompt, validate) / f"{name}.jsonl", episodes)
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
@@ -248,20 +215,6 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
 
 class NoRoom(RuntimeError):
     """The first prompt is too long to leave room for an action."""
-
-
-def playable(episode: Episode) -> Episode:
-    """Return the episode, which must have a turn.
-
-    Raises:
-        NoRoom: it has none.
-    """
-    if not episode.turns:
-        raise NoRoom(
-            f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "
-            "action: raise data.max_prompt_length or data.max_response_length"
-        )
-    return episode
 
 
 def _tag(field: dict[str, Any], step: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from transformers import AutoTokenizer
@@ -35,29 +36,6 @@ def generator_on(device: str, path: str) -> Generator:
     return generator
 
 
-class LoadedModel:
-    """A checkpoint's generator in a separate thread, and its tokenizer."""
-
-    def __init__(self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = ()) -> None:
-        self.generator = generator_on(device, path)
-        self.context = self.generator.context
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        chat.apply(tokenizer)
-        self.codec = TokenCodec(tokenizer, self.generator.model.config.model_type, dict(chat.kwargs), marks)
-        self._thread = ThreadPoolExecutor(max_workers=1)
-
-    async def roll_out(
-        self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
-    ) -> list[Episode]:
-        """See ``roll_out_set``."""
-        return await roll_out_set(self, specs, rules, pool, done)
-
-    async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
-        asked = listed(requests)
-        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, asked)
-        return [Sample(tuple(answer.token_ids), tuple(answer.log_probs)) for answer in answers]
-
-
 @dataclass(frozen=True)
 class Rules:
     """Sampling parameters, the token limits, and the seed of all requests."""
@@ -67,25 +45,46 @@ class Rules:
     seed: int
 
 
-async def roll_out_set(
-    model: LoadedModel, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
-) -> list[Episode]:
-    """Sample each spec once, in two alternating lockstep batches; call ``done`` after each."""
-    chunks = [specs[start : start + LOCKSTEP_SIZE] for start in range(0, len(specs), LOCKSTEP_SIZE)]
-    gate = asyncio.Semaphore(2)
+class LoadedModel:
+    """A checkpoint's generator in a separate thread, and its tokenizer."""
 
-    async def run_chunk(chunk: Sequence[EpisodeSpec]) -> list[Episode]:
-        async with gate:
-            lockstep = LockstepBatch(len(chunk), model)
-            slots = [lockstep.slot(index) for index in range(len(chunk))]
-            return list(await asyncio.gather(*(in_slot(*pair) for pair in zip(chunk, slots, strict=True))))
+    def __init__(self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = ()) -> None:
+        self.generator = generator_on(device, path)
+        self.context = self.generator.context
+        self.codec = codec_of(path, self.generator.model.config.model_type, chat, marks)
+        self._thread = ThreadPoolExecutor(max_workers=1)
 
-    async def in_slot(spec: EpisodeSpec, slot: Slot) -> Episode:
-        async with slot:
-            return await play_one(model.codec, spec, slot, rules, pool, done)
+    async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
+        asked = listed(requests)
+        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, asked)
+        return [Sample(tuple(answer.token_ids), tuple(answer.log_probs)) for answer in answers]
 
-    groups = await asyncio.gather(*(run_chunk(chunk) for chunk in chunks))
-    return [episode for group in groups for episode in group]
+    async def roll_out(
+        self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
+    ) -> list[Episode]:
+        """Sample each spec once, in two alternating lockstep batches; call ``done`` after each."""
+        gate = asyncio.Semaphore(2)
+
+        async def run_batch(batch: Sequence[EpisodeSpec]) -> list[Episode]:
+            async with gate:
+                lockstep = LockstepBatch(len(batch), self)
+                slots = (lockstep.slot(index) for index in range(len(batch)))
+                return list(await asyncio.gather(*map(in_slot, batch, slots)))
+
+        async def in_slot(spec: EpisodeSpec, slot: Slot) -> Episode:
+            async with slot:
+                return await play_one(self.codec, spec, slot, rules, pool, done)
+
+        starts = range(0, len(specs), LOCKSTEP_SIZE)
+        batches = await asyncio.gather(*(run_batch(specs[start : start + LOCKSTEP_SIZE]) for start in starts))
+        return list(chain.from_iterable(batches))
+
+
+def codec_of(path: str, model_type: str, chat: ChatSettings, marks: Sequence[str]) -> TokenCodec:
+    """Return the codec of a checkpoint."""
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    chat.apply(tokenizer)
+    return TokenCodec(tokenizer, model_type, dict(chat.kwargs), marks)
 
 
 async def play_one(

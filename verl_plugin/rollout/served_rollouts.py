@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 from omegaconf import DictConfig, OmegaConf
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.workers.rollout.llm_server import LLMServerManager
 
@@ -19,7 +19,7 @@ from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.verl_plugin.rollout.llm_client import client_class
-from turngrid.verl_plugin.rollout.local_rollouts import Rules, play_one
+from turngrid.verl_plugin.rollout.local_rollouts import Rules, codec_of, play_one
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
@@ -59,12 +59,18 @@ async def served(
 ) -> AsyncIterator[ServedModel]:
     """Start servers of the run's kind on its GPUs; stop Ray when the block ends."""
     settings = _settings(config, path)
-    _start_ray(settings)
+    ours = settings.ray_kwargs.ray_init  # as in verl's ``run_ppo``
+    environment = OmegaConf.merge(get_ppo_ray_runtime_env(settings), ours.get("runtime_env") or {})
+    given: Any = OmegaConf.to_container(OmegaConf.merge(ours, {"runtime_env": environment}))
+    ray.init(**given)
     try:
         manager = await asyncio.to_thread(LLMServerManager.create, settings)
         client = manager.get_client(client_class(settings.actor_rollout_ref.rollout.name))
         sampler = ServerSampler(client, seeded=settings.trainer.device == "cpu")
-        yield _model(settings, sampler, path, chat, marks)
+        model, rollout = AutoConfig.from_pretrained(path), settings.actor_rollout_ref.rollout
+        servers = rollout.nnodes * rollout.n_gpus_per_node // rollout.tensor_model_parallel_size
+        codec = codec_of(path, model.model_type, chat, marks)
+        yield ServedModel(sampler, codec, int(model.max_position_embeddings), servers * int(rollout.max_num_seqs))
     finally:
         ray.shutdown()
 
@@ -79,25 +85,3 @@ def _settings(config: DictConfig, path: str) -> DictConfig:
     if trainer.device == "cuda":
         rollout.gpu_memory_utilization = SHARE
     return settings
-
-
-def _start_ray(settings: DictConfig) -> None:
-    """Start Ray as verl's ``run_ppo`` does."""
-    ours = settings.ray_kwargs.ray_init
-    environment = OmegaConf.merge(get_ppo_ray_runtime_env(settings), ours.get("runtime_env") or {})
-    given: Any = OmegaConf.to_container(OmegaConf.merge(ours, {"runtime_env": environment}))
-    ray.init(**given)
-
-
-def _model(
-    settings: DictConfig, sampler: ServerSampler, path: str, chat: ChatSettings, marks: Sequence[str]
-) -> ServedModel:
-    tokenizer, model, rollout = (
-        AutoTokenizer.from_pretrained(path),
-        AutoConfig.from_pretrained(path),
-        settings.actor_rollout_ref.rollout,
-    )
-    chat.apply(tokenizer)
-    codec = TokenCodec(tokenizer, model.model_type, dict(chat.kwargs), marks)
-    servers = rollout.nnodes * rollout.n_gpus_per_node // rollout.tensor_model_parallel_size
-    return ServedModel(sampler, codec, int(model.max_position_embeddings), servers * int(rollout.max_num_seqs))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, product
 from typing import Any
 
@@ -26,6 +25,7 @@ PREFIX = "turn_"
 MOST_TURNS = 10**7  # of an episode (turngrid.config.schema.TURNS); numbers the turns of a group
 REPEATED, TIMES = 20, 10  # an answer that repeats this many tokens this often is garbled (SPEAR's numbers)
 NO_SPAN = (0, 0)
+TreePlace = tuple[int, Sequence[int]]  # the tree's first sample, and the sample that generated each turn
 UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -34,21 +34,11 @@ def state_wanted(config: Any, methods: Chosen) -> str | None:
     return (config.algo.get("state") or STATES[0]) if methods else None
 
 
-@dataclass(frozen=True)
-class TreePlace:
-    """An episode's position in a tree: the tree's first sample, and the sample that generated each
-    turn.
-    """
-
-    root: int
-    samplers: Sequence[int]
-
-
 def tree_places(episodes: Sequence[Episode]) -> dict[int, TreePlace]:
     """Return each sample's position in the trees of its group."""
     ordered = sorted(episodes, key=lambda episode: episode.sample)
-    roots, samplers = roots_of(ordered), samplers_of(ordered)
-    return {sample: TreePlace(root, samplers[sample]) for sample, root in roots.items()}
+    samplers = samplers_of(ordered)
+    return {sample: (root, samplers[sample]) for sample, root in roots_of(ordered).items()}
 
 
 def turn_fields(
@@ -83,8 +73,9 @@ def turn_fields(
         "outcome": [OUTCOMES.index(episode.outcome.value)],
     }
     if tree:
-        nodes = [sampler * MOST_TURNS + number for number, sampler in enumerate(tree.samplers)]
-        numbers |= {"node": nodes[first:last], "tree": [tree.root]}
+        root, samplers = tree
+        nodes = [sampler * MOST_TURNS + number for number, sampler in enumerate(samplers)]
+        numbers |= {"node": nodes[first:last], "tree": [root]}
     if form.labels:
         numbers["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
     for part, (number, end) in product(form.parts, enumerate(ENDS)):

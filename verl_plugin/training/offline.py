@@ -27,7 +27,7 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.row import to_rows, window_starts
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX, turn_fields
-from turngrid.verl_plugin.training.episode_advantages import concat_rows, sessions, split_rows
+from turngrid.verl_plugin.training.estimators import concat_rows, sessions, split_rows
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,9 @@ class Replay:
         self._chosen, self._step, self._rows_of = chosen, step, rows_of
         self.taken: list[StoredEpisode] = []  # to be replayed in this step
 
-    def _buffers(self) -> dict[str, Any]:
-        """Return {name: buffer}, with one entry or none."""
-        return self._chosen.of("buffer", self._step.number)
-
     def replace(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Replace some of the step's episodes by stored ones, if the buffer supports it."""
-        for name, buffer in self._buffers().items():
+        for name, buffer in self._chosen.of("buffer", self._step.number).items():
             if hasattr(buffer, "replace"):
                 turns = self._rows_of(batch).turns()
                 given = {turns.episodes[e]: held for e, held in buffer.replace(turns, self._step.number).items()}
@@ -60,20 +56,17 @@ class Replay:
             advantages: (E, K) advantages of turns.
         """
         step = self._step.number
-        for name, buffer in self._buffers().items():
+        for name, buffer in self._chosen.of("buffer", self._step.number).items():
             self.taken = buffer.take(step)
             wanted = buffer.wanted(turns, advantages, step)
             chosen = [episode for episode in wanted if turns.episodes[episode] not in self._step.replaced]
-            more = (*rows.recorded, *self._token_fields()) if hasattr(buffer, "replace") else ()
+            sent = ("entropy",) if "entropy" in self._chosen.needs() else ()  # by the rollout server
+            more = (*rows.recorded, *sent) if hasattr(buffer, "replace") else ()
             buffer.offer(step, stored(rows.batch, turns, chosen, step, more), turns)
             counts: dict[str, float] = {"episodes": len(buffer), "replayed": len(self.taken)}
             if self.taken:
                 counts["age"] = sum(step - episode.step for episode in self.taken) / len(self.taken)
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in counts.items()}
-
-    def _token_fields(self) -> tuple[str, ...]:
-        """Return the per-token fields that a method needs and rollouts may have sent."""
-        return ("entropy",) if "entropy" in self._chosen.needs() else ()
 
     def update(
         self,

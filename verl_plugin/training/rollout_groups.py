@@ -1,24 +1,30 @@
-"""Files of the groups of an asynchronous RL stage, kept until a checkpoint records what became of
-each group.
+"""The groups of an asynchronous RL stage, whose files are kept until a checkpoint is complete.
 
 An asynchronous step trains on groups that were sampled at any earlier time, and its checkpoints
-hold groups that wait. So a group's file stays here until a checkpoint is complete. By then the
-group was trained on and is in that step's record, was too old (``rl/stale/``), or still waits.
-After a kill, groups that are not in the last checkpoint go to ``rl/discarded/`` and are sampled
-again.
+hold groups that wait. So a group's file stays in ``rl/groups/`` until a checkpoint is complete. By
+then the group was trained on and is in that step's record, was too old (``rl/stale/``), or still
+waits. After a kill, groups that are not in the last checkpoint go to ``rl/discarded/``.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
+import transfer_queue as tq
+from omegaconf import DictConfig
+from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.records.resume import RlFolder
+from turngrid.rollouts.episode import Episode
+from turngrid.verl_plugin.training.step import Metrics, Step
+from turngrid.verl_plugin.training.step_records import StepGroups
 
+PARTITION = "train"
 READY = "finished"  # verl's status of a group whose samples have all ended
 
 
@@ -26,29 +32,71 @@ class _Line(msgspec.Struct):
     group: str = ""
 
 
-class RolloutGroups:
+class AsyncGroups(StepGroups):
     """``rl/groups/``: one file a group, ``<prompt id>.jsonl``, or ``.failed`` with the cause."""
 
-    def __init__(self, rl: RlFolder) -> None:
-        self._rl = rl
-        self.folder = rl.groups
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, config: DictConfig, step: Step) -> None:
+        super().__init__(config, step)
+        self._rl = RlFolder(Path(config.run.folder))
+        self._rl.groups.mkdir(parents=True, exist_ok=True)
+        self.trained: list[str] = []  # prompt ids of this step
 
     def file(self, group: str) -> Path:
-        return self.folder / f"{group}.jsonl"
+        return self._rl.groups / f"{group}.jsonl"
+
+    # ---- a step
+
+    def begin(self) -> None:
+        self.trained = []
+        super().begin()
+
+    def note(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        self.trained += sorted({key.split("_")[0] for key in batch.keys})
+        return batch
 
     def files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.jsonl"))
+        return [self.file(group) for group in sorted(self.trained)]
 
     def failures(self) -> list[Path]:
-        return sorted(self.folder.glob("*.failed"))
+        return sorted(self._rl.groups.glob("*.failed"))
+
+    def metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
+        """Return the staleness of the weights that sampled the step's episodes."""
+        return staleness_metrics(list(chain.from_iterable(groups)), self._step.number)
+
+    def recorded(self) -> None:
+        super().recorded()
+        for cause in self.failures():
+            cause.unlink()
+
+    # ---- a checkpoint
+
+    def saved(self) -> None:
+        self.settle(self._step.number, prompts_in_queue())
+
+    def restored(self) -> None:
+        """Sample those of the checkpoint's complete groups again whose files are missing."""
+        if lost := self.restore(self._step.number, prompts_in_queue()):
+            print(f"turngrid: rl/groups lacks {', '.join(lost)}; these groups are played again", flush=True)
+            tags = [{"is_prompt": True, "status": "pending", "global_steps": self._step.number} for _ in lost]
+            tq.kv_batch_put(keys=lost, partition_id=PARTITION, tags=tags)
 
     def settle(self, step: int, waiting: Iterable[str]) -> None:
         """Once the checkpoint of ``step`` is complete, keep only the files of the groups in
         ``waiting``.
+
+        Files of groups in a step's record are deleted; others were too old and go to ``rl/stale``.
         """
         known = set(waiting)
-        self._file_away(step, [file for file in self.files() if file.stem not in known])
+        files = [file for file in self._rl.groups.glob("*.jsonl") if file.stem not in known]
+        first = min((step_of(file.stem) for file in files), default=step + 1)
+        records = [self._rl.step_episodes(number) for number in range(first, step + 1)]
+        trained = {group for record in records if record.exists() for group in _groups(record)}
+        for file in files:
+            if file.stem in trained:
+                file.unlink()
+            else:
+                _move(file, self._rl.stale / f"{step:06d}")
 
     def restore(self, step: int, groups: Mapping[str, str]) -> list[str]:
         """Go back to the checkpoint of ``step``, which holds these groups with their status.
@@ -56,80 +104,58 @@ class RolloutGroups:
         It can be repeated after a kill.
 
         Returns:
-            The groups of the checkpoint that have no record left.
+            The complete groups of the checkpoint whose files are missing.
         """
         ready = [group for group, status in groups.items() if status == READY]
-        for group in ready:
-            if not self.file(group).exists():
-                self._find_again(group)
-        late: list[Path] = []
-        past: list[Path] = []
-        for file in self.files():
-            if groups.get(file.stem) == READY:
-                continue
-            sampled_after = file.stem in groups or step_of(file.stem) > step
-            (late if sampled_after else past).append(file)
-        self._file_away(step, past)
-        self._discard([*late, *self.failures()])
+        files = [file for file in sorted(self._rl.groups.glob("*.jsonl")) if file.stem not in ready]
+        self._discard([file for file in files if file.stem in groups or step_of(file.stem) > step])
+        self.settle(step, ready)
         self._take_back([self.file(group) for group in ready if self.file(group).exists()])
         return [group for group in ready if not self.file(group).exists()]
-
-    def _file_away(self, step: int, files: Sequence[Path]) -> None:
-        """Delete files of groups that are on record; move others, which were too old, to
-        ``rl/stale``.
-        """
-        trained = self._trained(step, {file.stem for file in files})
-        for file in files:
-            if file.stem in trained:
-                file.unlink()
-            else:
-                _move(file, self._rl.stale / f"{step:06d}")
-
-    def _trained(self, step: int, wanted: set[str]) -> set[str]:
-        """Return the groups of ``wanted`` that are in a step's record, up to ``step``."""
-        first = min(map(step_of, wanted), default=step + 1)
-        records = (self._rl.step_episodes(number) for number in range(first, step + 1))
-        return {group for record in records if record.exists() for group in _groups(record)} & wanted
 
     def _discard(self, files: Sequence[Path]) -> None:
         """Move files to a new attempt; delete those that are in a discarded step's record."""
         wanted = {line for file in files for line in _lines(file)}
-        recorded = {line for record in self._discarded() if wanted for line in _lines(record) if line in wanted}
+        records = self._rl.discarded.glob("*/episodes/*.jsonl")
+        recorded = {line for record in records for line in _lines(record) if line in wanted}
         attempt = self._rl.new_attempt()
-        for file in files:
+        for file in [*files, *self.failures()]:
             if recorded.issuperset(_lines(file)):
                 file.unlink()
             else:
                 _move(file, attempt / "episodes" / "groups")
 
-    def _discarded(self) -> Iterator[Path]:
-        """Yield the records of discarded steps."""
-        return self._rl.discarded.glob("*/episodes/*.jsonl")
-
-    def _find_again(self, group: str) -> None:
-        """Restore a group's file from ``rl/stale`` or from a discarded step's record.
-
-        If a checkpoint is damaged, the run resumes from an older one, which may hold groups that
-        were trained on later.
-        """
-        for stale in self._rl.stale.glob(f"*/{group}.jsonl"):
-            stale.rename(self.file(group))
-            return
-        for record in self._discarded():
-            lines = [line for line, name in zip(_lines(record), _groups(record), strict=True) if name == group]
-            if lines:
-                write_whole(self.file(group), b"".join(line + b"\n" for line in lines).decode())
-                return
-
     def _take_back(self, files: Sequence[Path]) -> None:
-        """Remove waiting groups from discarded records; they would be charged twice."""
-        kept = {line for file in files for line in _lines(file)}
-        for record in self._discarded() if kept else ():
-            lines = _lines(record)
-            lost = [number for number, line in enumerate(lines) if line not in kept]
+        """Remove groups that wait again from the records of discarded steps, and their credit."""
+        waiting = {line for file in files for line in _lines(file)}
+        for record in self._rl.discarded.glob("*/episodes/*.jsonl"):
+            kept = [number for number, line in enumerate(_lines(record)) if line not in waiting]
             credit = record.parents[1] / "credit" / record.name
-            for path in (record, credit) if len(lost) < len(lines) else ():
-                _keep_lines(path, lost)
+            for path in filter(Path.exists, (credit, record)):
+                lines = path.read_bytes().splitlines(keepends=True)
+                if len(kept) < len(lines):
+                    write_whole(path, b"".join(lines[number] for number in kept))
+
+
+def prompts_in_queue() -> dict[str, str]:
+    """Return id -> status of every prompt that was dispatched and not yet trained on."""
+    tags = (tq.kv_list(PARTITION) or {}).get(PARTITION, {})
+    return {key: tag["status"] for key, tag in tags.items() if tag.get("is_prompt")}
+
+
+def staleness_metrics(episodes: Sequence[Episode], step: int) -> dict[str, float]:
+    """Return mean and maximum staleness of the weights that sampled a step's episodes.
+
+    ``rollout/staleness/*``: updates between an episode's oldest turn and the step, 0 if on-policy.
+    ``rollout/versions/*``: number of weight versions that sampled one episode.
+    """
+    spans = [episode.versions() for episode in episodes]
+    numbers = {
+        "rollout/staleness": [step - 1 - oldest for oldest, _ in spans],
+        "rollout/versions": [newest - oldest + 1 for oldest, newest in spans],
+    }
+    means = {f"{name}/mean": sum(counts) / len(counts) for name, counts in numbers.items() if counts}
+    return means | {f"{name}/max": float(max(counts)) for name, counts in numbers.items() if counts}
 
 
 def step_of(group: str) -> int:
@@ -137,11 +163,8 @@ def step_of(group: str) -> int:
     return int(group.partition("-")[0])
 
 
-def _groups(record: Path) -> Iterator[str]:
-    decoder = msgspec.json.Decoder(_Line)
-    with record.open("rb") as file:
-        for line in file:
-            yield decoder.decode(line).group
+def _groups(record: Path) -> list[str]:
+    return [msgspec.json.decode(line, type=_Line).group for line in _lines(record)]
 
 
 def _lines(file: Path) -> list[bytes]:
@@ -151,11 +174,3 @@ def _lines(file: Path) -> list[bytes]:
 def _move(file: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.move(file, folder / file.name)
-
-
-def _keep_lines(path: Path, numbers: Sequence[int]) -> None:
-    if path.exists():
-        lines = path.read_bytes().splitlines(keepends=True)
-        draft = path.with_name(f".{path.name}.draft")
-        draft.write_bytes(b"".join(lines[number] for number in numbers))
-        draft.replace(path)

@@ -36,7 +36,6 @@ class Step:
         total: steps of the run.
         nothing_left: whether filters or rejection left no episode of the current update to train
             on.
-        groups_of_one: number of groups of the current update in which rejection left one sample.
         replaced: names of the step's episodes that were replaced by stored ones.
         replayed: stored episodes that this step trains on, each with the name of the episode that
             it replaces, or None if it has a separate update.
@@ -46,7 +45,6 @@ class Step:
     number: int = 1
     total: int = 1
     nothing_left: bool = False
-    groups_of_one: int = 0
     replaced: frozenset[str] = frozenset()
     replayed: list[tuple[StoredEpisode, str | None]] = field(default_factory=list)
     layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)

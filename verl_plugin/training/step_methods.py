@@ -23,11 +23,10 @@ from turngrid.algorithms.turns import Turns, repeated_states
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.verl_plugin import value_heads
 from turngrid.verl_plugin.training.credit_log import rounded
-from turngrid.verl_plugin.training.dead_rows import mute_dead
 from turngrid.verl_plugin.training.losses import PREFIX
 from turngrid.verl_plugin.training.replay import Replay
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, of_responses
+from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, mute_dead, of_responses
 
 STATE = "methods.pt"  # file name in a checkpoint
 TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
@@ -77,14 +76,10 @@ class Methods:
         group.
         """
         needs_group = algorithm(self._config.algo.name).needs_group
-        self._step.groups_of_one = 0
-        if needs_group or self._rejects():
-            batch, self._step.groups_of_one, nothing = mute_dead(batch, needs_group)
+        if needs_group or (self._config.algorithm.rollout_correction or {}).get("rollout_rs"):
+            batch, nothing = mute_dead(batch, needs_group)
             self._step.nothing_left |= nothing
         return batch
-
-    def _rejects(self) -> bool:
-        return bool((self._config.algorithm.rollout_correction or {}).get("rollout_rs"))
 
     def apply(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Run the estimator over turns, credit, filters and the buffer, then prepare the loss
@@ -106,17 +101,6 @@ class Methods:
         columns |= self._prepared(rows, turns, keep, metrics)
         metrics |= {"credit/repeated_states": repeated_states(turns)}
         return rows.put(columns)
-
-    def count_left_out(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Count groups with one sample left and updates without an episode.
-
-        The names contain "total" so that verl logs the sum if a step has several updates.
-        """
-        alone, nothing = self._step.groups_of_one, self._step.nothing_left
-        if self._rejects() or self._slots["filter"] or alone or nothing:
-            metrics["filter/groups_of_one/total"] = float(alone)
-            metrics["filter/updates_left_out/total"] = float(nothing)
-        return batch
 
     def _estimated(self, rows: TurnRows, turns: Turns) -> dict[str, Tensor]:
         """Return advantages and returns of an estimator over turns; if there is none, those of

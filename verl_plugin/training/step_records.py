@@ -10,10 +10,11 @@ from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
-from turngrid.records.metric_names import in_families
-from turngrid.records.metrics import MetricsLog
 from turngrid.records.process.exit_codes import Failure
 from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.budget import demonstration_price
+from turngrid.tasks.demonstrations import episodes_file
 from turngrid.verl_plugin.training.step import Metrics, Step
 
 MAX_FAILED_GROUPS = 3  # limit of failed groups in one step, in batches
@@ -82,34 +83,57 @@ class StepGroups:
 
 
 class StepLog:
-    """Replaces verl's ``Tracking``: write our log first, then the trackers, then the checkpoint.
+    """Wraps the run's ``Tracking``: a step is recorded, logged, and only then saved.
 
     verl saves before it logs, so a kill between the two would lose the step's metrics.
 
     Args:
-        file: ``metrics.jsonl``.
-        trackers: verl's ``Tracking``.
         record: records the logged step and returns its metrics.
         save: saves the step's checkpoint if it is due.
     """
 
-    def __init__(
-        self, file: Path, trackers: Any, record: Callable[[], dict[str, float]], save: Callable[[], None]
-    ) -> None:
-        self._log, self._trackers, self._record, self._save = MetricsLog(file), trackers, record, save
+    def __init__(self, tracking: Any, record: Callable[[], dict[str, float]], save: Callable[[], None]) -> None:
+        self._tracking, self._record, self._save = tracking, record, save
+        self.keep, self.finish = tracking.keep, tracking.finish
 
     def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
         if "training/global_step" in data:
             data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
             data = {**data, **self._record()}
-        named = in_families(data)
-        self._log.append(step, named)
-        self._trackers.log(data=named, step=step, **kwargs)
+        self._tracking.log(data=data, step=step, **kwargs)
         self._save()
 
-    def keep(self, step: int) -> None:
-        """Note that the step's checkpoint is whole."""
-        self._trackers.keep(step)
 
-    def finish(self, exit_code: int = 0) -> None:
-        self._trackers.finish(exit_code)
+class RunningTotal:
+    """The budget spent so far, counted as ``turngrid.experiments.stages.ledger`` charges it.
+
+    It starts with what is in the run folder, so that a resumed run continues the count.
+    """
+
+    def __init__(self, config: DictConfig, folder: Path) -> None:
+        self._budget = config.budget
+        self._games: set[str] = set()
+        self.episodes = self.tokens = 0
+        demonstrations = episodes_file(folder)
+        self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
+        for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
+            self.add(step)
+
+    def add(self, step: Path) -> None:
+        """Add one step's file of episodes."""
+        for episode in read_episodes(step):
+            self._games.add(episode.task)
+            self.episodes += 1
+            self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
+
+    def metrics(self) -> dict[str, float]:
+        """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""
+        games = len(self._games)
+        charged = games if self._budget.count == "games" else self.episodes
+        units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost
+        return {
+            "budget/units": float(units),
+            "budget/episodes": float(self.episodes),
+            "budget/games": float(games),
+            "budget/tokens": float(self.tokens),
+        }

@@ -10,7 +10,8 @@ import torch
 from verl import DataProto
 from verl.utils import tracking as verls
 
-from turngrid.records.metrics import read_metrics
+from turngrid.records.metric_names import in_families
+from turngrid.records.metrics import MetricsLog, read_metrics
 from turngrid.records.tracking.stage_run import TRACKERS, StageRun
 from turngrid.records.tracking.tracker import Trackers
 
@@ -18,7 +19,7 @@ MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values
 
 
 class RunTracking:
-    """Drives trackers that continue after a restart and get each step once.
+    """Logs to our append-only file, then to trackers that continue after a restart.
 
     ``config["run"]`` has the path of ``metrics.jsonl`` and the trackers.
 
@@ -37,11 +38,14 @@ class RunTracking:
         others = [name for name in names if name not in TRACKERS]
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
+        self._file = MetricsLog(Path(run["metrics"]))
         self._ours = Trackers(StageRun.from_node(run["tracking"]), list(read_metrics(Path(run["metrics"]))))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
-        self._ours.log(step, data)
-        self._verls.log(data=data, step=step, backend=backend)
+        named = in_families(data)
+        self._file.append(step, named)
+        self._ours.log(step, named)
+        self._verls.log(data=named, step=step, backend=backend)
 
     def keep(self, step: int) -> None:
         """Note that the checkpoint of this step is complete."""

@@ -33,10 +33,9 @@ from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
-from turngrid.verl_plugin.training.running_total import RunningTotal
 from turngrid.verl_plugin.training.step import Metrics, Part, Step
 from turngrid.verl_plugin.training.step_methods import Methods
-from turngrid.verl_plugin.training.step_records import StepGroups, StepLog
+from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
 from turngrid.verl_plugin.training.window_rows import WindowRows, has_windows
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-POLL_SECONDS = 0.05  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
+POLL_SECONDS = 0.1  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
 NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 
 
@@ -74,6 +73,13 @@ class StepTrainer(Base):
     def make_groups(self) -> StepGroups:
         return StepGroups(self.config, self.now)
 
+    def fit(self, agent_loop_manager: Any) -> None:
+        """The agent loop ends before the queue, whose sockets it uses, is closed."""
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            agent_loop_manager.close()
+
     # ---- the step
 
     def parts(self) -> list[Part]:
@@ -98,7 +104,6 @@ class StepTrainer(Base):
             Part(self._compute_advantage, "adv"),
             Part(methods.mute_dead, "adv"),
             Part(methods.apply, "adv"),
-            Part(methods.count_left_out, "adv"),
             Part(self.credit.note, "adv", wanted=self.credit.on),
             Part(self.learn_values, "update_critic", wanted=critic),
             Part(self.learn, "update_actor", wanted=warm),
@@ -136,6 +141,7 @@ class StepTrainer(Base):
         """Update the policy with the loss form and the terms of the run's methods."""
         if self.now.nothing_left:
             print(f"turngrid: step {self.global_steps}: {NOTHING_LEFT}", flush=True)
+            metrics["filter/updates_left_out/total"] = 1.0  # verl sums a step's metrics with "total" in their names
             return batch
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
         if self.methods.chosen:
@@ -184,7 +190,7 @@ class StepTrainer(Base):
         super().on_train_begin()
         run = self.config.run
         self._spent = RunningTotal(self.config, Path(run.folder))
-        self.logger: Any = StepLog(Path(run.metrics), self.logger, self.record_step, self.save_if_due)
+        self.logger: Any = StepLog(self.logger, self.record_step, self.save_if_due)
 
     def on_step_begin(self) -> None:
         """The parts of a step are reset too."""

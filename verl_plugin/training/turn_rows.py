@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.verl_plugin import value_heads
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX
-from turngrid.verl_plugin.training.episode_advantages import sessions
+from turngrid.verl_plugin.training.estimators import sessions
 
 MASKS = ("loss_mask", "response_mask")
 KL_IN_REWARD = "token_level_rewards"  # present only if the KL is part of the reward
@@ -107,6 +108,34 @@ def of_responses(batch: KVBatchMeta, heads: int) -> None:
     values = {name: response_from_nested(data[name], data["response_mask"]) for name in names}
     fields = TensorDict(values, batch_size=len(batch))
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+
+def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]:
+    """Clear both masks of dead rows.
+
+    A row is dead if rejection dropped its episode whole, or every other sample of its group. verl
+    removes the tokens only from ``response_mask``, but the mean of the loss and the turn table use
+    ``loss_mask``. If no row would be left, keep all, since verl's metrics are means over rows.
+
+    Args:
+        needs_group: whether the baseline needs another sample of the same prompt.
+
+    Returns:
+        The batch, and whether nothing is left to train on.
+    """
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(MASKS))
+    masks, rows = {name: padded(data[name]) for name in MASKS}, members(batch.keys)
+    left = [name for name, own in rows.items() if masks["response_mask"][own].any()]
+    sizes = Counter(name.rpartition("_")[0] for name in left)
+    kept = [row for name in left if not needs_group or sizes[name.rpartition("_")[0]] > 1 for row in rows[name]]
+    if not kept:
+        masks["response_mask"] = masks["loss_mask"]
+    elif len(kept) == len(batch):
+        return batch, False
+    alive = torch.zeros(len(batch), 1, dtype=masks["loss_mask"].dtype)
+    alive[kept or slice(None)] = 1
+    muted = {name: mask * alive for name, mask in masks.items()}
+    return write_tokens(batch, muted, [len(row) for row in data["loss_mask"].unbind()]), not kept
 
 
 def members(keys: list[str]) -> dict[str, list[int]]:
