@@ -1,7 +1,7 @@
 """What a method declares: ranges of its settings, requirements, conflicts, and its card.
 
 ``turngrid.config.checks.methods`` reads the declarations and refuses a run before anything starts.
-``turngrid.config.method_cards`` writes the cards into docs/methods.md. A declaration is an
+``benchmarks/pages.py`` writes the cards into docs/methods.md. A declaration is an
 attribute of the class, or a property if it depends on the settings.
 """
 
