@@ -20,12 +20,12 @@ from turngrid.config.overrides import parse
 from turngrid.config.schema import NODES, Top
 from turngrid.config.values.limits import Only, Range
 from turngrid.config.values.values import limits_in, limits_of
-from turngrid.config.values.verl_schema import verl_keys
+from turngrid.config.values.verl_limits import verl_keys
 from turngrid.envs.registry import ENVIRONMENTS, environment_class
 from turngrid.rewards.registry import REWARDS, settings_class
 from turngrid.train.app import main, ready
 
-SIZES = "must be a whole number from 1 to "
+SIZES, OURS = "must be a whole number of at least 1", "must be a whole number from 1 to "
 SEEDS = "must be a whole number from 0 to 4294967295"
 SHARE = "must be a number from 0 to 1"
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -51,11 +51,11 @@ REFUSED = {
     "trainer.logger=[wand]": "did you mean wandb?",
     "model.path=???": "must be given",
     "trainer.save_freq=0": SIZES,
-    "trainer.n_gpus_per_node=0": SIZES + "64",
-    "trainer.nnodes=0": SIZES + "4096",
-    "trainer.nnodes=seven": SIZES + "4096",
-    "trainer.nnodes={a: 1}": SIZES + "4096",
-    "trainer.test_freq=seven": "must be a whole number from 0 to 1000000000 or -1",
+    "trainer.n_gpus_per_node=0": SIZES,
+    "trainer.nnodes=0": SIZES,
+    "trainer.nnodes=seven": SIZES,
+    "trainer.nnodes={a: 1}": SIZES,
+    "trainer.test_freq=seven": "must be a whole number of at least -1",
     f"{ACTOR}.ppo_mini_batch_size=seven": SIZES,
     f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=seven": SIZES,
     f"{ACTOR}.optim=3": "must be a node, whose keys are set one by one",
@@ -64,12 +64,12 @@ REFUSED = {
     f"{ACTOR}.optim.lr=-1e-3": SHARE,
     "critic.optim.lr=nan": SHARE,
     "model.sft.lr=inf": SHARE,
-    f"{ACTOR}.optim.num_cycles=inf": "must be a number from 0",
-    f"{ACTOR}.tau_pos=nan": "must be a finite number",
+    f"{ACTOR}.optim.num_cycles=inf": "must be a number of at least 0",
+    f"{ACTOR}.tau_pos=nan": "must be a number of at least 0",
     "data.train_batch_size=-8": SIZES,
-    "model.sft.batch_size=0": SIZES,
+    "model.sft.batch_size=0": OURS,
     f"{ACTOR}.ppo_epochs=-1": SIZES,
-    "model.sft.epochs=0.5": SIZES,
+    "model.sft.epochs=0.5": OURS,
     "eval.temperatures=[nan]": "must be a list of numbers from 0 to 10",
     f"{ROLLOUT}.temperature=-1": "must be a number from 0.01 to 10",
     "env.step_deadline_s=-1": "must be a number from 0.1 to 86400",
@@ -78,7 +78,7 @@ REFUSED = {
     "eval.seed=1e3": SEEDS,
     "fresh=maybe": "must be true or false",
     "algorithm.gamma=2": SHARE,
-    "env.workers=1000000": SIZES + "1024",
+    "env.workers=1000000": OURS + "1024",
     "data.max_response_length=0": SIZES,
     "algorithm.adv_estimator=gea": "did you mean gae?",
     f"{ACTOR}.policy_loss.loss_mode=vanila": "did you mean vanilla?",
