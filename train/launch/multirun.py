@@ -175,7 +175,7 @@ def _composed(
                     check(configs[-1])
                 bar.update()
     for config in configs:
-        if problem := folders.unusable(config):
+        for problem in folders.unusable(config):
             raise ConfigError(problem)
     return runs, configs
 
