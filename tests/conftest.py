@@ -70,7 +70,7 @@ LONG = (
     "test_train_sweep",
     "test_environments_contract",
     "test_evaluate",
-    "test_train_fuzz",
+    "test_config_fuzz",
     "test_loop",
     "test_train_app",
     "test_tiny_model",

@@ -148,8 +148,9 @@ class Key:
         stated = stated_limit(name)
         if stated is None:
             return self._by_value(name)
-        or_null = isinstance(stated, Range | Words) and self.types.problem(None) is None
-        return dataclasses.replace(stated, null=True) if or_null else stated  # type: ignore[call-arg]
+        if isinstance(stated, Range | Words) and self.types.problem(None) is None:
+            return dataclasses.replace(stated, null=True)
+        return stated
 
     def _by_value(self, name: str) -> Limit:
         value, kinds = self.value, self.types.names - {"null"}

@@ -16,7 +16,6 @@ MIXED = "env.tasks=[w2-o3-q4,w2-o4-q4]"
 LONG = "env.tasks={w2-o3-q4: 3, w4-o6-q8: 1}"
 
 REFUSED = {
-    "no list": (["env.tasks=w2-o3-q4"], "must list tasks"),
     "a typo": (["env.tasks=[w2-o3-q4,w4-06-q8]"], "w4-o6-q8"),
     "a typo in spite of env.max_turns": (["env.max_turns=12", "env.tasks=[w2-o3-q4,w4o6q8]"], "w4-o6-q8"),
     "no weight": (["env.tasks={w2-o3-q4: 0, w4-o6-q8: 1}"], "must be more than 0"),
@@ -65,10 +64,7 @@ REFUSED = {
         "it must map steps; use curriculum.",
     ),
     "an impossible threshold": ([MIXED, "curriculum=threshold", "curriculum.threshold=1.5"], "from 0.001 to 1"),
-    "no window": ([MIXED, "curriculum=threshold", "curriculum.window=0"], "from 1 to 1000000"),
     "an unknown name": (["curriculum.name=mine"], "use curriculum=none or phases"),
-    "a typo in the option": (["curriculum=stagse"], "use curriculum=phases"),
-    "a typo in the key": (["curriculum.windw=2"], "use curriculum.window"),
 }
 ACCEPTED = (
     [MIXED],

@@ -104,7 +104,7 @@ def test_what_this_machine_lacks_is_said_once_for_all_runs(
 ) -> None:
     monkeypatch.setattr("turngrid.config.machine.gpus", lambda: 0)
     assert main(["-m", mine, "cluster=gpu1", f"output_dir={tmp_path / 'runs'}"]) == 2
-    assert capfd.readouterr().err.count("this machine has none") == 1
+    assert capfd.readouterr().err.count("this machine has no GPU") == 1
     assert not (tmp_path / "runs").exists()
 
 
