@@ -100,71 +100,39 @@ QUIRKS: dict[str, Algorithm] = {
     ),
 }
 
+
+def _in(package: str, names: str) -> dict[str, str]:
+    """Return the methods of a package as ``module:Class`` by name.
+
+    A method is named like its module, and its class is that name in camel case; others are written
+    ``NAME=MODULE:CLASS``.
+    """
+    methods = (name.partition("=") for name in names.split())
+    places = {name: place or f"{name}:{name.title().replace('_', '')}" for name, _, place in methods}
+    return {name: f"turngrid.{package}.{place}" for name, place in places.items()}
+
+
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
-ESTIMATORS: dict[str, str] = {
-    "turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae",
-    "bi_level_gae": "turngrid.algorithms.estimators.bi_level_gae:BiLevelGae",
-    "hiper": "turngrid.algorithms.estimators.hiper:Hiper",
-    "distill": "turngrid.algorithms.estimators.distill:Distill",
-}
+ESTIMATORS = _in("algorithms.estimators", "turn_ppo=turn_gae:TurnGae bi_level_gae hiper distill")
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
-    FORM: {
-        "linear": "turngrid.rollouts.forms.linear:Linear",
-        "prefix": "turngrid.rollouts.forms.prefix:Prefix",
-        "tcod": "turngrid.rollouts.forms.tcod:Tcod",
-        "retry": "turngrid.rollouts.forms.retry:Retry",
-        "tree": "turngrid.rollouts.forms.tree:Tree",
-        "arpo": "turngrid.rollouts.forms.arpo:Arpo",
-        "aepo": "turngrid.rollouts.forms.aepo:Aepo",
-        "summary": "turngrid.rollouts.forms.summary:Summary",
-        "mem1": "turngrid.rollouts.forms.summary:Mem1",
-    },
-    "shaping": {
-        "g_ra": "turngrid.rewards.shaping.g_ra:GRa",
-        "turn_bonus": "turngrid.rewards.shaping.turn_bonus:TurnBonus",
-        "invalid_action": "turngrid.rewards.shaping.penalties:InvalidAction",
-        "format": "turngrid.rewards.shaping.penalties:Format",
-        "overlong": "turngrid.rewards.shaping.overlong:Overlong",
-        "subgoals": "turngrid.rewards.shaping.subgoals:Subgoals",
-        "f1": "turngrid.rewards.shaping.f1:F1",
-    },
-    "filter": {
-        "void_turns": "turngrid.algorithms.filters.void_turns:VoidTurns",
-        "over_turns": "turngrid.algorithms.filters.over_turns:OverTurns",
-        "std_top": "turngrid.algorithms.filters.std_top:StdTop",
-        "zero_std": "turngrid.algorithms.filters.zero_std:ZeroStd",
-        "dynamic_sampling": "turngrid.algorithms.filters.zero_std:DynamicSampling",
-        "difficulty": "turngrid.algorithms.filters.difficulty:Difficulty",
-        "dr_bot": "turngrid.algorithms.filters.dr_bot:DrBot",
-        "entropy_turns": "turngrid.algorithms.filters.entropy_turns:EntropyTurns",
-    },
-    "credit": {
-        "gigpo": "turngrid.algorithms.credit.gigpo:Gigpo",
-        "salt": "turngrid.algorithms.credit.salt:Salt",
-        "aem": "turngrid.algorithms.credit.aem:Aem",
-        "aepo": "turngrid.algorithms.credit.aepo:Aepo",
-        "hgpo": "turngrid.algorithms.credit.hgpo:Hgpo",
-        "mt_grpo": "turngrid.algorithms.credit.mt_grpo:MtGrpo",
-        "empg": "turngrid.algorithms.credit.empg:Empg",
-        "graft": "turngrid.algorithms.credit.graft:Graft",
-        "tree": "turngrid.algorithms.credit.tree:Tree",
-        "rlvmr": "turngrid.algorithms.credit.rlvmr:Rlvmr",
-        "group_scale": "turngrid.algorithms.credit.group_scale:GroupScale",
-    },
-    "loss": {
-        "turn_clip": "turngrid.algorithms.losses.turn_clip:TurnClip",
-        "step_clip": "turngrid.algorithms.losses.turn_clip:StepClip",
-        "aepo_clip": "turngrid.algorithms.losses.aepo_clip:AepoClip",
-    },
-    "terms": {"epo": "turngrid.algorithms.terms.epo:Epo"},
-    "buffer": {
-        "self_imitation": "turngrid.algorithms.buffers.self_imitation:SelfImitation",
-        "task_replay": "turngrid.algorithms.buffers.task_replay:TaskReplay",
-    },
+    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree arpo aepo summary mem1=summary:Mem1"),
+    "shaping": _in(
+        "rewards.shaping",
+        "g_ra turn_bonus invalid_action=penalties:InvalidAction format=penalties:Format overlong subgoals f1",
+    ),
+    "filter": _in(
+        "algorithms.filters",
+        "void_turns over_turns std_top zero_std dynamic_sampling=zero_std:DynamicSampling difficulty dr_bot "
+        "entropy_turns",
+    ),
+    "credit": _in("algorithms.credit", "gigpo salt aem aepo hgpo mt_grpo empg graft tree rlvmr group_scale"),
+    "loss": _in("algorithms.losses", "turn_clip step_clip=turn_clip:StepClip aepo_clip"),
+    "terms": _in("algorithms.terms", "epo"),
+    "buffer": _in("algorithms.buffers", "self_imitation task_replay"),
 }
 
 ONE = (FORM, "loss", "buffer")  # slots with at most one method

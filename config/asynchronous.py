@@ -11,8 +11,6 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config.errors import first
-
 SYNC, COLOCATE, SEPARATE = "sync", "colocate_async", "separate_async"
 MODES = (SYNC, COLOCATE, SEPARATE)
 CPU_ENGINE = "turngrid_ray"  # verl_plugin/weight_transfer.py
@@ -64,47 +62,37 @@ def _separate_on_cpu(config: DictConfig) -> None:
     config.ray_kwargs.ray_init.num_gpus = 1 + rollout.nnodes  # logical
 
 
-@first
-def refusal(config: DictConfig) -> Iterator[str]:
-    name = mode(config)
+def bad_async(config: DictConfig) -> Iterator[str]:
+    """Yield problems that verl asserts only after its processes have started, or never."""
+    name, sampler = mode(config), config.trainer.v1.sampler
     if name == SYNC:
         return
-    sampler = config.trainer.v1.sampler
     if config.curriculum.name != "none":
+        reason = f"it counts steps, and trainer.v1.trainer_mode={name} samples for several at a time"
+        yield f"curriculum={config.curriculum.name}: {reason}; use curriculum=none or trainer.v1.trainer_mode=sync"
+    threshold, warmup = sampler.max_off_policy_threshold, config.trainer.v1[name].num_warmup_batches
+    if sampler.max_off_policy_strategy == "wait" and warmup >= threshold:
         yield (
-            f"curriculum={config.curriculum.name} counts steps, and trainer.v1.trainer_mode={name} plays for several "
-            "at a time: choose curriculum=none or trainer.v1.trainer_mode=sync"
-        )
-    threshold, strategy = sampler.max_off_policy_threshold, sampler.max_off_policy_strategy
-    warmup = config.trainer.v1[name].num_warmup_batches
-    if strategy == "wait" and warmup >= threshold:
-        yield (
-            f"trainer.v1.{name}.num_warmup_batches={warmup} must be less than "
-            f"trainer.v1.sampler.max_off_policy_threshold={threshold}, or the warm-up batches are too old to train on"
+            f"trainer.v1.{name}.num_warmup_batches={warmup}: the warm-up batches would be too old to train on; use "
+            f"fewer, or a trainer.v1.sampler.max_off_policy_threshold above {warmup}"
         )
     if name == SEPARATE:
         yield from _problems_of_separate(config)
 
 
 def _problems_of_separate(config: DictConfig) -> Iterator[str]:
-    """Yield problems that verl asserts only after its processes have started."""
     rollout, separate = config.actor_rollout_ref.rollout, config.trainer.v1.separate_async
     batch, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
     if batch != separate.parameter_sync_step * mini:
-        yield (
-            f"trainer.v1.separate_async.parameter_sync_step={separate.parameter_sync_step} must be "
-            f"data.train_batch_size / actor_rollout_ref.actor.ppo_mini_batch_size = {batch} / {mini}"
-        )
+        key = "trainer.v1.separate_async.parameter_sync_step"
+        sizes = "data.train_batch_size / actor_rollout_ref.actor.ppo_mini_batch_size"
+        yield f"{key}={separate.parameter_sync_step}: it must be {sizes} = {batch} / {mini}; use {key}={batch // mini}"
     for key in ("nnodes", "n_gpus_per_node"):
         if rollout[key] < 1:
-            yield (
-                f"trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.{key}={rollout[key]} must be at "
-                "least 1: rollouts have GPUs of their own"
-            )
+            name = f"actor_rollout_ref.rollout.{key}"
+            yield f"{name}={rollout[key]}: rollouts have GPUs of their own in separate_async; use {name}=1 or more"
     if rollout.checkpoint_engine.backend == "naive":
-        yield (
-            "trainer.v1.trainer_mode=separate_async: actor_rollout_ref.rollout.checkpoint_engine.backend=naive cannot "
-            "send weights to other GPUs: set it to nccl"
-        )
+        key = "actor_rollout_ref.rollout.checkpoint_engine.backend"
+        yield f"{key}=naive: it cannot send weights to other GPUs; use {key}=nccl"
     if config.trainer.device == "cuda" and rollout.name != "vllm":
-        yield "trainer.v1.trainer_mode=separate_async needs rollout=vllm on GPUs"
+        yield "trainer.v1.trainer_mode=separate_async: on GPUs it needs vLLM's server; use rollout=vllm"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config.errors import first
 from turngrid.config.prompts import form_of, one_row, several_rows
 from turngrid.envs.utils.names import meant
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
@@ -45,53 +44,32 @@ def writer(config: DictConfig) -> Endpoint:
         raise EndpointError(message) from error
 
 
-@first
-def refusal(config: DictConfig) -> Iterator[str]:
-    if kind_of(config):
-        yield from _problems(config)
+def bad_experience(config: DictConfig) -> Iterator[str]:
+    kind, demos, form = kind_of(config), config.demos, form_of(config)
+    asked, steps = f"demos.experience={kind}", config.model.sft.epochs
+    given = {key: value for key in ITS_OWN if (value := OmegaConf.select(config, key)) is not None}
+    if not kind:
+        yield from (f"{key}={value}: nothing reads it; use demos.experience too" for key, value in given.items())
         return
-    for key in ITS_OWN:
-        if (value := OmegaConf.select(config, key)) is not None:
-            yield f"{key}={value} does nothing without demos.experience: set that too, as to {WORLD_MODEL}"
-
-
-def _problems(config: DictConfig) -> Iterator[str]:
-    kind = str(kind_of(config))
-    asked = f"demos.experience={kind}"
     if kind not in KINDS:
         yield f"{asked} must be {' or '.join(KINDS)}{meant(kind, KINDS)}"
     if not allocate_budget(config).demonstrations:
-        yield f"{asked} begins with demonstrations and budget={config.budget.name} buys none: choose budget=sft_rl"
-    if config.demos.source != "expert":
-        yield f"{asked} replays expert plans: set demos.source=expert, not {config.demos.source}"
+        yield f"{asked}: budget={config.budget.name} buys no demonstrations; use budget=sft_rl"
+    if demos.source != "expert":
+        yield f"{asked} and demos.source={demos.source}: it replays expert plans; use demos.source=expert"
     if key := several_rows(config):
-        yield f"{asked} replays turns, which a window or a summary would leave out: choose {one_row(key)}, not {key}"
-    yield from (_of_reflection if kind == REFLECTION else _of_world_model)(config, asked)
-
-
-def _of_world_model(config: DictConfig, asked: str) -> Iterator[str]:
-    for key in WRITER.values():
-        if (value := OmegaConf.select(config, key)) is not None:
-            yield f"{key}={value} does nothing with {asked}, which writes nothing: choose demos.experience={REFLECTION}"
-    if config.model.sft.epochs < 2:
-        yield (
-            f"{asked} takes the first of model.sft.epochs={config.model.sft.epochs} for predictions: "
-            "set 2 or more, so that one imitates"
-        )
-
-
-def _of_reflection(config: DictConfig, asked: str) -> Iterator[str]:
-    form = form_of(config)
+        yield f"{asked} and {key}: it replays turns, of which rows leave some out; use {one_row(key)}"
+    if kind == WORLD_MODEL:
+        for key in WRITER.values():
+            if key in given:
+                yield f"{key}={given[key]}: {asked} writes nothing; use demos.experience={REFLECTION}"
+        if steps < 2:
+            yield f"model.sft.epochs={steps}: {asked} takes the first for predictions; use model.sft.epochs=2 or more"
+        return
     if not form.thinks or form.calls:
-        yield (
-            f"{asked} teaches thoughts and prompt={config.prompt.name} has none of its own: "
-            "choose prompt=think_action or prompt=react"
-        )
-    if not config.demos.writer:
-        yield (
-            f"{asked} needs a chat endpoint that writes thoughts: "
-            "set demos.writer=http://HOST/v1 and demos.writer_model=NAME"
-        )
+        yield f"{asked} and prompt={config.prompt.name}: it teaches thoughts; use prompt=think_action or prompt=react"
+    if not demos.writer:
+        yield f"{asked}: a chat endpoint writes the thoughts; use demos.writer=http://HOST/v1 demos.writer_model=NAME"
     try:
         writer(config)
     except EndpointError as error:

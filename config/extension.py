@@ -6,7 +6,7 @@ Settings that affect the training so far must not change.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.config import curriculum_settings
 from turngrid.config import overrides as given
 from turngrid.config.errors import ConfigError
-from turngrid.config.suggest import groups
+from turngrid.config.method_settings import made
 from turngrid.envs.utils.names import meant
 from turngrid.records.provenance import ATTEMPTS, read_attempts
 from turngrid.records.run_folder import Plain, composed, flattened, identifying, identity, outside_identity
@@ -102,18 +102,16 @@ def _is(key: str, nodes: Sequence[str]) -> bool:
 
 
 def _another_past(was: Plain, before: DictConfig, run: Path, typed: Sequence[str]) -> str:
-    """Return the message that names the key to blame: a typed one, else a group's, else the
-    first.
-    """
+    """Return the message that names a key to blame: a typed one if possible."""
     changed = _changed(was, before)
     if not changed:
         return f"extend={run}: its name is not the one that its settings make; give the folder its first name again"
-    key = min(changed, key=lambda name: (name not in typed, not name.endswith(".name"), name.count("."), name))
+    key = min(changed, key=lambda name: (name.removesuffix(".name") not in typed, not name.endswith(".name"), name))
     old, new = changed[key]
-    key = node if (node := key.removesuffix(".name")) in groups() else key
+    key = key.removesuffix(".name")
     recorded = any(attempt.overrides is not None for attempt in read_attempts(run / ATTEMPTS))
     words = "" if recorded else f"; {run.name} does not record its command: repeat that beside extend="
-    return f"{key}={new} would change the past of {run.name}: leave it, or use {key}={old}{words}"
+    return f"{key}={new}: it would change the past of {run.name}; use {key}={old}{words}"
 
 
 def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:
@@ -145,21 +143,21 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
         )
 
 
-def depends_on_length(config: DictConfig) -> str | None:
+def depends_on_length(config: DictConfig) -> Iterator[str]:
     """Warn of schedules whose course so far would differ if the run had had the new length from the
     start.
     """
     if not config.extend:
-        return None
+        return
     was = composed(Path(config.extend).expanduser())
     trained = dict(flattened(identifying(config)))  # without keys that follow from the cluster
     names = [f"{key}.lr_scheduler_type" for key in OPTIMIZERS if _of_length(OmegaConf.select(config, key))]
     names += _of_curriculum(was)
-    names += ["terms.epo.steps"] if "epo" in (config.get("terms") or {}) and config.terms.epo.steps is None else []
+    names += made(config).of_length()
     names += [key for key in _changed(was, config) if key in trained]
-    if not names:
-        return None
-    return f"{', '.join(names)}: made for another number of steps, so a run of this length from the start would differ"
+    if names:
+        reason = "made for another number of steps, so a run of this length from the start would differ"
+        yield f"{', '.join(names)}: {reason}"
 
 
 def _of_curriculum(was: Plain) -> list[str]:

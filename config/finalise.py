@@ -78,7 +78,7 @@ def _belongs_to(env: DictConfig) -> str | None:
         others = (name for name in ENVIRONMENTS if name != env.name and task not in own)
         owner = next((name for name in others if task == name or task in environment_class(spec(name)).examples), None)
         if owner:
-            return f"{task} is no task of env={env.name}; did you mean env={owner}?"
+            return f"{task} is no task of env={env.name}; use env={owner}"
     return None
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import asynchronous
-from turngrid.config.errors import first
 from turngrid.envs.extensions import CONF
 from turngrid.envs.utils.names import meant
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
@@ -35,17 +34,14 @@ def lr(full: float, *, _root_: DictConfig) -> float:
     return float(f"{LR_FACTOR * full:.6g}")  # gives 1e-05, not 9.999999999999999e-06
 
 
-def far_lr(config: DictConfig) -> str | None:
+def far_lr(config: DictConfig) -> Iterator[str]:
     """Warn of a learning rate far from ours, often one for full training."""
     share, rank = config.budget.sft_share, config.model.lora_rank
-    if not rank:
-        return None
     for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True):
         rate, ours = OmegaConf.select(config, key), LR_FACTOR * _full_lr(config, key)
-        if runs and not ours / FAR <= rate <= ours * FAR:
+        if rank and runs and not ours / FAR <= rate <= ours * FAR:
             reason = f"with model.lora_rank={rank} ours is {ours:g}, {LR_FACTOR} times that of full training"
-            return f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
-    return None
+            yield f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
 
 
 def _full_lr(config: DictConfig, key: str) -> float:
@@ -96,39 +92,28 @@ def adapter_parameters(config: DictConfig, shape: Shape) -> int:
     return int(config.model.lora_rank) * sum(layers.get(name, 0) for name in chosen)
 
 
-@first
-def refusal(config: DictConfig) -> Iterator[str]:
-    if not config.model.lora_rank:
+def bad_adapters(config: DictConfig) -> Iterator[str]:
+    model, actor = config.model, config.actor_rollout_ref
+    if not model.lora_rank:
         for key in ("lora_alpha", "lora_target_modules"):
-            if (value := config.model[key]) is not None:
-                yield f"model.{key}={value} does nothing without model.lora_rank: set that too, as to 16"
+            if (value := model[key]) is not None:
+                yield f"model.{key}={value}: nothing reads it without LoRA; use model.lora_rank=16 too"
         return
-    rank, actor = f"model.lora_rank={config.model.lora_rank}", config.actor_rollout_ref
-    for key in ("strategy", "fsdp_config.strategy"):
-        if (strategy := OmegaConf.select(actor.actor, key)) != "fsdp2":
-            yield f"{rank} needs actor_rollout_ref.actor.{key}=fsdp2, not {strategy}"
+    needed = {"actor.strategy": "fsdp2", "actor.fsdp_config.strategy": "fsdp2"}
     if actor.rollout.layered_summon and "dummy" in actor.rollout.load_format and not merges(config):
-        yield (
-            f"{rank}: actor_rollout_ref.rollout.layered_summon=true needs "
-            "actor_rollout_ref.rollout.load_format=safetensors"
-        )
-    if (backend := actor.rollout.checkpoint_engine.backend) == "delta_sharded":
-        yield f"{rank}: actor_rollout_ref.rollout.checkpoint_engine.backend={backend} cannot send it; choose nccl"
-    if has_experts(settings_of(config.model.path) or {}):
-        yield (
-            f"{rank}: model.path={config.model.path} is a mixture of experts, whose experts LoRA would leave out; "
-            "train it whole"
-        )
-    yield from _unknown_layers(config)
-
-
-def _unknown_layers(config: DictConfig) -> Iterator[str]:
-    layers, chosen = linears(config.model.path), config.model.lora_target_modules
+        needed["rollout.load_format"] = "safetensors"
+    if actor.rollout.checkpoint_engine.backend == "delta_sharded":
+        needed["rollout.checkpoint_engine.backend"] = "nccl"
+    for key, value in needed.items():
+        if (given := OmegaConf.select(actor, key)) != value:
+            name = f"actor_rollout_ref.{key}"
+            yield f"{name}={given}: it does not go with model.lora_rank={model.lora_rank}; use {name}={value}"
+    if has_experts(settings_of(model.path) or {}):
+        yield f"model.lora_rank={model.lora_rank}: it leaves out the experts of {model.path}; use model.lora_rank=null"
+    layers, chosen = linears(model.path), model.lora_target_modules
     if chosen is not None and not chosen:
-        yield "model.lora_target_modules=[] leaves nothing to train: null means all linear layers"
+        yield "model.lora_target_modules=[]: it leaves nothing to train; use null, which means all linear layers"
     for name in chosen or ():
         if layers and name not in layers:
-            yield (
-                f"model.lora_target_modules has {name}, and the linear layers in the model's blocks are "
-                f"{', '.join(layers)}{meant(name, layers)}"
-            )
+            known = f"the linear layers in the model's blocks are {', '.join(layers)}"
+            yield f"model.lora_target_modules={list(chosen)}: {known}, and not {name}{meant(name, layers)}"

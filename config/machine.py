@@ -16,46 +16,12 @@ from turngrid.config.method_settings import has_critic
 from turngrid.records.models.shape import shape_of
 
 OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # WSL, AMD: no device file for each GPU
-NO_GPU = (
-    "cluster={cluster} computes on GPUs and this machine has none: cluster=cpu trains here, "
-    "estimate=true estimate_gpu=H100x{wanted} tells what the run would take there, "
-    "and SLURM's nodes are reached with -m (docs/slurm.md)"
-)
-FEW_GPUS = (
-    "trainer.n_gpus_per_node={wanted} and this machine has {there}: set it to that, or choose cluster=gpu1 "
-    "(CUDA_VISIBLE_DEVICES counts)"
-)
-NO_VLLM = (
-    "rollout=vllm and vLLM is not installed in this Python: choose rollout=transformers, or pip install 'turngrid[gpu]'"
-)
-
 VLLM_CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.30's CPUAttentionBackend
 FLASH = "flash_attention_2"  # verl's default
-NO_VLLM_KERNEL = (
-    "model.path={path} has attention heads of {size} numbers, and vLLM's CPU kernels are for {sizes}: "
-    "choose rollout=transformers"
-)
-NO_FLASH = (
-    "cluster={cluster} trains with flash-attn and it is not installed: "
-    "pip install --no-build-isolation flash-attn==2.8.3, or "
-    "do without (docs/cluster.md): '+actor_rollout_ref.model.override_config.attn_implementation=sdpa' "
-    "actor_rollout_ref.model.use_remove_padding=false"
-)
-NO_FLASH_CRITIC = (
-    "algo={algo} has a critic, which verl loads on GPUs with flash-attn whatever the config says, and it is not "
-    "installed: pip install --no-build-isolation flash-attn==2.8.3, or choose algo=grpo or algo=rloo (docs/cluster.md)"
-)
+INSTALL_FLASH = "pip install --no-build-isolation flash-attn==2.8.3"
 PACKAGES = ("wandb", "trackio")  # trackers of trainer.logger that are optional packages
 HOST = "https://api.wandb.ai"
 QUIET_MODES = ("offline", "disabled", "dryrun", "shared")
-NOT_INSTALLED = (
-    "trainer.logger has {name} and {name} is not installed in this Python: pip install 'turngrid[{name}]', or choose "
-    "tracking=local"
-)
-NO_KEY = (
-    "tracking=wandb finds no key for {host}: run `wandb login`, set WANDB_API_KEY, or choose tracking=wandb_offline "
-    "and send the logs later by `wandb sync`"
-)
 
 
 def gpus(devices: Path = Path("/dev")) -> int | None:
@@ -98,7 +64,10 @@ def check(config: DictConfig) -> None:
     check_gpus(config)
     check_trackers(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
-        raise ConfigError(NO_VLLM)
+        raise ConfigError(
+            "rollout=vllm: vLLM is not installed in this Python; use rollout=transformers, or "
+            "pip install 'turngrid[gpu]'"
+        )
     check_kernels(config)
 
 
@@ -108,14 +77,19 @@ def check_gpus(config: DictConfig) -> None:
     Raises:
         ConfigError: there are fewer GPUs than requested.
     """
-    if config.trainer.device != "cuda":
-        return
     there, wanted = gpus(), int(config.trainer.n_gpus_per_node)
-    if there == 0:
-        total = wanted * int(config.trainer.nnodes)
-        raise ConfigError(NO_GPU.format(cluster=config.cluster.name, wanted=total))
-    if there is not None and there < wanted:
-        raise ConfigError(FEW_GPUS.format(wanted=wanted, there=there))
+    if config.trainer.device != "cuda" or there is None or there >= wanted:
+        return
+    if there:
+        raise ConfigError(
+            f"trainer.n_gpus_per_node={wanted}: this machine has {there} GPUs (CUDA_VISIBLE_DEVICES counts); use "
+            f"trainer.n_gpus_per_node={there} or cluster=gpu1"
+        )
+    raise ConfigError(
+        f"cluster={config.cluster.name}: this machine has no GPU; use cluster=cpu, or "
+        f"estimate=true estimate_gpu=H100x{wanted * int(config.trainer.nnodes)} for its cost there, or -m to reach "
+        "SLURM's nodes (docs/slurm.md)"
+    )
 
 
 def check_kernels(config: DictConfig) -> None:
@@ -125,19 +99,26 @@ def check_kernels(config: DictConfig) -> None:
         ConfigError: trainer or server has no attention kernel for the model.
     """
     model = config.actor_rollout_ref.model
-    if config.trainer.device == "cuda":
-        chosen = OmegaConf.select(model, "override_config.attn_implementation", default=FLASH)
-        if find_spec("flash_attn"):
-            return
+    if config.trainer.device == "cuda" and not find_spec("flash_attn"):
         if has_critic(config):
-            raise ConfigError(NO_FLASH_CRITIC.format(algo=config.algo.name))
+            raise ConfigError(
+                f"algo={config.algo.name}: verl loads a critic on GPUs with flash-attn, which is not installed; "
+                f"{INSTALL_FLASH}, or use algo=grpo or algo=rloo (docs/cluster.md)"
+            )
+        chosen = OmegaConf.select(model, "override_config.attn_implementation", default=FLASH)
         if chosen == FLASH or model.use_remove_padding:
-            raise ConfigError(NO_FLASH.format(cluster=config.cluster.name))
-    elif config.actor_rollout_ref.rollout.name == "vllm":
+            raise ConfigError(
+                f"cluster={config.cluster.name}: it trains with flash-attn, which is not installed; {INSTALL_FLASH}, "
+                "or use '+actor_rollout_ref.model.override_config.attn_implementation=sdpa' "
+                "actor_rollout_ref.model.use_remove_padding=false (docs/cluster.md)"
+            )
+    if config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
         shape = shape_of(config.model.path)
         if shape and shape.head_size not in VLLM_CPU_HEADS:
-            sizes = ", ".join(map(str, VLLM_CPU_HEADS))
-            raise ConfigError(NO_VLLM_KERNEL.format(path=config.model.path, size=shape.head_size, sizes=sizes))
+            raise ConfigError(
+                f"model.path={config.model.path}: its attention heads have {shape.head_size} numbers, and vLLM's CPU "
+                f"kernels are for {', '.join(map(str, VLLM_CPU_HEADS))}; use rollout=transformers"
+            )
 
 
 def check_trackers(config: DictConfig) -> None:
@@ -149,16 +130,23 @@ def check_trackers(config: DictConfig) -> None:
     wanted = [name for name in PACKAGES if name in config.trainer.logger]
     for name in wanted:
         if find_spec(name) is None:
-            raise ConfigError(NOT_INSTALLED.format(name=name))
+            raise ConfigError(
+                f"trainer.logger={list(config.trainer.logger)}: {name} is not installed in this Python; "
+                f"pip install 'turngrid[{name}]', or use tracking=local"
+            )
     host = os.environ.get("WANDB_BASE_URL", HOST)
     online = not config.tracking.offline and os.environ.get("WANDB_MODE", "online") not in QUIET_MODES
     if "wandb" in wanted and online and not _logged_in(host):
-        raise ConfigError(NO_KEY.format(host=host))
+        raise ConfigError(
+            f"tracking=wandb: there is no key for {host}; run `wandb login`, set WANDB_API_KEY, or use "
+            "tracking=wandb_offline and later `wandb sync`"
+        )
 
 
 def _logged_in(host: str) -> bool:
     """Return whether wandb finds a key (environment, netrc, settings). Importing it takes a
-    second."""
+    second.
+    """
     from wandb.sdk.lib.wbauth import authenticate_session
 
     return authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is not None

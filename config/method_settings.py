@@ -7,20 +7,18 @@ It is imported, and torch with it, only if a config chooses a method.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from omegaconf import MISSING, DictConfig, OmegaConf
-from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.chosen import TARGET, Chosen, estimator_of, is_schedule, method_class, slots_of
 from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS, on_turns
 from turngrid.config.asynchronous import SYNC, mode
 from turngrid.config.errors import ConfigError
-from turngrid.config.nodes import fields_in, merged
+from turngrid.config.nodes import fields_in, merged, refuse_missing, typed
 from turngrid.config.schema import Algo
 from turngrid.envs.extensions import UnknownName
-from turngrid.envs.utils.names import nearest
 
 HEADS = "critic.model.override_config.value_heads"
 PAPER = "paper"  # the scale at which conf/algo/ has the paper's values
@@ -35,10 +33,9 @@ def give_types(config: DictConfig) -> None:
     for slot in SLOTS:
         for name, node in (config.get(slot) or {}).items():
             node = node or OmegaConf.create()
-            config[slot][name] = _typed(_class(slot, str(name), node), node, f"{slot}.{name}")
+            config[slot][name] = _typed(_class(slot, str(name), node), node, f"{slot}.{name}.")
     name = str(config.algo.get("name"))
-    kind = merged(Algo, _estimator(name)) if on_turns(name) else Algo
-    config.algo = _typed(kind, config.algo, ALGO)
+    config.algo = _typed(merged(Algo, _estimator(name)) if on_turns(name) else Algo, config.algo, f"{ALGO}.")
 
 
 def kinds(config: DictConfig, slot: str) -> Iterator[tuple[str, Any]]:
@@ -56,54 +53,28 @@ def _class(slot: str, name: str, settings: Any) -> Any:
     try:
         return method_class(slot, name, settings)
     except UnknownName as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(f"algo.name={name}: {error}" if slot == ALGO else str(error)) from error
 
 
 def _estimator(name: str) -> Any:
-    try:
-        kind = method_class(ALGO, name, {})
-    except UnknownName as error:
-        raise ConfigError(f"algo.name={name}: {error}") from error
+    kind = _class(ALGO, name, {})
     if lacking := next((word for word in ("grain", "needs") if not hasattr(kind, word)), None):
         raise ConfigError(f"algo.name={name} is no estimator: it has no {lacking} (algorithms/slots.py)")
     return kind
 
 
-def _typed(kind: Any, node: DictConfig, path: str) -> DictConfig:
+def _typed(kind: Any, node: DictConfig, prefix: str) -> DictConfig:
+    """Type the settings but ``target`` and those that follow a schedule."""
     plain: Any = OmegaConf.to_container(node, resolve=False)
-    known = {item.name: item for item in dataclasses.fields(kind) if item.init}
-    taken = known if path == ALGO else {*known, TARGET}  # ``algo.name`` itself takes module:Name
-    if unknown := next((key for key in plain if key not in taken), None):
-        raise ConfigError(f"unknown key {path}.{unknown}; {_meant(unknown, list(known), f'{path}.')}")
-    kept = {key: value for key, value in plain.items() if key == TARGET or is_schedule(kind, key, value)}
-    typed = _structured(kind, {key: value for key, value in plain.items() if key not in kept}, path)
-    for key, value in kept.items():
-        typed[key] = value
-    values: Any = OmegaConf.to_container(typed, resolve=False)
-    if missing := next((key for key, value in values.items() if value == MISSING), None):
-        slot, _, name = path.partition(".")
-        word = f"{slot}={name}, whose file has it" if name in SLOTS.get(slot, ()) else f"{path}.{missing}=VALUE"
-        raise ConfigError(f"{path}.{missing} must be given; use {word}")
-    return typed
-
-
-def _meant(word: str, known: Sequence[str], place: str = "") -> str:
-    near = nearest(word, known, 0.6)
-    return f"did you mean {place}{near}?" if near else f"it has: {', '.join(known)}"
-
-
-def _structured(kind: Any, given: dict[str, Any], path: str) -> DictConfig:
+    kept = {key: value for key, value in plain.items() if is_schedule(kind, key, value)}
+    if prefix != f"{ALGO}." and TARGET in plain:  # ``algo.name`` itself takes module:Name
+        kept[TARGET] = plain[TARGET]
     settings = dataclasses.make_dataclass(kind.__name__, fields_in(kind))
-    try:
-        typed = OmegaConf.merge(OmegaConf.structured(settings), given)
-    except ConfigKeyError as error:  # its own keys are known by now
-        part: Any = error.object_type
-        meant = _meant(str(error.key), [item.name for item in dataclasses.fields(part)])
-        raise ConfigError(f"unknown key {error.key} in a {part.__name__} of {path}; {meant}") from error
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"{path}.{error.full_key}: {str(error).splitlines()[0]}") from error
-    plain: Any = OmegaConf.to_container(typed, resolve=False)
-    return OmegaConf.create(plain)  # untyped, since a schedule may replace a number
+    checked = typed(settings, {key: value for key, value in plain.items() if key not in kept}, prefix, partly=True)
+    values: Any = OmegaConf.to_container(checked, resolve=False)
+    result = OmegaConf.create({**values, **kept})  # untyped, since a schedule may replace a number
+    refuse_missing(result, prefix)
+    return result
 
 
 def made(config: DictConfig) -> Chosen:

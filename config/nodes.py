@@ -62,11 +62,11 @@ def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
     for node, ours in NODES.items():
         if node != ALGO:
             kind = merged(ours, settings[node]) if node in settings else ours
-            config[node] = _typed(kind, config[node], f"{node}.")
+            config[node] = typed(kind, config[node], f"{node}.")
     plain = [field.name for field in dataclasses.fields(Top) if not OmegaConf.is_interpolation(config, field.name)]
-    typed = _typed(Top, {key: config[key] for key in plain}, "", partly=True)
+    top = typed(Top, {key: config[key] for key in plain}, "", partly=True)
     for key in plain:  # a number that stands for text, such as output_dir=7, becomes text
-        config[key] = typed[key]
+        config[key] = top[key]
 
 
 @cache
@@ -97,18 +97,36 @@ def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from dotted(value, f"{prefix}{name}.")
 
 
-def _typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfig:
+def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfig:
+    """Return a node with the types of a dataclass.
+
+    Args:
+        kind: the dataclass.
+        node: a mapping of its fields.
+        prefix: the node's dotted key, with its dot.
+        partly: fields may be missing.
+
+    Raises:
+        ConfigError: an unknown key, a missing one, or a value of the wrong type.
+    """
     try:
-        typed = OmegaConf.merge(OmegaConf.structured(kind), node)
+        result = OmegaConf.merge(OmegaConf.structured(kind), node)
     except ConfigKeyError as error:
         known = [field.name for field in dataclasses.fields(error.object_type or kind)]
-        key = error.full_key or str(error.key)
-        near = meant(key.rpartition(".")[2], known) or f" (keys: {', '.join(known)})"
-        raise ConfigError(f"unknown key {prefix}{key}{near}") from error
+        parent, _, name = (error.full_key or str(error.key)).rpartition(".")
+        place = f"{prefix}{parent}." if parent else prefix
+        near = meant(name, known, place) or f"; use one of: {', '.join(known)}"
+        raise ConfigError(f"unknown key {place}{name}{near}") from error
     except OmegaConfBaseException as error:
         raise ConfigError(f"{prefix}{error.full_key}: {str(error).splitlines()[0]}") from error
-    missing = [key for key, value in dotted(OmegaConf.to_container(typed)) if value == MISSING]
-    if missing and not partly:
-        raise ConfigError(f"{prefix}{missing[0]} must be given; use {prefix}{missing[0]}=VALUE")
-    assert isinstance(typed, DictConfig)
-    return typed
+    assert isinstance(result, DictConfig)
+    if not partly:
+        refuse_missing(result, prefix)
+    return result
+
+
+def refuse_missing(node: DictConfig, prefix: str) -> None:
+    """Raise ConfigError if a key of a node has no value."""
+    for key, value in dotted(OmegaConf.to_container(node)):
+        if value == MISSING:
+            raise ConfigError(f"{prefix}{key} must be given; use {prefix}{key}=VALUE")

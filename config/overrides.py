@@ -22,15 +22,11 @@ from turngrid.config.suggest import all_options, groups, keys_with, wrong_key, w
 from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import Refusal
 
-STEERING = (
-    "{key} only steers verl's own defaults list, which is composed already: it would do nothing here; "
-    "use the keys themselves, such as actor_rollout_ref.actor.strategy=fsdp2"
-)
 OPTIONAL = ("recipe",)
 SEARCHPATH = "hydra.searchpath"  # folders of options besides conf/
 RUNS = 10**4
 LONG = 300  # maximum characters of another project's message
-NODE_OF_GROUP = {"reward": "turn_reward"}  # every other group's node has the group's name
+GROUP_OF_NODE = {"turn_reward": "reward", "algorithm": "algo"}
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
@@ -45,14 +41,14 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             parsed += OverridesParser.create().parse_overrides([text])
         except OverrideParseException as error:
             if get_type_hints(Top).get(text) is bool:
-                raise ConfigError(f"{text} has no value; did you mean {text}=true?") from error
+                raise ConfigError(f"{text} has no value; use {text}=true") from error
             reason = str(error).split("\n")[0]
-            raise ConfigError(f"cannot read {text!r} ({reason}); an override looks like KEY=VALUE") from error
+            raise ConfigError(f"cannot read {text!r} ({reason}); use KEY=VALUE") from error
     for override in parsed:
         if not override.key_or_group:
-            raise ConfigError(f"cannot read {override.input_line!r} (no key); an override looks like KEY=VALUE")
+            raise ConfigError(f"cannot read {override.input_line!r} (no key); use KEY=VALUE")
         if override.is_range_sweep() and not _can_be_run(override.value()):
-            raise ConfigError(f"{override.input_line} must be a range of 1 to {RUNS} values, as in range(0,3)")
+            raise ConfigError(f"{override.input_line} must be a range of 1 to {RUNS} values; use range(0,3)")
     return parsed
 
 
@@ -97,7 +93,7 @@ def places(overrides: Iterable[Override]) -> list[str]:
     for override in overrides:
         if names_places(override) and (value := override.value()) is not None:
             if not isinstance(value, list) or not all(isinstance(folder, str) for folder in value):
-                raise ConfigError(f"{typed(override)} must be a list of strings, as in {SEARCHPATH}=[file:///FOLDER]")
+                raise ConfigError(f"{typed(override)} must be a list of strings; use {SEARCHPATH}=[file:///FOLDER]")
             folders += map(str, value)
     return folders
 
@@ -111,12 +107,6 @@ def quoted(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-@cache
-def verl_groups() -> set[str]:
-    """Return the groups of verl's own defaults list."""
-    return {path.name for path in base.verl_folder().iterdir() if path.is_dir()}
-
-
 def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> list[Override]:
     """Parse the overrides; refuse those that Hydra would accept silently or answer with a
     traceback.
@@ -126,9 +116,8 @@ def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> lis
         elsewhere: options may come from a folder of the user.
 
     Raises:
-        ConfigError: a choice among verl's groups (``actor@actor_rollout_ref.actor=...``), a group
-            that is removed, null or set to an unknown option, a key that is removed, several values
-            or a sweep without ``-m``.
+        ConfigError: a group that is removed, null or set to an unknown option, a key that is
+            removed, several values or a sweep without ``-m``.
     """
     parsed = parse(overrides)
     elsewhere = elsewhere or any(override.key_or_group == SEARCHPATH for override in parsed)
@@ -142,8 +131,6 @@ def _problem(override: Override, elsewhere: bool) -> str | None:
     key, line = override.key_or_group, override.input_line
     if key == "sweep":
         return "sweep=NAME starts several runs; add -m"
-    if key == "model_engine" or (override.package and key in verl_groups()):
-        return STEERING.format(key=override.get_key_element().lstrip("+~"))
     if override.is_sweep_override():
         return f"{line}: several values start several runs; add -m"
     if key in groups():
@@ -159,7 +146,7 @@ def _problem(override: Override, elsewhere: bool) -> str | None:
 def _wrong_choice(override: Override, elsewhere: bool) -> str | None:
     key, value = override.key_or_group, override.value()
     if key not in OPTIONAL and (override.is_delete() or value is None):
-        return f"{key} needs one of: {', '.join(all_options()[key])}"
+        return f"{override.input_line}: every run has one; use {key}={' or '.join(all_options()[key])}"
     if override.package:
         return f"{override.input_line}: an option goes where its file says; use {key}={value}"
     if isinstance(value, list) and key not in SLOTS:
@@ -194,18 +181,11 @@ def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) ->
     ``turn_reward=dense``.
     """
     verl = base.verl_tree()
-    nodes = [*NODES, *(str(node) for node in verl if OmegaConf.is_dict(verl[node]))]
-    for node in nodes:
+    for node in (*NODES, *(str(node) for node in verl if OmegaConf.is_dict(verl[node]))):
         if not OmegaConf.is_dict(config.get(node)):
-            raise ConfigError(_about_node(node, overrides))
-
-
-def _about_node(node: str, overrides: Iterable[Override]) -> str:
-    value = next((override.value() for override in overrides if override.key_or_group == node), None)
-    meant_by = {owner: group for group, owner in NODE_OF_GROUP.items()} | {"algorithm": "algo"}
-    if group := meant_by.get(node):
-        return f"{node} is a node of settings; did you mean {group}={value if value is not None else 'NAME'}?"
-    return f"{node} is a node of settings, which cannot be replaced or removed; use {node}.KEY=VALUE"
+            value = next((override.value() for override in overrides if override.key_or_group == node), None)
+            instead = f"{GROUP_OF_NODE[node]}={value or 'NAME'}" if node in GROUP_OF_NODE else f"{node}.KEY=VALUE"
+            raise ConfigError(f"{node} is a node of settings, which cannot be replaced or removed; use {instead}")
 
 
 def explain(overrides: Sequence[str], error: Exception) -> str:
@@ -224,7 +204,9 @@ def explain(overrides: Sequence[str], error: Exception) -> str:
         if problem := wrong_key(override, keys):
             return problem
     reason = " ".join(str(error.__cause__ or error).split("\n")[0].split())
-    return f"{' '.join(map(typed, _likely(parsed, str(error))))}: {reason[:LONG]}"
+    named = [override for override in parsed if typed(override) and typed(override) in str(error)]
+    likely = named or [override for override in parsed if "${" in str(override.value())] or parsed
+    return f"{' '.join(map(typed, likely))}: {reason[:LONG]}"
 
 
 def _refused(error: BaseException | None) -> str | None:
@@ -235,11 +217,3 @@ def _refused(error: BaseException | None) -> str | None:
             return str(error)
         error = error.__cause__ or error.__context__
     return None
-
-
-def _likely(overrides: Sequence[Override], message: str) -> Sequence[Override]:
-    """Return the overrides that probably caused an error: those it names, else interpolating ones,
-    else all.
-    """
-    named = [override for override in overrides if typed(override) and typed(override) in message]
-    return named or [override for override in overrides if "${" in str(override.value())] or overrides

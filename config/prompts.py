@@ -74,8 +74,13 @@ def form_of(config: DictConfig) -> PromptForm:
 
 def several_rows(config: DictConfig) -> str:
     """Return the setting that gives an episode several rows; "" if it has one row."""
+    return in_windows(config) or summary_form(config)
+
+
+def summary_form(config: DictConfig) -> str:
+    """Return the setting that chooses a rollout form with summaries; "" if none does."""
     form = summed_up(config.get(FORM))
-    return in_windows(config) or (f"{FORM}={form}" if form else "")
+    return f"{FORM}={form}" if form else ""
 
 
 def one_row(setting: str) -> str:

@@ -96,14 +96,13 @@ def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
     if key in groups() or key in keys or override.is_add() or override.is_force_add() or key.startswith("hydra"):
         return None
     if key.startswith("algo.") and (verls := key.replace("algo.", "algorithm.", 1)) in keys:
-        return f"unknown key {key}; did you mean {verls}?"
+        return f"unknown key {key}; use {verls}"
     if owners := _options_with(key, keys):
         return f"{key} is a setting of another option; use {' or '.join(owners)}"
-    leaf = key.rpartition(".")[2]
+    leaf, words = key.rpartition(".")[2], [*keys, *groups()]
     same_leaf = sorted((known for known in keys if known.endswith(f".{leaf}")), key=lambda name: name.count("."))
-    near = nearest(key, [*keys, *groups()], cutoff=0.85) or " or ".join(same_leaf[:3])
-    near = near or nearest(key, [*keys, *groups()], cutoff=0.6)
-    return f"unknown key {key}" + (f"; did you mean {near}?" if near else "")
+    near = nearest(key, words, cutoff=0.85) or " or ".join(same_leaf[:3]) or nearest(key, words, cutoff=0.6)
+    return f"unknown key {key}" + (f"; use {near}" if near else "")
 
 
 def _options_with(key: str, keys: dict[str, Any]) -> list[str]:

@@ -29,9 +29,6 @@ from turngrid.experiments.evaluation.policies import PolicyError, policies, trai
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 
-RULES = ("task", "reward", "evaluation")  # checks of config/checks/check.py that hold without training
-NOTES = ("too_few_turns", "useless_samples")
-
 
 @dataclass
 class Options:
@@ -75,7 +72,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         ConfigError: a check refuses the config.
         PolicyError: a policy cannot be evaluated with it.
     """
-    from turngrid.config.checks.check import CHECKS, WARNINGS
+    from turngrid.config.checks import environment
     from turngrid.config.checks.prompt import not_where_evaluated
     from turngrid.config.compose import compose
     from turngrid.config.errors import ConfigError
@@ -83,12 +80,11 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
-    refusals = (rule.applies(config) for rule in CHECKS if rule.name in RULES)
-    if problem := next(filter(None, refusals), None) or not_where_evaluated(config):
+    rules = (environment.unknown_task, environment.reward_not_offered, environment.bad_evaluation)
+    for problem in (problem for rule in (*rules, not_where_evaluated) for problem in rule(config)):
         raise ConfigError(problem)
-    for rule in WARNINGS:
-        if rule.name in NOTES and (message := rule.applies(config)):
-            say(f"note: {message}")
+    for message in (*environment.too_few_turns(config), *environment.useless_samples(config)):
+        say(f"note: {message}")
     _refuse_another_environment(words, overrides, config)
     return config
 

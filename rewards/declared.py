@@ -1,7 +1,7 @@
 """What a method declares: ranges of its settings, requirements, conflicts, and its card.
 
 ``turngrid.config.checks.methods`` reads the declarations and refuses a run before anything starts.
-``turngrid.config.method_cards`` writes the cards into docs/methods.md. A declaration is an
+``benchmarks/pages.py`` writes the cards into docs/methods.md. A declaration is an
 attribute of the class, or a property if it depends on the settings.
 """
 
@@ -87,6 +87,7 @@ class Method:
         reads: rewards that it reads in ``turns.named``, or in a reward transform's view.
         labels: labels of the prompt form that it needs.
         heads: heads of the critic.
+        of_length: settings that follow from the run's number of steps if they are null.
 
     Raises:
         ValueError: a setting is outside its field's range or choices.
@@ -99,6 +100,7 @@ class Method:
     reads: ClassVar[Names] = frozenset()
     labels: ClassVar[tuple[str, ...]] = ()
     heads: ClassVar[int] = 1
+    of_length: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for item in fields(self):

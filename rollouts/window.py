@@ -11,7 +11,7 @@ With ``prompt.history`` each turn has a separate row; its prompt is one message 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil
 from typing import Any
 
@@ -25,7 +25,6 @@ ASK = (
     "Your summary:"
 )
 SHOWN = 10  # newest actions in the summary of a demonstration
-SUMMED_UP = ("summary", "mem1")  # rollout strategies whose settings are those of ``Summaries``
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,9 @@ class Summaries(Method):
         return f"Done so far: {', '.join(actions[-SHOWN:])}."
 
 
+SETTINGS = {item.name for item in fields(Summaries)}
+
+
 def window_of(
     env: Mapping[str, Any], form: PromptForm, forms: Mapping[str, Any] | None = None
 ) -> Window | Summaries | None:
@@ -99,7 +101,7 @@ def window_of(
         ValueError: a setting of the summaries is out of range.
     """
     if forms and (name := summed_up(forms)):
-        return Summaries(**forms[name])
+        return Summaries(**{key: forms[name][key] for key in SETTINGS})
     if form.history is not None:
         return Window(1, form.history, inline=True)
     turns, keep = env.get("window_turns"), env.get("window_keep")
@@ -107,8 +109,8 @@ def window_of(
 
 
 def summed_up(forms: Mapping[str, Any] | None) -> str:
-    """Return which of the chosen rollout strategies has summaries, or ""."""
-    return next((name for name in SUMMED_UP if name in (forms or {})), "")
+    """Return the chosen rollout form with the settings of ``Summaries``, or ""."""
+    return next((name for name, settings in (forms or {}).items() if SETTINGS <= {*(settings or {})}), "")
 
 
 def rows_of(turns: int, window: Window | Summaries | None) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import Card, Method
+from turngrid.rewards.declared import Card, Conflict, Method
 
 
 @dataclass(kw_only=True)
@@ -21,6 +21,20 @@ class Distill(Method):
 
     needs = frozenset({"teacher"})
     grain = "token"
+    conflicts = (
+        Conflict(
+            ("model.lora_rank",),
+            lambda _, rank: rank is not None,
+            "verl would ask the policy in place of algo.teacher",
+            "model.lora_rank=null",
+        ),
+        Conflict(
+            ("algorithm.kl_penalty",),
+            lambda _, penalty: penalty not in ("kl", "k1"),
+            "it learns from a difference of log-probs",
+            "algorithm.kl_penalty=kl",
+        ),
+    )
     card = Card(
         "learns from a teacher's log-probs, without baseline and reward",
         paper="2604.24005",

@@ -1,13 +1,12 @@
-"""The table of config checks: refusals and warnings, in order. The tests read the same table.
+"""The checks of a composed config, in order: refusals and warnings. The tests read the same lists.
 
-This module does not import torch or verl: a run is refused before anything heavy starts.
+Each check is a generator of messages, one line with the problem and the fix. This module does not
+import torch or verl: a run is refused before anything heavy starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator
 
 from omegaconf import DictConfig
 
@@ -15,77 +14,50 @@ from turngrid.config import asynchronous, curriculum_settings, experience, exten
 from turngrid.config.checks import budget, environment, folders, methods, model, prompt, training
 from turngrid.config.errors import ConfigError
 
+Check = Callable[[DictConfig], Iterator[str]]
 
-@dataclass(frozen=True)
-class Rule:
-    """One check.
-
-    Attributes:
-        name: its name in the tests.
-        applies: returns one line with the problem and the fix, or None.
-        of_model: skip this rule if no model plays (``turngrid-play``).
-    """
-
-    name: str
-    applies: Callable[[DictConfig], str | None]
-    of_model: bool = False
-
-
-CHECKS: tuple[Rule, ...] = (
-    Rule("estimate_gpu", model.no_such_gpu),
-    Rule("folders", folders.unusable),
-    Rule("task", environment.unknown_task),
-    Rule("reward", environment.reward_not_offered),
-    Rule("reward_settings", environment.bad_reward_settings),
-    Rule("step_deadline", environment.step_deadline),
-    Rule("window", environment.bad_window),
-    Rule("prompt", prompt.bad_prompt),
-    Rule("long_name", folders.too_long),
-    Rule("no_critic", training.no_critic),
-    Rule("group_of_one", training.group_of_one),
-    Rule("mini_batch", training.mini_batch),
-    Rule("batch_over_devices", partial(training.over_devices, "data.train_batch_size")),
-    Rule("mini_batch_over_devices", partial(training.over_devices, "actor_rollout_ref.actor.ppo_mini_batch_size")),
-    Rule("micro_batch", training.micro_batch),
-    Rule("row_over_pass", training.row_over_pass),
-    Rule("tensor_parallel", training.tensor_parallel),
-    Rule("methods", methods.bad_methods),
-    Rule("share_against_name", budget.share_against_name),
-    Rule("no_demonstration", budget.no_demonstration),
-    Rule("budget", budget.buys_too_little),
-    Rule("schedules", methods.schedule_out_of_range),
-    Rule("replay", methods.no_game_comes_again),
-    Rule("demos", budget.no_such_demonstrations),
-    Rule("experience", experience.refusal),
-    Rule("no_steps", budget.no_steps),
-    Rule("mixture", budget.task_without_games),
-    Rule("curriculum", curriculum_settings.refusal),
-    Rule("model", model.no_such_model),
-    Rule("model_of_its_own", model.another_model),
-    Rule("action_too_long", model.action_too_long),
-    Rule("context", model.context_too_short),
-    Rule("lora", lora.refusal),
-    Rule("evaluation", environment.evaluation_refusal),
-    Rule("prompt_of_environment", prompt.not_in_this_environment),
-    Rule("trainer", training.other_trainer),
-    Rule("no_model_saved", training.no_model_saved),
-    Rule("async", asynchronous.refusal),
+CHECKS: tuple[Check, ...] = (
+    model.estimate_gpu,
+    folders.unusable,
+    environment.unknown_task,
+    environment.reward_not_offered,
+    environment.bad_reward_settings,
+    environment.step_deadline,
+    environment.bad_window,
+    prompt.bad_prompt,
+    folders.too_long,
+    training.critic_and_group,
+    training.batches,
+    training.passes,
+    methods.bad_methods,
+    budget.bad_budget,
+    methods.bad_schedules,
+    budget.bad_demonstrations,
+    experience.bad_experience,
+    budget.nothing_left,
+    curriculum_settings.bad_curriculum,
+    model.bad_model,
+    lora.bad_adapters,
+    environment.bad_evaluation,
+    prompt.not_in_this_environment,
+    training.bad_trainer,
+    asynchronous.bad_async,
 )
-
-WARNINGS: tuple[Rule, ...] = (
-    Rule("extended", extension.depends_on_length),
-    Rule("equal_rewards", environment.equal_rewards),
-    Rule("too_few_turns", environment.too_few_turns),
-    Rule("short_horizon", curriculum_settings.short_horizon),
-    Rule("methods", methods.doubtful_methods),
-    Rule("little_room", prompt.little_room, of_model=True),
-    Rule("few_summaries", prompt.few_summaries, of_model=True),
-    Rule("set_in_vain", training.set_in_vain),
-    Rule("lora_lr", lora.far_lr, of_model=True),
-    Rule("useless_samples", environment.useless_samples),
-    Rule("sft_of_nothing", budget.sft_of_nothing, of_model=True),
-    Rule("large_on_cpu", model.large_on_cpu, of_model=True),
-    Rule("unseen_environment", model.unseen_environment, of_model=True),
+WARNINGS: tuple[Check, ...] = (
+    extension.depends_on_length,
+    environment.equal_rewards,
+    environment.too_few_turns,
+    curriculum_settings.short_horizon,
+    methods.doubtful_methods,
+    training.set_in_vain,
+    environment.useless_samples,
+)
+OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
+    prompt.little_room,
+    prompt.few_summaries,
+    lora.far_lr,
+    budget.sft_of_nothing,
+    model.doubtful_model,
 )
 
 
@@ -99,7 +71,7 @@ def check(config: DictConfig, with_model: bool = True) -> list[str]:
     Raises:
         ConfigError: the first refusal that applies.
     """
-    for rule in CHECKS:
-        if message := rule.applies(config):
+    for refused in CHECKS:
+        if message := next(refused(config), None):
             raise ConfigError(message)
-    return [message for rule in WARNINGS if (with_model or not rule.of_model) and (message := rule.applies(config))]
+    return [message for warned in (*WARNINGS, *(OF_MODEL if with_model else ())) for message in warned(config)]

@@ -14,12 +14,13 @@ from turngrid.algorithms.chosen import Chosen, algorithm
 from turngrid.algorithms.registry import ALGORITHMS, FORM, LINEAR, SLOTS
 from turngrid.config import asynchronous
 from turngrid.config.method_settings import has_critic
-from turngrid.config.prompts import in_windows, one_row, several_rows
+from turngrid.config.prompts import in_windows, one_row, several_rows, summary_form
+from turngrid.config.values.values import shown
 from turngrid.envs.registry import make_environment
-from turngrid.rollouts.window import summed_up
 
 CRITIC_FREE = next(name for name, base in ALGORITHMS.items() if base.grain == "episode" and not base.needs_critic)
 MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"
+NO_FORM = f"{FORM}={LINEAR}"
 
 
 class Fact(NamedTuple):
@@ -45,120 +46,81 @@ class Run:
     name: str
 
     def fact(self, key: str) -> Fact:
+        """Return the value of a config key, the names in a slot, or a fact of ``FACTS``."""
         if key in FACTS:
             return FACTS[key](self)
         value = OmegaConf.select(self.config, key)
         if key in SLOTS:
-            names = tuple(value or {})
-            return Fact(names, f"{key}=[{','.join(names)}]")
+            return Fact(tuple(value or {}), f"{key}=[{','.join(value or {})}]")
         return Fact(value, f"{key}={shown(value)}")
 
+    def beside(self, after: bool) -> Fact:
+        """Return the methods of the slot that act before this one, or after it."""
+        names = [str(name) for name in self.config[self.slot]]
+        place, others = names.index(self.name), [name for name in names if name != self.name]
+        order = [*others, self.name] if after else [self.name, *others]
+        fact = names[place + 1 :] if after else names[:place]
+        return Fact(fact, f"{self.slot}=[{','.join(names)}]", f"{self.slot}=[{','.join(order)}]")
 
-def shown(value: object) -> str:
-    """Return a value as it is typed on the command line."""
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    def form(self, is_one: Callable[[Any], bool]) -> Fact:
+        """Return whether the rollout form is of this kind."""
+        name, form = next(iter(self.methods.of(FORM, 1).items()), (LINEAR, None))
+        return Fact(form is not None and is_one(form), f"{FORM}={name}", NO_FORM)
 
+    def schedules(self) -> Fact:
+        """Return the settings of the method that follow a schedule."""
+        settings: Any = OmegaConf.to_container(self.config[self.slot][self.name], resolve=True)
+        names = [name for name, value in settings.items() if isinstance(value, dict)]
+        return Fact(names, f"{self.slot}.{self.name}.{names[0]} with a schedule" if names else "")
 
-def _before(run: Run) -> Fact:
-    """Return the methods of the slot that act before this one, as a fact."""
-    names = [str(name) for name in run.config[run.slot]]
-    first = [run.name, *(name for name in names if name != run.name)]
-    return Fact(names[: names.index(run.name)], f"{run.slot}=[{','.join(names)}]", f"{run.slot}=[{','.join(first)}]")
+    def critic(self) -> Fact:
+        name = str(self.config.algo.name)
+        if algorithm(name).needs_critic:
+            return Fact(True, f"algo={name}", f"algo={CRITIC_FREE}")
+        return Fact(has_critic(self.config), "critic.enable=true", "critic.enable=false")
 
+    def updates(self) -> Fact:
+        """Return the number of policy updates a step."""
+        actor, batch = self.config.actor_rollout_ref.actor, self.config.data.train_batch_size
+        count = batch // actor.ppo_mini_batch_size * actor.ppo_epochs
+        return Fact(count, f"{MINI_BATCH}={actor.ppo_mini_batch_size}")
 
-def _after(run: Run) -> Fact:
-    """Return the methods of the slot that act after this one."""
-    names = [str(name) for name in run.config[run.slot]]
-    last = [*(name for name in names if name != run.name), run.name]
-    return Fact(names[names.index(run.name) + 1 :], f"{run.slot}=[{','.join(names)}]", f"{run.slot}=[{','.join(last)}]")
+    def share_of_a_step(self) -> Fact:
+        """Return whether an update sees only a part of the step's prompts."""
+        mode, batch = asynchronous.mode(self.config), self.config.data.train_batch_size
+        shares = mode == asynchronous.SEPARATE and self.config.actor_rollout_ref.actor.ppo_mini_batch_size != batch
+        return Fact(shares, f"trainer.v1.trainer_mode={mode}", f"{MINI_BATCH}={batch}")
 
+    def agent_stops(self) -> Fact:
+        env = self.config.env
+        return Fact(make_environment(env.name, env).agent_stops, f"env={env.name}")
 
-def _schedules(run: Run) -> Fact:
-    """Return the settings of the method that follow a schedule."""
-    settings: Any = OmegaConf.to_container(run.config[run.slot][run.name], resolve=True)
-    names = [name for name, value in settings.items() if isinstance(value, dict)]
-    return Fact(names, f"{run.slot}.{run.name}.{names[0]} with a schedule" if names else "")
-
-
-def _rows(run: Run) -> Fact:
-    """Return whether an episode has several rows."""
-    setting = several_rows(run.config)
-    return Fact(bool(setting), setting, one_row(setting))
-
-
-def _windows(run: Run) -> Fact:
-    """Return whether the policy sees only a part of an episode's turns."""
-    setting = in_windows(run.config)
-    return Fact(bool(setting), setting, f"{setting.split('=')[0]}=null")
-
-
-def _summaries(run: Run) -> Fact:
-    form = summed_up(run.config.get(FORM))
-    return Fact(bool(form), f"{FORM}={form}", f"{FORM}={LINEAR}")
-
-
-def _shared(run: Run) -> Fact:
-    """Return whether the rollout form replays turns or lets samples share them."""
-    return _form(run, lambda form: not form.compares_turns)
+    def row_tokens(self) -> Fact:
+        """Return the tokens of the longest row."""
+        room = int(self.config.data.max_prompt_length) + int(self.config.data.max_response_length)
+        return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")
 
 
-def _branches(run: Run) -> Fact:
-    return _form(run, lambda form: form.branches)
+def _setting(setting: str, use: str) -> Fact:
+    return Fact(bool(setting), setting, use)
 
 
-def _form(run: Run, is_one: Callable[[Any], bool]) -> Fact:
-    forms = run.methods.of(FORM, 1)
-    name = next((name for name, form in forms.items() if is_one(form)), "")
-    return Fact(bool(name), f"{FORM}={name or next(iter(forms), LINEAR)}", f"{FORM}={LINEAR}")
-
-
-def _critic(run: Run) -> Fact:
-    name = str(run.config.algo.name)
-    if algorithm(name).needs_critic:
-        return Fact(True, f"algo={name}", f"algo={CRITIC_FREE}")
-    return Fact(has_critic(run.config), "critic.enable=true", "critic.enable=false")
-
-
-def _updates(run: Run) -> Fact:
-    """Return the number of policy updates a step."""
-    actor, batch = run.config.actor_rollout_ref.actor, run.config.data.train_batch_size
-    count = batch // actor.ppo_mini_batch_size * actor.ppo_epochs
-    return Fact(count, f"{MINI_BATCH}={actor.ppo_mini_batch_size}")
-
-
-def _share(run: Run) -> Fact:
-    """Return whether an update sees only a part of the step's prompts."""
-    batch, mini = run.config.data.train_batch_size, run.config.actor_rollout_ref.actor.ppo_mini_batch_size
-    mode = asynchronous.mode(run.config)
-    return Fact(
-        mode == asynchronous.SEPARATE and mini != batch, f"trainer.v1.trainer_mode={mode}", f"{MINI_BATCH}={batch}"
-    )
-
-
-def _agent_stops(run: Run) -> Fact:
-    env = run.config.env
-    return Fact(make_environment(env.name, env).agent_stops, f"env={env.name}")
-
-
-def _row_tokens(run: Run) -> Fact:
-    """Return the tokens of the longest row."""
-    data = run.config.data
-    room = int(data.max_prompt_length) + int(data.max_response_length)
-    return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")
+def _null(setting: str) -> Fact:
+    return _setting(setting, f"{setting.split('=')[0]}=null")
 
 
 FACTS: dict[str, Callable[[Run], Fact]] = {
-    "before": _before,
-    "after": _after,
-    "schedules": _schedules,
-    "several rows": _rows,
-    "windows": _windows,
-    "summaries": _summaries,
-    "shared turns": _shared,
-    "branches": _branches,
-    "critic": _critic,
-    "updates": _updates,
-    "share of a step": _share,
-    "agent stops": _agent_stops,
-    "row tokens": _row_tokens,
+    "before": lambda run: run.beside(after=False),
+    "after": lambda run: run.beside(after=True),
+    "schedules": Run.schedules,
+    "several rows": lambda run: _setting(setting := several_rows(run.config), one_row(setting)),
+    "windows": lambda run: _null(in_windows(run.config)),  # the policy sees only a part of an episode's turns
+    "summaries": lambda run: _setting(summary_form(run.config), NO_FORM),
+    "shared turns": lambda run: run.form(lambda form: not form.compares_turns),
+    "branches": lambda run: run.form(lambda form: form.branches),
+    "critic": Run.critic,
+    "updates": Run.updates,
+    "share of a step": Run.share_of_a_step,
+    "agent stops": Run.agent_stops,
+    "row tokens": Run.row_tokens,
 }

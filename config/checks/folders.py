@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -14,23 +15,21 @@ LONGEST = 255  # maximum bytes of a file name on every file system
 ADDED = len("-s4294967295-01234567.000")  # bytes for seed, hash, and the number that .old/ adds
 
 
-def unusable(config: DictConfig) -> str | None:
+def unusable(config: DictConfig) -> Iterator[str]:
     for key, folder in {"output_dir": config.output_dir, "env.cache_dir": config.env.cache_dir}.items():
         if folder is not None and (reason := _reason(folder)):
-            return f"{key}={folder} {reason}: name another folder"
-    return None
+            yield f"{key}={folder} {reason}; use another folder"
 
 
-def too_long(config: DictConfig) -> str | None:
+def too_long(config: DictConfig) -> Iterator[str]:
     parts = name_parts(config)
     key, word = max(parts.items(), key=lambda part: len(part[1].encode()))
     length = len("-".join(parts.values()).encode()) + ADDED
-    if length <= LONGEST:
-        return None
-    return (
-        f"{key}={shown(word)} makes the name of the run's folder {length} bytes long, "
-        f"and file systems take {LONGEST}: shorten it"
-    )
+    if length > LONGEST:
+        yield (
+            f"{key}={shown(word)}: the name of the run's folder has {length} bytes, and file systems take {LONGEST}; "
+            "use a shorter name"
+        )
 
 
 def _reason(folder: str) -> str | None:

@@ -17,11 +17,10 @@ from turngrid.algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, SLOTS, VERL
 from turngrid.config import asynchronous
 from turngrid.config.checks import estimators
 from turngrid.config.checks.facts import CRITIC_FREE, Run
-from turngrid.config.errors import first
 from turngrid.config.method_settings import made
 from turngrid.config.prompts import form_of
 from turngrid.envs.registry import make_environment
-from turngrid.rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict, Names
+from turngrid.rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict
 from turngrid.rewards.registry import NAMED, named_reward
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.tasks.budget import allocate_budget
@@ -29,33 +28,30 @@ from turngrid.tasks.budget import allocate_budget
 N, MODE = "actor_rollout_ref.rollout.n", "trainer.v1.trainer_mode"
 SYNC = f"{MODE}={asynchronous.SYNC}"
 CORRECTION = "algorithm.rollout_correction"
+LOSS_KEY = estimators.LOSS
 
 
 def _is_async(_: Any, mode: str) -> bool:
     return mode != asynchronous.SYNC
 
 
+def _is(_: Any, value: Any) -> bool:
+    return bool(value)
+
+
 # Conflicts of the words of ``requires``
 REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
     GROUPS: (Conflict((N,), lambda _, samples: samples < 2, "it compares the samples of a prompt", f"{N}=2"),),
     WHOLE_STEP: (
-        Conflict(
-            ("share of a step",),
-            lambda _, share: share,
-            "it compares all episodes of a step, and an update has a share of them",
-        ),
+        Conflict(("share of a step",), _is, "it compares all episodes of a step, and an update has a share of them"),
     ),
     SYNCHRONOUS: (Conflict((MODE,), _is_async, "it counts synchronous steps", SYNC),),
     OWN_TURNS: (
-        Conflict(
-            ("shared turns",),
-            lambda _, are: are,
-            "it compares the turns of a group, of which some are replayed or shared",
-        ),
+        Conflict(("shared turns",), _is, "it compares the turns of a group, of which some are replayed or shared"),
     ),
     OWN_ROWS: (
-        Conflict(("several rows",), lambda _, are: are, "it replaces one row by another, and an episode has several"),
-        Conflict(("branches",), lambda _, are: are, "episodes that share turns cannot be replaced"),
+        Conflict(("several rows",), _is, "it replaces one row by another, and an episode has several"),
+        Conflict(("branches",), _is, "episodes that share turns cannot be replaced"),
         Conflict(
             (f"{CORRECTION}.bypass_mode", f"{CORRECTION}.rollout_is"),
             lambda _, bypass, weights: not bypass and weights != "token",
@@ -98,12 +94,17 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             "actor_rollout_ref.actor.loss_agg_mode=token-mean",
         ),
     ),
+    "loss": (
+        Conflict(
+            (LOSS_KEY,), lambda _, mode: mode != LOSS_MODE, "verl's loss takes its place", f"{LOSS_KEY}={LOSS_MODE}"
+        ),
+    ),
     "terms": (
         Conflict(
             (MODE,), lambda _, mode: mode == asynchronous.SEPARATE, "its state counts steps of one update each", SYNC
         ),
     ),
-    "buffer": (Conflict(("critic",), lambda _, has: has, "it replays for the policy alone, not for a critic"),),
+    "buffer": (Conflict(("critic",), _is, "it replays for the policy alone, not for a critic"),),
     ALGO: tuple(
         Conflict((f"algorithm.{key}",), lambda _, value: value != 1, "verl's key is for tokens", f"algo.{key}={{0}}")
         for key in ("gamma", "lam")
@@ -116,50 +117,44 @@ LABELLED = Conflict(
 )
 
 
-@first
 def bad_methods(config: DictConfig) -> Iterator[str]:
     yield from _conflicts(config, warns=False)
     yield from estimators.verls_keys(config)
     yield from estimators.reasons(config)
-    if any(config.get(slot) for slot in SLOTS):
-        yield from _one_each(config)
-        yield from _named(config)
+    for slot in ONE:
+        if len(names := list(config.get(slot) or {})) > 1:
+            yield f"{slot}=[{','.join(names)}]: a step has one; use {slot}={names[0]}"
+    yield from _named(config)
 
 
-@first
 def doubtful_methods(config: DictConfig) -> Iterator[str]:
-    """Return a warning about the chosen methods."""
     yield from _conflicts(config, warns=True)
+
+
+def _conflicts(config: DictConfig, warns: bool) -> Iterator[str]:
+    for run, method, conflicts in _chosen(config):
+        yield from (problem for one in conflicts if one.warns == warns and (problem := _problem(run, method, one)))
+        if not warns:
+            yield from _labels(run, method)
+            yield from (_grain(run, method) if run.slot == "credit" else ())
 
 
 def _chosen(config: DictConfig) -> Iterator[tuple[Run, Any, tuple[Conflict, ...]]]:
     """Yield every chosen method with its possible conflicts."""
     methods, algo = made(config), str(config.algo.name)
+    mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
     for slot in (ALGO, *SLOTS):
         for name, method in methods.of(slot, 1).items():
-            required = _required(getattr(method, "requires", frozenset()))
             own = (*OF_SLOT.get(slot, ()), LABELLED, *getattr(method, "conflicts", ()))
-            yield Run(config, methods, slot, name), method, (*required, *own)
+            yield Run(config, methods, slot, name), method, (*_required(method), *own)
     if not on_turns(algo):
-        base = algorithm(algo)
-        yield Run(config, methods, ALGO, algo), base, _required(base.requires)
-    mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
+        yield Run(config, methods, ALGO, algo), algorithm(algo), _required(algorithm(algo))
     if mode in VERLS_LOSSES:
         yield Run(config, methods, "loss", mode), None, VERLS_LOSSES[mode]
 
 
-def _required(words: Names) -> tuple[Conflict, ...]:
-    return tuple(conflict for word in sorted(words) for conflict in REQUIREMENTS[word])
-
-
-def _conflicts(config: DictConfig, warns: bool) -> Iterator[str]:
-    for run, method, conflicts in _chosen(config):
-        for conflict in conflicts:
-            if conflict.warns == warns and (problem := _problem(run, method, conflict)):
-                yield problem
-        if not warns:
-            yield from _labels(run, method)
-            yield from (_grain(run, method) if run.slot == "credit" else ())
+def _required(method: Any) -> tuple[Conflict, ...]:
+    return tuple(conflict for word in sorted(getattr(method, "requires", ())) for conflict in REQUIREMENTS[word])
 
 
 def _problem(run: Run, method: Any, conflict: Conflict) -> str:
@@ -195,16 +190,6 @@ def _labels(run: Run, method: Any) -> Iterator[str]:
         )
 
 
-def _one_each(config: DictConfig) -> Iterator[str]:
-    for slot in ONE:
-        if len(names := list(config.get(slot) or {})) > 1:
-            yield f"{slot}=[{','.join(names)}]: a step has one; use {slot}={names[0]}"
-    mode, chosen = config.actor_rollout_ref.actor.policy_loss.loss_mode, list(config.get("loss") or {})
-    if chosen and mode != LOSS_MODE:
-        key = "actor_rollout_ref.actor.policy_loss.loss_mode"
-        yield f"loss={chosen[0]} and {key}={mode}: verl's loss takes its place; use {key}={LOSS_MODE}"
-
-
 def _named(config: DictConfig) -> Iterator[str]:
     """Yield refusals of rewards that methods read by name."""
     environment, chosen = make_environment(config.env.name, config.env), config.turn_reward.name
@@ -221,24 +206,19 @@ def _named(config: DictConfig) -> Iterator[str]:
             yield f"reward={name}: a method reads it, and env={config.env.name} does not offer it; use {names}"
 
 
-def no_game_comes_again(config: DictConfig) -> str | None:
-    """Refuse a buffer that replaces episodes if no game is sampled a second time."""
-    buffers = made(config).of("buffer", 1).items()
-    names = [name for name, buffer in buffers if OWN_ROWS in getattr(buffer, "requires", ())]
-    bought = allocate_budget(config)
-    prompts = bought.steps * int(config.data.train_batch_size)
-    if not names or prompts > bought.games:
-        return None
-    return (
-        f"buffer={names[0]} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games sample "
-        "each game once, so no stored episode is replayed; use a lower budget.units or a higher budget.rl_steps"
-    )
-
-
-def schedule_out_of_range(config: DictConfig) -> str | None:
-    """Refuse a schedule that leaves its setting's range within the run."""
+def bad_schedules(config: DictConfig) -> Iterator[str]:
+    """Refuse a schedule that leaves its setting's range within the run, and a buffer that replaces
+    episodes if no game is sampled a second time.
+    """
+    methods, bought = made(config), allocate_budget(config)
     try:
-        made(config).refuse(allocate_budget(config).steps)
+        methods.refuse(bought.steps)
     except ValueError as error:
-        return str(error)
-    return None
+        yield str(error)
+    prompts = bought.steps * int(config.data.train_batch_size)
+    for name, buffer in methods.of("buffer", 1).items() if prompts <= bought.games else ():
+        if OWN_ROWS in getattr(buffer, "requires", ()):
+            yield (
+                f"buffer={name} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games "
+                "sample each once, so nothing is replayed; use a lower budget.units or a higher budget.rl_steps"
+            )

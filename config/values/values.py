@@ -11,15 +11,15 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
 from turngrid.config.nodes import dotted
 from turngrid.config.schema import NODES, Top
 from turngrid.config.values import verl_limits
-from turngrid.config.values.limits import MISSING, TYPES, WORD, Limit, Only, Range, Types, Word, Words
-from turngrid.config.values.verl_schema import Key, verl_keys
+from turngrid.config.values.limits import TYPES, Limit, Range, Types, Word, Words
+from turngrid.config.values.verl_limits import verl_keys
 from turngrid.envs.utils.names import meant
 
 Limits = Mapping[str, Limit]
@@ -66,7 +66,7 @@ def _of_another(key: str) -> Limit:
     """Return the limit of a key that is not in verl's tree; parts of verl or Ray may still read
     it."""
     verls = key.split(".")[0] in base.verl_tree()
-    return verls and verl_limits.limit_of(key) or Types()
+    return verls and verl_limits.stated_limit(key) or Types()
 
 
 def because(config: DictConfig, key: str) -> str:
@@ -113,23 +113,7 @@ def _in_nodes(kinds: Iterable[tuple[str, type]]) -> dict[str, Limit]:
 
 @cache
 def _verls() -> dict[str, Limit]:
-    """Return the limit in ``verl_limits``, with null if verl accepts it; else one that follows from
-    verl's own value.
-    """
-    found: dict[str, Limit] = {}
-    for name, key in verl_keys().items():
-        stated = verl_limits.limit_of(name)
-        if isinstance(stated, Range | Words) and key.types.problem(None) is None:
-            stated = dataclasses.replace(stated, null=True)
-        found[name] = stated or _of_default(name, key)
-    return found
-
-
-def _of_default(name: str, key: Key) -> Limit:
-    if name.endswith("._target_"):
-        return Only(key.value, "verl makes this class of the node")
-    one_word = key.types.names == {"str"} and isinstance(key.value, str) and WORD.fullmatch(key.value)
-    return Word() if one_word and "/" not in key.value else key.types
+    return {name: key.limit(name) for name, key in verl_keys().items()}
 
 
 def limits_in(kind: Any, prefix: str = "") -> dict[str, Limit]:

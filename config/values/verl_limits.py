@@ -1,23 +1,34 @@
-"""Limits of verl's keys for values that verl would refuse only after SFT, when its workers start,
-or never.
+"""Limits of verl's keys.
 
-An entry applies to every key that ends with its name; if several do, the longest one applies. Other
-keys have only a type (``verl_schema.json``), and numbers must be finite.
+``verl_schema.json`` has their types (``benchmarks/verl_schema.py`` writes it). A number is at least
+verl's own value if that is 0 or less; else it is at least 0, and a whole number at least 1.
+``LIMITS`` has what is narrower, for values that verl would refuse only after SFT, when its workers
+start, or never. An entry applies to every key that ends with its name; if several do, the longest.
 """
 
 from __future__ import annotations
 
-from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
-from turngrid.config.values.limits import Limit, Only, Range, Types, Words, optional, real, whole
-from turngrid.config.values.verl_schema import policy_losses
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-COUNT = whole(1, 10**9)
-BATCH = whole(1, 10**6)
-SHARE = real(0, 1)
-CLIP = real(0, 1000)
-STEPS = whole(0, 10**9)
-SEED = whole(0, 2**32 - 1)
-PROCESSES = whole(1, 1024)
+from omegaconf import OmegaConf
+
+from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
+from turngrid.config import base
+from turngrid.config.nodes import dotted
+from turngrid.config.values.limits import WORD, Limit, Only, Range, Types, Word, Words
+
+FILE = Path(__file__).with_name("verl_schema.json")
+SCHEMA: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+SHARE = Range(0, 1)
+SEED = Range(0, 2**32 - 1, whole=True)
+NONE_TOO = Range(0, whole=True)
+OR_NULL = Range(1, whole=True, null=True)
 TEXT = Types(frozenset({"str"}))
 OUR_LORA = "the run's own key is model.lora_"
 NO_ADAPTER = (
@@ -33,88 +44,49 @@ CRITIC_LORA = {
     "lora.rank": 0,
 }
 KL = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
-LOGGERS = ("console", "tensorboard", "wandb", "trackio", "mlflow", "swanlab", "vemlp_wandb", "clearml", "file")
-FSDP = Words(("fsdp", "fsdp2"))
+KL_PENALTY = Words((*KL, *(f"{name}+" for name in KL)))
 DTYPE = Words(("fp32", "float32", "bf16", "bfloat16", "fp16", "float16"))
-KL_STRAIGHT = tuple(f"{name}+" for name in KL)
-OURS = tuple(algorithm.estimator for algorithm in (*ALGORITHMS.values(), *QUIRKS.values()))
-# verl's others ask for data that its V1 trainer does not have here, and opo divides by 0 in rows of
-# padding
+CONTENTS = Words(("model", "optimizer", "extra", "hf_model"), each=True)
+# verl's other estimators ask for data that its V1 trainer does not have here, and opo divides by 0
+# in rows of padding
 VERLS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "gpg")
-ESTIMATORS = (*OURS, *VERLS)
-CONTENTS = ("model", "optimizer", "extra", "hf_model")
-
-
-def _as_algo(word: object) -> str | None:
-    """Return the ``algo=`` for a method that verl-agent and RAGEN choose by this key."""
-    return f"algo={word}" if isinstance(word, str) and word in words() else None
-
+ESTIMATORS = (*(algorithm.estimator for algorithm in (*ALGORITHMS.values(), *QUIRKS.values())), *VERLS)
+AS_ALGO = {word: f"algo={word}" for word in words()}  # methods that verl-agent and RAGEN choose by verl's key
 
 LIMITS: dict[str, Limit] = {
-    # the algorithm
-    "algorithm.adv_estimator": Words((*ESTIMATORS, ON_TURNS), elsewhere=_as_algo),
+    "algorithm.adv_estimator": Words((*ESTIMATORS, ON_TURNS), instead=AS_ALGO),
     "algorithm.gamma": SHARE,
     "algorithm.lam": SHARE,
-    "algorithm.kl_penalty": Words((*KL, *KL_STRAIGHT)),
-    "algorithm.rollout_correction.rollout_is": Words(("token", "sequence"), null=True),
-    "algorithm.rollout_correction.rollout_is_threshold": real(1e-6, 10**6),  # verl's text "0.5_2.0" is not offered
+    "algorithm.kl_penalty": KL_PENALTY,
+    "rollout_correction.rollout_is": Words(("token", "sequence"), null=True),
+    "rollout_correction.rollout_is_threshold": Range(1e-6),  # verl's text "0.5_2.0" is not offered
     "kl_ctrl.type": Words(("fixed", "adaptive")),
-    "kl_ctrl.kl_coef": CLIP,
-    "kl_ctrl.horizon": COUNT,
-    "kl_ctrl.target_kl": CLIP,
-    # policy, reference and critic
-    "policy_loss.loss_mode": Words(("vanilla", LOSS_MODE), more=policy_losses),
-    "policy_loss.clip_cov_ratio": real(1e-9, 1),  # verl: above 0
-    "policy_loss.clip_cov_lb": real(-(10**6), 10**6),
-    "policy_loss.clip_cov_ub": real(-(10**6), 10**6),
-    "loss_scale_factor": optional(COUNT),
+    "policy_loss.loss_mode": Words(("vanilla", LOSS_MODE, *SCHEMA["losses"])),
+    "policy_loss.clip_cov_ratio": Range(1e-9, 1),
+    "policy_loss.clip_cov_lb": Range(-(10**6)),
+    "policy_loss.clip_cov_ub": Range(-(10**6)),
     "loss_agg_mode": Words(
         ("token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean")
     ),
-    "actor.kl_loss_type": Words((*KL, *KL_STRAIGHT)),
-    "actor.kl_loss_coef": CLIP,
-    "actor.entropy_coeff": real(-10, 10),
-    "clip_ratio": CLIP,
-    "clip_ratio_low": CLIP,
-    "clip_ratio_high": CLIP,
-    "clip_ratio_c": real(1.01, 1000),  # verl: more than 1
-    "critic.cliprange_value": CLIP,
-    "ppo_epochs": whole(1, 1000),
-    "ppo_mini_batch_size": BATCH,
-    "ppo_micro_batch_size": optional(BATCH),
-    "ppo_micro_batch_size_per_gpu": optional(BATCH),
-    "ppo_max_token_len_per_gpu": COUNT,
-    "ppo_infer_max_token_len_per_gpu": COUNT,
-    "log_prob_micro_batch_size": optional(BATCH),
-    "log_prob_micro_batch_size_per_gpu": optional(BATCH),
-    "log_prob_max_token_len_per_gpu": COUNT,
-    "forward_micro_batch_size": optional(BATCH),
-    "forward_micro_batch_size_per_gpu": optional(BATCH),
-    "data_loader_seed": optional(SEED),
-    "grad_clip": real(0, 10**6, null=True),
+    "actor.kl_loss_type": KL_PENALTY,
+    "entropy_coeff": Range(-10, 10),
+    "clip_ratio_c": Range(1.01),
+    "data_loader_seed": SEED,
+    "seed": SEED,
     "optim.lr": SHARE,
     "optim.betas": Range(0, 0.999999, each=True),
+    "optim.clip_grad": Range(1e-6),
     "optim.optimizer": Words(("AdamW", "Adam", "NAdam", "RAdam", "Adamax", "SGD", "RMSprop", "Adagrad", "Adadelta")),
     "optim.optimizer_impl": Words(("torch.optim",)),
     "optim.lr_scheduler_type": Words(("constant", "cosine")),
-    "checkpoint.save_contents": Words(CONTENTS, each=True),
-    "checkpoint.load_contents": Words(CONTENTS, each=True),
-    "actor.strategy": FSDP,
-    "critic.strategy": FSDP,
-    "fsdp_config.strategy": FSDP,
-    "fsdp.strategy": FSDP,
-    "optim.weight_decay": real(0, 10),
-    "optim.clip_grad": real(1e-6, 10**6),
-    "optim.lr_warmup_steps": whole(0, 10**9, -1, null=True),
     "optim.lr_warmup_steps_ratio": SHARE,
-    "optim.total_training_steps": whole(1, 10**9, -1),
-    "optim.min_lr_ratio": real(0, 1, null=True),
-    "optim.num_cycles": real(0, 1000),
+    "optim.min_lr_ratio": SHARE,
+    "checkpoint.save_contents": CONTENTS,
+    "checkpoint.load_contents": CONTENTS,
+    "strategy": Words(("fsdp", "fsdp2")),
     "mixed_precision.param_dtype": DTYPE,
     "mixed_precision.reduce_dtype": DTYPE,
     "mixed_precision.buffer_dtype": DTYPE,
-    "fsdp_size": whole(1, 10**6, -1),
-    "ulysses_sequence_parallel_size": PROCESSES,
     "model.lora_rank": Only(0, OUR_LORA + "rank"),
     "model.lora_alpha": Only(16, OUR_LORA + "alpha"),
     "model.target_modules": Only("all-linear", OUR_LORA + "target_modules"),
@@ -125,82 +97,87 @@ LIMITS: dict[str, Limit] = {
     "model.lora.merge": Only(False, "it follows from rollout="),
     "model.lora.adapter_path": Only(None, NO_ADAPTER),
     **{f"critic.model.{key}": Only(value, NO_CRITIC) for key, value in CRITIC_LORA.items()},
-    "custom_cls.name": Types(frozenset({"str"})),
-    "custom_cls.path": Types(frozenset({"str", "null"})),
-    # rollouts
     "actor_rollout_ref.rollout.name": Words(("transformers", "vllm")),
     "rollout.mode": Words(("async",)),
     "rollout.load_format": Words(("auto", "dummy", "hf", "pt", "safetensors")),
     "rollout.dtype": Words(("auto", "half", "float16", "bfloat16", "float", "float32")),
-    "prompt_length": COUNT,
-    "response_length": COUNT,
-    "rollout.n": whole(1, 10**4),
-    "rollout.temperature": real(0.01, 10),  # the trainer divides by it
-    "val_kwargs.temperature": real(0, 10),
-    "val_kwargs.n": whole(1, 10**4),
-    "top_p": real(0.001, 1),
-    "top_k": whole(1, 10**9, 0, -1),
-    "rollout.nnodes": whole(0, 4096),
-    "rollout.n_gpus_per_node": whole(0, 64),
-    "seed": SEED,
-    "gpu_memory_utilization": real(0.01, 1),
-    "tensor_model_parallel_size": PROCESSES,
-    "data_parallel_size": PROCESSES,
-    "pipeline_model_parallel_size": PROCESSES,
-    "expert_parallel_size": PROCESSES,
-    "max_num_seqs": BATCH,
-    "update_weights_bucket_megabytes": BATCH,
-    "max_num_batched_tokens": COUNT,
-    "max_model_len": optional(COUNT),
+    "rollout.temperature": Range(0.01, 10),  # the trainer divides by it
     "rollout.over_sample_rate": SHARE,
-    "agent.num_workers": PROCESSES,
+    "rollout.n_gpus_per_node": NONE_TOO,
+    "top_p": Range(0.001, 1),
+    "gpu_memory_utilization": Range(0.01, 1),
     "agent.default_agent_loop": Words(("turngrid",)),  # no other knows our environments
-    # data
-    "data.train_batch_size": BATCH,
-    "data.gen_batch_size": optional(BATCH),
-    "data.val_batch_size": optional(BATCH),
-    "data.max_prompt_length": optional(COUNT),
-    "data.max_response_length": optional(COUNT),
-    "data.dataloader_num_workers": whole(0, 1024),
-    "data.filter_overlong_prompts_workers": optional(PROCESSES),
-    "data.train_max_samples": whole(1, 10**9, -1),
-    "data.val_max_samples": whole(1, 10**9, -1),
-    "data.seed": optional(SEED),
-    # the trainer
-    "trainer.nnodes": whole(1, 4096),
-    "trainer.n_gpus_per_node": whole(1, 64),
-    "trainer.logger": Words(LOGGERS, each=True),
+    "data.dataloader_num_workers": NONE_TOO,
+    "data.max_prompt_length": OR_NULL,  # filled in at the end
+    "data.max_response_length": OR_NULL,
+    "reward.num_workers": NONE_TOO,
+    "trainer.logger": Words(
+        ("console", "tensorboard", "wandb", "trackio", "mlflow", "swanlab", "vemlp_wandb", "clearml", "file"), each=True
+    ),
     "trainer.device": Words(("cpu", "cuda")),
-    "trainer.save_freq": COUNT,  # evaluation plays what was saved; after the last step there is always one
-    "trainer.test_freq": whole(0, 10**9, -1),
-    "trainer.total_epochs": COUNT,
+    "trainer.save_freq": Range(1, whole=True),  # evaluation plays what was saved
     "trainer.val_only": Only(False, "python -m experiments.evaluate evaluates without training"),
-    "trainer.total_training_steps": optional(COUNT),
-    "trainer.critic_warmup": STEPS,
-    "trainer.log_val_generations": STEPS,
-    "trainer.max_actor_ckpt_to_keep": optional(COUNT),
-    "trainer.max_critic_ckpt_to_keep": optional(COUNT),
-    "trainer.ray_wait_register_center_timeout": real(0.1, 10**8),  # seconds
     "trainer.resume_mode": Only("auto", "extend=runs/NAME lengthens a run, fresh=true starts one anew"),
-    "v1.colocate_async.num_warmup_batches": real(0, 10**9),  # verl takes parts of a batch too
-    "v1.separate_async.num_warmup_batches": real(0, 10**9),
-    "v1.separate_async.parameter_sync_step": COUNT,
-    "v1.sampler.max_off_policy_threshold": COUNT,
+    "v1.colocate_async.num_warmup_batches": Range(0),  # verl takes parts of a batch too
+    "v1.separate_async.num_warmup_batches": Range(0),
     "v1.sampler.max_off_policy_strategy": Words(("wait", "drop")),
     "trainer.project_name": TEXT,
     "trainer.experiment_name": TEXT,
-    # what lies under them
-    "reward.num_workers": whole(0, 1024),
-    "ray_init.num_cpus": whole(1, 10**6, null=True),
-    "ray_init.num_gpus": real(0, 10**6, null=True),
-    "ray_init.object_store_memory": whole(75 * 2**20, 10**14, null=True),  # bytes; Ray takes no less
-    "SimpleStorage.num_data_storage_units": PROCESSES,
-    "SimpleStorage.total_storage_size": COUNT,
+    "ray_init.num_cpus": OR_NULL,
+    "ray_init.num_gpus": Range(0, null=True),
+    "ray_init.object_store_memory": Range(75 * 2**20, 10**14, whole=True, null=True),  # bytes; Ray takes no less
 }
 
 
-def limit_of(key: str) -> Limit | None:
-    """Return the entry for a dotted key."""
+@dataclass(frozen=True)
+class Key:
+    """One key of verl.
+
+    Attributes:
+        types: the types that it may have.
+        value: verl's own value.
+        names: the keys of the node's dataclass; empty: any key may be added.
+    """
+
+    types: Types
+    value: Any
+    names: frozenset[str]
+
+    def limit(self, name: str) -> Limit:
+        """Return the limit of this key, whose dotted name is ``name``."""
+        stated = stated_limit(name)
+        if stated is None:
+            return self._by_value(name)
+        if isinstance(stated, Range | Words) and self.types.problem(None) is None:
+            return dataclasses.replace(stated, null=True)
+        return stated
+
+    def _by_value(self, name: str) -> Limit:
+        value, kinds = self.value, self.types.names - {"null"}
+        if name.endswith("._target_"):
+            return Only(value, "verl makes this class of the node")
+        if kinds and kinds <= {"int", "float"}:
+            whole, null = kinds == {"int"}, "null" in self.types.names
+            low = value if isinstance(value, int | float) and value <= 0 else int(whole)
+            return Range(low, whole=whole, null=null)
+        one_word = kinds == {"str"} == self.types.names and isinstance(value, str) and WORD.fullmatch(value)
+        return Word() if one_word and "/" not in value else self.types
+
+
+@cache
+def verl_keys() -> Mapping[str, Key]:
+    """Return every key of verl's tree, and those that only its dataclasses have, by the dotted
+    name.
+    """
+    values, names = dict(dotted(OmegaConf.to_container(base.verl_tree()))), SCHEMA["nodes"]
+    return {
+        key: Key(Types(frozenset(types.split("|")) - {""}), values.get(key), frozenset(names.get(key, ())))
+        for key, types in SCHEMA["keys"].items()
+    }
+
+
+def stated_limit(key: str) -> Limit | None:
+    """Return the entry of ``LIMITS`` for a dotted key."""
     parts = key.split(".")
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((LIMITS[end] for end in ends if end in LIMITS), None)

@@ -13,9 +13,9 @@ def nearest(name: object, choices: Iterable[str], cutoff: float = 0.0) -> str:
 
 
 def meant(name: object, choices: Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:
-    """Return ``; did you mean NAME?``, or "" if no choice is close."""
+    """Return ``; use NAME``, or "" if no choice is close."""
     near = nearest(name, choices, cutoff)
-    return f"; did you mean {prefix}{near}?" if near else ""
+    return f"; use {prefix}{near}" if near else ""
 
 
 def file_name(words: str, also: str = "") -> str:

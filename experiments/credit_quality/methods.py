@@ -158,7 +158,7 @@ def _refuse(word: str, config: DictConfig) -> None:
         raise Refusal(f"methods: {word} learns from a teacher's log-probs, which this command does not compute")
     if "tree" in (config.get("credit") or {}):
         raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
-    if problem := bad_methods(config):
+    for problem in bad_methods(config):
         raise Refusal(f"methods: {word}: {problem}")
 
 

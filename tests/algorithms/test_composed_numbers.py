@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from example_x import example_x, spread
-from test_methods_numbers import epo_example, stored
+from test_methods_numbers import stored
 
 from turngrid.algorithms.registry import SLOTS
-from turngrid.algorithms.slots import LossView
 from turngrid.config.compose import composer
 from turngrid.config.method_settings import made
 from turngrid.rewards.shaping.view import TRAINED, RewardView
@@ -88,17 +87,6 @@ def test_f1(chosen: Made, score: float, turns: int, plan: int, wanted: float) ->
 
 def test_every_reward_transform_has_an_example() -> None:
     assert {words.split()[0] for words in SHAPED} == set(SLOTS["shaping"])
-
-
-@pytest.mark.parametrize("dead", [False, True])
-def test_epo(chosen: Made, dead: bool) -> None:
-    turns, entropy = epo_example(dead)
-    epo = chosen("terms", "epo", "low=0.5", "high=1.5", "alpha=0.1")
-    for step, wanted in ((1, -5.5e-4), (11, -5.20547e-4)):
-        epo.load({"total": 0.3, "count": 1} if step > 1 else {"total": 0.0, "count": 0})
-        data, coefficients = epo.prepare(turns, turns.mask, entropy, step, 40)
-        loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
-        assert loss.item() == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ REFUSED = {
     "-m cluster.slurm.array_parallelism=0": "cluster.slurm.array_parallelism=0 must be a whole number from 1 to",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
     "cluster.launcher=slrum": "must be one of: here, local_parallel, slurm",
-    "-m cluster.slurm.partion=x": "did you mean cluster.slurm.partition?",
+    "-m cluster.slurm.partion=x": "use cluster.slurm.partition",
     "-m seed=0,1 cluster=local_parallel cluster.runs_at_once=0": (
         "cluster.runs_at_once=0 must be a whole number from 1 to 1024"
     ),

@@ -75,12 +75,12 @@ def test_an_extended_run_can_be_extended(composed: Composer, run: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("algo=grpo budget.rl_steps=8", "algo=grpo would change .* use algo=ppo$"),
-        ("seed=4 budget.rl_steps=8", "seed=4 would change .* use seed=3$"),
-        ("actor_rollout_ref.rollout.n=4 budget.rl_steps=8", "rollout.n=4 would change .* use .*rollout.n=8$"),
+        ("algo=grpo budget.rl_steps=8", "algo=grpo: it would change .* use algo=ppo$"),
+        ("seed=4 budget.rl_steps=8", "seed=4: it would change .* use seed=3$"),
+        ("actor_rollout_ref.rollout.n=4 budget.rl_steps=8", "rollout.n=4: it would change .* use .*rollout.n=8$"),
         (
             "budget.episode_cost=2 budget.rl_steps=8",
-            "budget.episode_cost=2.0 would change .* use budget.episode_cost=1.0$",
+            "budget.episode_cost=2.0: it would change .* use budget.episode_cost=1.0$",
         ),
         ("budget.rl_steps=6", "use budget.rl_steps=7 or more$"),
         ("budget.units=3000 budget.rl_steps=8", "use budget.rl_steps$"),
@@ -98,7 +98,7 @@ def test_verls_own_ways_to_resume_are_refused(composed: Composer, mode: str) -> 
 
 
 def test_a_run_that_is_not_there(composed: Composer, run: Path) -> None:
-    with pytest.raises(ConfigError, match=f"no run lies there; did you mean .*{run.name}"):
+    with pytest.raises(ConfigError, match=f"no run lies there; use .*{run.name}"):
         composed([f"extend={run}x", "budget.rl_steps=8"])
 
 
@@ -127,7 +127,7 @@ def test_units_buy_more_steps_where_rollouts_are_counted(composed: Composer, tmp
 
 def test_a_run_that_does_not_record_its_command_takes_the_whole_command(composed: Composer, tmp_path: Path) -> None:
     run = started(composed, tmp_path, *WORDS, "eval.games=7", recorded=False)
-    with pytest.raises(ConfigError, match="algo=grpo .* repeat that beside extend="):
+    with pytest.raises(ConfigError, match="algo=grpo: .* repeat that beside extend="):
         composed([f"extend={run}", "budget.rl_steps=8"])
     assert composed([*WORDS, f"extend={run}", "budget.rl_steps=8"]).algo.name == "ppo"
 
@@ -154,5 +154,5 @@ def test_schedules_that_depend_on_the_length_are_named(
     run = started(composed, tmp_path, *WORDS, *words)
     config = composed([f"extend={run}", "budget.rl_steps=12"])
     assert config.curriculum.horizon == OmegaConf.load(run / "config.yaml").curriculum.horizon
-    said = depends_on_length(config)
+    said = next(depends_on_length(config), None)
     assert said is None if named is None else (said or "").startswith(f"{named}: ")

@@ -89,7 +89,7 @@ def test_the_server_is_no_part_of_the_identity(composed: Composer) -> None:
 def test_gpu_presets_are_refused_where_there_is_none(bare: pytest.MonkeyPatch, tmp_path: Path, capfd) -> None:
     assert main(["cluster=gpu1", f"output_dir={tmp_path}"]) == 2
     message = capfd.readouterr().err
-    assert "this machine has none" in message and "cluster=cpu" in message and "estimate_gpu=H100x1" in message
+    assert "this machine has no GPU" in message and "cluster=cpu" in message and "estimate_gpu=H100x1" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,7 +102,7 @@ def test_what_only_looks_at_gpus_is_not(bare: pytest.MonkeyPatch, capfd) -> None
 def test_fewer_gpus_than_asked_for(composed: Composer, bare: pytest.MonkeyPatch, devices: Path) -> None:
     config = composed(["cluster=gpu8"])
     bare.setattr(machine, "gpus", lambda: gpus(devices))
-    with pytest.raises(ConfigError, match="n_gpus_per_node=8 and this machine has 2"):
+    with pytest.raises(ConfigError, match="n_gpus_per_node=8: this machine has 2"):
         machine.check_gpus(config)
     machine.check_gpus(composed(["cluster=gpu8", "trainer.n_gpus_per_node=2"]))
 
@@ -115,7 +115,7 @@ def test_vllm_that_is_not_there(bare: pytest.MonkeyPatch, tmp_path: Path, capfd)
 
 def test_models_that_vllm_cannot_run_on_a_cpu(composed: Composer) -> None:
     with pytest.raises(
-        ConfigError, match="model.path=asset://tiny has attention heads of 16 numbers.*rollout=transformers"
+        ConfigError, match="model.path=asset://tiny: its attention heads have 16 numbers.*use rollout=transformers"
     ):
         machine.check_kernels(composed(["rollout=vllm"]))
     machine.check_kernels(composed(["rollout=vllm", "model=qwen2.5_0.5b"]))
@@ -126,12 +126,12 @@ def test_models_that_vllm_cannot_run_on_a_cpu(composed: Composer) -> None:
 def test_trainers_without_their_attention(composed: Composer) -> None:
     sdpa = "+actor_rollout_ref.model.override_config.attn_implementation=sdpa"
     packed = "actor_rollout_ref.model.use_remove_padding=false"
-    with pytest.raises(ConfigError, match=r"cluster=gpu1 trains with flash-attn.*attn_implementation=sdpa"):
+    with pytest.raises(ConfigError, match=r"cluster=gpu1: it trains with flash-attn.*attn_implementation=sdpa"):
         machine.check_kernels(composed(["cluster=gpu1"]))
     with pytest.raises(ConfigError, match="use_remove_padding=false"):
         machine.check_kernels(composed(["cluster=gpu1", sdpa]))
     machine.check_kernels(composed(["cluster=gpu1", sdpa, packed]))
-    with pytest.raises(ConfigError, match="algo=ppo has a critic.*whatever the config says"):
+    with pytest.raises(ConfigError, match="algo=ppo: verl loads a critic on GPUs with flash-attn.*use algo=grpo"):
         machine.check_kernels(composed(["cluster=gpu1", "algo=ppo", sdpa, packed]))
 
 

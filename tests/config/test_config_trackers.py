@@ -28,7 +28,7 @@ def test_wandb_needs_a_key_and_says_where_to_get_it(
 ) -> None:
     assert main(["tracking=wandb", f"output_dir={tmp_path / 'runs'}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("turngrid: tracking=wandb finds no key for https://api.wandb.ai: run `wandb login`")
+    assert line.startswith("turngrid: tracking=wandb: there is no key for https://api.wandb.ai; run `wandb login`")
     assert "tracking=wandb_offline" in line
     assert not (tmp_path / "runs").exists()
 

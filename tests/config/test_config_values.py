@@ -20,21 +20,21 @@ from turngrid.config.overrides import parse
 from turngrid.config.schema import NODES, Top
 from turngrid.config.values.limits import Only, Range
 from turngrid.config.values.values import limits_in, limits_of
-from turngrid.config.values.verl_schema import verl_keys
+from turngrid.config.values.verl_limits import verl_keys
 from turngrid.envs.registry import ENVIRONMENTS, environment_class
 from turngrid.rewards.registry import REWARDS, settings_class
 from turngrid.train.app import main, ready
 
-SIZES = "must be a whole number from 1 to "
+SIZES, OURS = "must be a whole number of at least 1", "must be a whole number from 1 to "
 SEEDS = "must be a whole number from 0 to 4294967295"
 SHARE = "must be a number from 0 to 1"
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 # An override -> what its answer says after KEY=VALUE, or the whole of it
 REFUSED = {
-    "=1": "cannot read '=1' (no key); an override looks like KEY=VALUE",
+    "=1": "cannot read '=1' (no key); use KEY=VALUE",
     "~dry_run": "use dry_run=VALUE",
     "~trainer.nnodes": "use trainer.nnodes=VALUE",
-    "+sede=1": "+sede=1: nothing reads sede; did you mean seed?",
+    "+sede=1": "+sede=1: nothing reads sede; use seed",
     f"+{ACTOR}.optim.larning_rate=1": f"unknown key {ACTOR}.optim.larning_rate",
     "algo=7": "unknown option algo=7 (choices of algo: aem, ",
     "recipe=null": "unknown option recipe=None",
@@ -45,17 +45,17 @@ REFUSED = {
     "env=[a,b]": "use -m env=A,B to run both",
     "env.name=:": "env.name=: is no environment: Empty module name (its form is module:Class)",
     "env.name=7": "unknown environment '7' (choices:",
-    "turn_reward.name=spars": "unknown reward 'spars'; did you mean sparse?",
+    "turn_reward.name=spars": "unknown reward 'spars'; use sparse",
     "env.tasks=7": "must list tasks",
     "env.tasks={w2-o3-q4: [1]}": "the weight of w2-o3-q4 is [1]; it must be more than 0",
-    "trainer.logger=[wand]": "did you mean wandb?",
+    "trainer.logger=[wand]": "use wandb",
     "model.path=???": "must be given",
     "trainer.save_freq=0": SIZES,
-    "trainer.n_gpus_per_node=0": SIZES + "64",
-    "trainer.nnodes=0": SIZES + "4096",
-    "trainer.nnodes=seven": SIZES + "4096",
-    "trainer.nnodes={a: 1}": SIZES + "4096",
-    "trainer.test_freq=seven": "must be a whole number from 0 to 1000000000 or -1",
+    "trainer.n_gpus_per_node=0": SIZES,
+    "trainer.nnodes=0": SIZES,
+    "trainer.nnodes=seven": SIZES,
+    "trainer.nnodes={a: 1}": SIZES,
+    "trainer.test_freq=seven": "must be a whole number of at least -1",
     f"{ACTOR}.ppo_mini_batch_size=seven": SIZES,
     f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=seven": SIZES,
     f"{ACTOR}.optim=3": "must be a node, whose keys are set one by one",
@@ -64,12 +64,12 @@ REFUSED = {
     f"{ACTOR}.optim.lr=-1e-3": SHARE,
     "critic.optim.lr=nan": SHARE,
     "model.sft.lr=inf": SHARE,
-    f"{ACTOR}.optim.num_cycles=inf": "must be a number from 0",
-    f"{ACTOR}.tau_pos=nan": "must be a finite number",
+    f"{ACTOR}.optim.num_cycles=inf": "must be a number of at least 0",
+    f"{ACTOR}.tau_pos=nan": "must be a number of at least 0",
     "data.train_batch_size=-8": SIZES,
-    "model.sft.batch_size=0": SIZES,
+    "model.sft.batch_size=0": OURS,
     f"{ACTOR}.ppo_epochs=-1": SIZES,
-    "model.sft.epochs=0.5": SIZES,
+    "model.sft.epochs=0.5": OURS,
     "eval.temperatures=[nan]": "must be a list of numbers from 0 to 10",
     f"{ROLLOUT}.temperature=-1": "must be a number from 0.01 to 10",
     "env.step_deadline_s=-1": "must be a number from 0.1 to 86400",
@@ -78,16 +78,16 @@ REFUSED = {
     "eval.seed=1e3": SEEDS,
     "fresh=maybe": "must be true or false",
     "algorithm.gamma=2": SHARE,
-    "env.workers=1000000": SIZES + "1024",
+    "env.workers=1000000": OURS + "1024",
     "data.max_response_length=0": SIZES,
-    "algorithm.adv_estimator=gea": "did you mean gae?",
-    f"{ACTOR}.policy_loss.loss_mode=vanila": "did you mean vanilla?",
+    "algorithm.adv_estimator=gea": "use gae",
+    f"{ACTOR}.policy_loss.loss_mode=vanila": "use vanilla",
     "model.lora_rank=0": "must be a whole number from 1 to 512 or null",
     "actor_rollout_ref.model.lora_rank=8": "cannot be: the run's own key is model.lora_rank",
     "actor_rollout_ref.model.target_modules=[q_proj]": "cannot be: the run's own key is model.lora_target_modules",
     "critic.model.lora_rank=8": "cannot be: a critic is trained whole",
     "actor_rollout_ref.model.lora_adapter_path=there": "cannot be: LoRA begins with a new adapter; merge yours",
-    "cluster.launcher=slrum": "must be one of: here, local_parallel, slurm; did you mean slurm?",
+    "cluster.launcher=slrum": "must be one of: here, local_parallel, slurm; use slurm",
     "budget.count=turns": "must be one of: games, rollouts",
     "cluster.name=${seed}": "must be one word",
     "model.name=7": "must be one word",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from messages import assert_names, pairs
 
 from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES, words
 from turngrid.config.checks import estimators, methods
@@ -122,7 +123,7 @@ algo=hiper +critic.model.override_config.value_heads=1
 algo=g_ra env=repo_repair
     reward=dense; use outcome, valid, parsed, ratio
 algo=g_ra shaping.g_ra.levels=[{reward:outcom,gate:1},{reward:dense}]
-    reward=outcom; use did you mean outcome?
+    reward=outcom; use use outcome
 env=repo_repair +credit.mine.target=test_methods_conflicts:ReadsTheJudge
     reward=judge; use turn_reward.url
 algo=gigpo rollout_form=tcod
@@ -180,11 +181,6 @@ env=repo_repair model=smollm2_135m algo=mt_grpo credit.mt_grpo.outcome=won
 """
 
 
-def pairs(table: str) -> list[tuple[str, str]]:
-    lines = table.strip().splitlines()
-    return list(zip(lines[::2], map(str.strip, lines[1::2]), strict=True))
-
-
 @dataclass
 class Compares:
     """A credit method of another package, which scales and so goes with any algorithm."""
@@ -203,11 +199,6 @@ class ReadsTheJudge:
 def composed() -> Iterator[Composer]:
     with composer() as compose:
         yield compose
-
-
-def assert_names(message: str, expected: str) -> None:
-    key, fix = expected.split("; use ")
-    assert message.startswith(f"{key}: ") and fix in message and "\n" not in message
 
 
 @pytest.mark.parametrize(("words", "expected"), pairs(REFUSED))
@@ -234,7 +225,7 @@ def test_methods_that_are_warned_of(composed: Composer, words: str, expected: st
 def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_credited(
     composed: Composer, words: list[str]
 ) -> None:
-    assert doubtful_methods(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words])) is None
+    assert list(doubtful_methods(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words]))) == []
 
 
 def test_the_checks_name_no_method() -> None:

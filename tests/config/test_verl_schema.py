@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from turngrid.config.values.verl_schema import FILE
-from turngrid.config.values.write_verl_schema import schema
+from benchmarks.verl_schema import schema
+from turngrid.config.values.verl_limits import FILE
 
 
 def test_the_file_is_that_of_the_installed_verl() -> None:
-    assert json.loads(FILE.read_text(encoding="utf-8")) == schema(), "run python -m config.values.write_verl_schema"
+    assert json.loads(FILE.read_text(encoding="utf-8")) == schema(), "run python -m benchmarks.verl_schema"

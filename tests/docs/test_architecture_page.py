@@ -1,13 +1,15 @@
-"""What the docs show of the code is what the code is: the picture of rooms, the table of changes in
-verl, and file names."""
+"""What the docs show of the code is what the code is: the drawing of packages, the tables of
+methods and of changes in verl, and file names."""
 
 from __future__ import annotations
 
 import re
-import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from benchmarks.pages import pages
 
 ROOT = Path(__file__).parents[2]
 WRITTEN_HERE = (
@@ -31,12 +33,20 @@ WRITTEN = {  # by whoever follows the page, or read in a run's folder or a repos
     "slurm.md": {"conf/cluster/mine.yaml"},
     "swegym.md": {"tests/test_calc.py"},
 }
-DRAWN = runpy.run_path(str(ROOT / "docs" / "draw.py"))["drawn"]()
+DRAWN = pages()
 
 
 @pytest.mark.parametrize("file", DRAWN, ids=lambda file: file.name)
-def test_what_is_committed_is_what_the_script_draws(file: Path) -> None:
-    assert file.read_text(encoding="utf-8") == DRAWN[file], "python docs/draw.py writes it anew"
+def test_what_is_committed_is_what_the_script_writes(file: Path) -> None:
+    assert file.read_text(encoding="utf-8") == DRAWN[file], "python -m benchmarks.pages writes it anew"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "architecture.md"], ids=lambda page: page.name)
+def test_the_drawing_is_the_contract_of_packages(page: Path) -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    drawn = " --> ".join(layers).replace("turngrid.", "").replace("|", "&")
+    assert f"flowchart TB\n  {drawn}\n" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

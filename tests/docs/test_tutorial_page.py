@@ -64,7 +64,7 @@ def test_its_method_gives_the_numbers_of_the_page(mine: ModuleType) -> None:
 def test_its_commands_are_accepted(mine: ModuleType, composed: Composer, command: str) -> None:
     words = shlex.split(command)
     config = composed([word for word in words if "=" in word])
-    assert not [rule.name for rule in CHECKS if rule.applies(config)]
+    assert [problem for rule in CHECKS for problem in rule(config)] == []
 
 
 def test_keys_of_the_troubleshooting_page_exist(composed: Composer) -> None:

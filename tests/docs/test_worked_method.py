@@ -31,7 +31,7 @@ PLACES = {
     "lamps/conf/shaping/early.yaml": "conf/shaping/early.yaml",
 }
 FILE = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+/\S+)\n)(.*?)```", re.DOTALL)
-HEADS = ('    "credit": {', '    "shaping": {\n')  # what the page's lines begin with, as the registry does
+HEADS = ('    "credit": _in("algorithms.credit", "', '        "rewards.shaping",\n        "')  # of the registry
 
 USE = """
 import json, sys
@@ -84,7 +84,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     registry = folder / "algorithms/registry.py"
     for line, head in zip(lines, HEADS, strict=True):
         assert line.startswith(head) and head in registry.read_text()
-        registry.write_text(registry.read_text().replace(head, line if head.endswith("\n") else f"{line.rstrip()} "))
+        registry.write_text(registry.read_text().replace(head, line.removesuffix("...\n")))
     return folder
 
 
@@ -107,4 +107,4 @@ def test_the_new_method_is_chosen_by_its_name_and_acts(said: list[str]) -> None:
 
 
 def test_a_typo_in_its_settings_is_answered(said: list[str]) -> None:
-    assert "did you mean credit.last.others?" in said[1]
+    assert "use credit.last.others" in said[1]

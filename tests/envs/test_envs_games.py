@@ -174,7 +174,7 @@ def test_a_wrong_task_is_answered_with_a_right_one(name, task, hint):
 
 
 def test_a_wrong_environment_is_answered_with_a_right_one():
-    with pytest.raises(TaskError, match="did you mean textworld"):
+    with pytest.raises(TaskError, match="use textworld"):
         registry.make_environment("textwrld")
 
 

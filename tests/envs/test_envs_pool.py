@@ -295,7 +295,7 @@ def test_a_cancelled_step_ends_the_episode_and_not_the_session(counting):
 
 
 def test_a_wrong_environment_or_a_missing_game_is_said_at_once(counting):
-    with pytest.raises(TaskError, match="did you mean fragile"):
+    with pytest.raises(TaskError, match="use fragile"):
         EnvPool("fragil", 1, 60.0)
 
     async def main():

@@ -125,7 +125,7 @@ def test_a_sample_that_is_left_out_takes_its_values_along() -> None:
 @pytest.mark.parametrize(
     ("word", "answer"),
     [
-        ("gigpp", "did you mean gigpo?"),
+        ("gigpp", "use gigpo"),
         ("gigpo:weight", "weight must be KEY=VALUE"),
         ("hiper", "chooses shaping too"),
         (f"distill:teacher={CONF.parent / 'assets' / 'tiny'}", "learns from a teacher"),

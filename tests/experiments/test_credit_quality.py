@@ -127,7 +127,7 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Command, t
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
-        (["random", "methods=[gigpp]"], "no method gigpp; did you mean gigpo?"),
+        (["random", "methods=[gigpp]"], "no method gigpp; use gigpo"),
         (["random", "methods=[turn_ppo]"], "turn_ppo needs values, and random is no model that has any"),
         (["random", "k=1"], "k=1: the noise"),
         (["random", "samples=1"], "samples=1: methods compare"),

@@ -118,7 +118,7 @@ def test_what_cannot_be_exported_is_refused_in_one_line(
         return line
 
     assert "required: --to" in refused(str(run))
-    assert "did you mean" in refused(f"{run}s", "--to", str(out))
+    assert "; use " in refused(f"{run}s", "--to", str(out))
     assert "lies in no run folder" in refused(str(TINY), "--to", str(out))
     assert "name a new folder" in refused(str(run), "--to", str(run))
     weights = run / STEP / MODEL / "model.safetensors"

@@ -132,7 +132,7 @@ def test_sweeps_and_runs_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        ("", "runs/sweap does not exist; did you mean sweeps?"),
+        ("", "runs/sweap does not exist; use sweeps"),
         ("sweap", "sweap is no run folder and holds none"),
     ],
 )

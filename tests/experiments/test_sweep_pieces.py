@@ -24,7 +24,7 @@ scales:
 BROKEN = {
     "ROWS: 1": "unknown field `ROWS`",
     "stage: lr": "stage: lr is none of base, sft, rl, last",
-    "algoo: ppo": "no axis algoo; did you mean algo?",
+    "algoo: ppo": "no axis algoo; use algo",
     "algo: pppo": "axis algo has no pppo (values: ppo, grpo)",
     "measure: wins": "measure: wins is none of success, score",
 }

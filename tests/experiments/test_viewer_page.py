@@ -258,10 +258,10 @@ def test_a_runs_page_lies_in_its_folder_and_any_other_here(
     ("arguments", "said"),
     [
         ([], "no run or file of episodes is named; use python -m experiments.viewer runs/NAME"),
-        (["{run}", "limits=3"], "unknown key limits; did you mean limit?"),
+        (["{run}", "limits=3"], "unknown key limits; use limit"),
         (["{run}", "limit=0"], "limit=0 must be a number of 1 or more"),
         (["{run}", "--open"], "--open: only --help; everything else is KEY=VALUE"),
-        (["{run}x"], "a runx does not exist; did you mean {run}?"),
+        (["{run}x"], "a runx does not exist; use {run}"),
         (["{run}/../no run yet"], "no run yet holds no episodes (no episodes/*.jsonl"),
         (["{run}/.."], "holds no episodes; name a run in it, such as"),
         (["{run}/attempts.jsonl"], "attempts.jsonl, line 1 is not an episode"),

@@ -61,7 +61,7 @@ def test_nothing_to_normalise_by_is_an_error(name):
 
 
 def test_a_wrong_name_is_answered_with_a_right_one():
-    with pytest.raises(ValueError, match="did you mean sparse") as caught:
+    with pytest.raises(ValueError, match="use sparse") as caught:
         reward("spars")
     assert "\n" not in str(caught.value)
 

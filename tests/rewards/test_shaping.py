@@ -214,5 +214,5 @@ def test_rewards_that_methods_read_by_name() -> None:
         name: named_reward(name).turn_rewards(turns, True, 4.0) for name in ("outcome", "valid", "parsed", "dense")
     }
     assert found == {"outcome": [0, 0, 1], "valid": [0, 0, 1], "parsed": [0, 1, 1], "dense": [0, 0, 0.5]}
-    with pytest.raises(ValueError, match="did you mean dense?"):
+    with pytest.raises(ValueError, match="use dense"):
         named_reward("dens")

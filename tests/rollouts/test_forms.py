@@ -6,8 +6,6 @@ from random import Random
 import pytest
 from usual import as_shipped
 
-from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import EnvError, TaskRef
 from turngrid.records.step_metrics import step_metrics
@@ -53,23 +51,6 @@ def test_tcod_forward(finished: int, turns: int) -> None:
 @pytest.mark.parametrize(("finished", "replayed"), [(0, 11), (6, 10), (30, 6), (66, 0), (90, 0)])
 def test_tcod_backward(finished: int, replayed: int) -> None:
     assert planned(Tcod(direction="b2f", every=6), finished + 1) == replace(BASE, prefix=ACTIONS[:replayed])
-
-
-COMPOSED = {  # what is chosen, after how many steps -> what all samples of a prompt then have
-    "prefix rollout_form.prefix.turns=3": (0, {"prefix": ACTIONS[:3]}),
-    "tcod rollout_form.tcod.direction=f2b rollout_form.tcod.every=6": (60, {"max_turns": 11}),
-    "tcod rollout_form.tcod.every=6": (30, {"prefix": ACTIONS[:6]}),
-    "tcod": (30, {"prefix": ACTIONS[:5]}),  # every 5 steps
-}
-
-
-@pytest.mark.parametrize("words", COMPOSED)
-def test_numbers_through_the_composed_config(words: str) -> None:
-    finished, wanted = COMPOSED[words]
-    with composer() as compose:
-        methods = made(compose(f"rollout_form={words}".split()))
-    (form,) = methods.of("rollout_form", finished + 1).values()
-    assert planned(form, finished + 1) == replace(BASE, **wanted)
 
 
 @pytest.mark.parametrize("form", [as_shipped(Prefix), as_shipped(Tcod)])

@@ -14,7 +14,7 @@ from chat_stub import chat_stub, says
 from omegaconf import OmegaConf
 
 from turngrid.config.compose import Composer, composer
-from turngrid.config.experience import refusal
+from turngrid.config.experience import bad_experience
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.stages import experience
 from turngrid.experiments.stages.ledger import ledger
@@ -151,23 +151,23 @@ def test_a_demonstration_costs_an_episode_more_for_each_draw(
 
 
 REFUSED = {
-    "must be world_model or reflection; did you mean world_model": ["demos.experience=worldmodel"],
-    "takes the first of model.sft.epochs=1": ["demos.experience=world_model"],
-    "buys none: choose budget=sft_rl": [*WORLD, "budget=rl_only"],
-    "set demos.source=expert": [*WORLD, "demos.source=episodes", "demos.run=runs/NAME"],
-    "choose env.window_turns=null": [*WORLD, "env.window_turns=3"],
-    "set demos.writer=http": ["demos.experience=reflection", "prompt=react"],
-    "choose prompt=think_action": ["demos.experience=reflection"],
+    "must be world_model or reflection; use world_model": ["demos.experience=worldmodel"],
+    "use model.sft.epochs=2": ["demos.experience=world_model"],
+    "use budget=sft_rl": [*WORLD, "budget=rl_only"],
+    "use demos.source=expert": [*WORLD, "demos.source=episodes", "demos.run=runs/NAME"],
+    "use env.window_turns=null": [*WORLD, "env.window_turns=3"],
+    "use demos.writer=http": ["demos.experience=reflection", "prompt=react"],
+    "use prompt=think_action": ["demos.experience=reflection"],
     "needs demos.writer_model=NAME": ["demos.experience=reflection", "prompt=react", "demos.writer=http://host/v1"],
     "demos.writer=host must be an address": ["demos.experience=reflection", "prompt=react", "demos.writer=host"],
-    "demos.writer_model=m does nothing with demos.experience=world_model": [*WORLD, "demos.writer_model=m"],
-    "demos.alternatives=4 does nothing without demos.experience": ["demos.alternatives=4"],
+    "demos.writer_model=m: demos.experience=world_model writes nothing": [*WORLD, "demos.writer_model=m"],
+    "demos.alternatives=4: nothing reads it; use demos.experience too": ["demos.alternatives=4"],
 }
 
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_cannot_be_is_refused(composed: Composer, words: str) -> None:
-    assert words in str(refusal(composed(REFUSED[words])))
+    assert words in next(bad_experience(composed(REFUSED[words])))
 
 
 def test_the_ledger_charges_the_draws_and_counts_passes(composed: Composer, tmp_path: Path) -> None:

@@ -58,13 +58,11 @@ def forget() -> None:
 def test_a_name_of_a_package_stands_for_what_it_says(offer: Offer) -> None:
     offer("hill", {"env.hill": "hill.world:Hill", "reward.climb": "hill.climb:Climb", "algo.slope": "hill.algo:Slope"})
     assert registry.spec("hill") == "hill.world:Hill"
-    with pytest.raises(
-        UnknownName, match=r"unknown environment 'hil'; did you mean hill\? \(choices: alfworld, gym, hill,"
-    ):
+    with pytest.raises(UnknownName, match=r"unknown environment 'hil'; use hill \(choices: alfworld, gym, hill,"):
         registry.spec("hil")
-    with pytest.raises(UnknownName, match="did you mean climb"):
+    with pytest.raises(UnknownName, match="use climb"):
         reward("clim")
-    with pytest.raises(ConfigError, match=r"algo.name=slop: unknown algorithm 'slop'; did you mean slope\?"):
+    with pytest.raises(ConfigError, match=r"algo.name=slop: unknown algorithm 'slop'; use slope"):
         compose(["algo.name=slop"])
     assert registry.make_environment("textworld").offers("climb") and not registry.make_environment("textworld").offers(
         "clim"

@@ -105,7 +105,7 @@ def drawn(count: int, seed: int = 16) -> list[str]:
         words += [f"loss={loss}"] if loss else []
         with composer() as compose:
             config = compose([*SMALL, *words])
-        if bad_methods(config) is None:
+        if not list(bad_methods(config)):
             found.append(" ".join(words))
     return found
 

@@ -1,5 +1,5 @@
 """Bugs of verl 0.9.1 in a few lines each, run without our plugin. docs/verl.md shows them
-(``python docs/draw.py``).
+(``python -m benchmarks.pages``).
 
 A failure means that verl has fixed the bug: then remove our replacement
 (``verl_plugin/changes.py``) and the function.

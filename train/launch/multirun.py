@@ -150,7 +150,7 @@ def _composed(
         runs = _product(overrides)
         configs = compose_runs(composed, runs, checked=checked)
     for config in configs:
-        if problem := folders.unusable(config):
+        for problem in folders.unusable(config):
             raise ConfigError(problem)
     return runs, configs
 

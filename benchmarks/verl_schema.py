@@ -1,5 +1,6 @@
-"""Write ``verl_schema.json``, the types of verl's keys, from its config dataclasses: ``python -m
-turngrid.config.values.write_verl_schema``.
+"""Write ``config/values/verl_schema.json``, the types of verl's keys, from its config dataclasses:
+
+    python -m benchmarks.verl_schema
 
 Importing verl takes seconds, so the file is written once for each version of verl; a test compares
 it with the installed one.
@@ -19,7 +20,7 @@ from hydra.utils import get_class, get_object
 from omegaconf import OmegaConf
 
 from turngrid.config import base
-from turngrid.config.values.verl_schema import FILE
+from turngrid.config.values.verl_limits import FILE
 
 LOSSES = "verl.trainer.ppo.core_algos.POLICY_LOSS_REGISTRY"
 NAMES: dict[Any, str] = {

@@ -1,0 +1,194 @@
+"""Write what docs/methods.md and docs/verl.md show of the code:
+
+    python -m benchmarks.pages
+
+The tables of methods come from the methods' cards and the files of ``algo=`` words, the changes in
+verl from ``verl_plugin`` and its docstrings, and verl's bugs from their reproductions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from itertools import takewhile
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import yaml
+
+from turngrid.algorithms.chosen import method_class
+from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, SLOTS, VERLS_LOSSES, words
+from turngrid.config.base import CONF, ROOT
+from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
+from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
+from turngrid.verl_plugin.hooks import ours
+from turngrid.verl_plugin.overrides import overrides, reason, until
+
+METHODS, VERL = ROOT / "docs" / "methods.md", ROOT / "docs" / "verl.md"
+BUGS = ROOT / "tests" / "verl_plugin" / "test_verl_bugs.py"
+BEGIN, END = "<!-- from `python -m benchmarks.pages` -->", "<!-- end of its tables -->"
+TITLES = {
+    FORM: "Rollout forms",
+    "shaping": "Rewards of turns",
+    "filter": "Filters",
+    "credit": "Credit",
+    "loss": "Losses",
+    "terms": "Terms",
+    "buffer": "Buffers",
+}
+NEEDS = {
+    GROUPS: "groups",
+    WHOLE_STEP: "the whole step",
+    SYNCHRONOUS: "a synchronous trainer",
+    "entropy": "entropy",
+    "values": "a critic",
+    "teacher": "`algo.teacher`",
+}
+CHANGES = """# What is changed in verl
+
+verl is a dependency, never a copy.
+`python -m benchmarks.pages` writes this page from [`changes.py`](../verl_plugin/changes.py), \
+our classes and their docstrings.
+If a new version of verl breaks an entry, `tests/verl_plugin/test_verl_changes.py` names it.
+verl's extension points (registries, abstract methods, class names in its config) \
+are not changes and are not listed.
+One change is to vLLM: its CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
+
+"""
+OF_BUGS = """## Bugs of verl 0.9.1
+
+Each script shows one bug and imports nothing of turngrid, so it can be sent to verl as it is.
+`tests/verl_plugin/test_verl_bugs.py` runs the scripts.
+If a test fails, verl has fixed the bug, and our replacement can be removed.
+
+"""
+
+
+# ---- docs/methods.md
+
+
+def with_tables(page: str) -> str:
+    """Return docs/methods.md with its tables renewed."""
+    before, _, rest = page.partition(BEGIN)
+    tables = [of_methods(title, slot, SLOTS[slot]) for slot, title in TITLES.items()]
+    tables += [of_verls_losses(), of_methods("Estimators over turns", ALGO, ESTIMATORS), of_words()]
+    return "\n\n".join([before + BEGIN, *tables, END + rest.partition(END)[2]])
+
+
+def table(title: str, head: str, rows: Iterable[Iterable[str]]) -> str:
+    columns = head.split(", ")
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([f"### {title}", "", f"| {' | '.join(columns)} |", "|" + "---|" * len(columns), *lines])
+
+
+def of_methods(title: str, slot: str, names: Iterable[str]) -> str:
+    kinds = {name: method_class(slot, name, {}) for name in names}
+    rows = [(f"`{slot}={name}`", *of_card(kind, kind.card)) for name, kind in kinds.items()]
+    return table(title, "option, what it does, from, published, needs, ours", rows)
+
+
+def of_card(kind: Any, card: Card) -> list[str]:
+    origin = ", ".join(filter(None, (card.paper, card.source))) or "ours"
+    return [card.does, origin, card.result, needs(kind, card), card.ours]
+
+
+def needs(kind: Any, card: Card) -> str:
+    requires = getattr(kind, "requires", ())
+    declared = {*getattr(kind, "needs", ()), *(requires if isinstance(requires, frozenset) else ())}
+    labels, heads = getattr(kind, "labels", ()), getattr(kind, "heads", 1)
+    parts = [text for word, text in NEEDS.items() if word in declared]
+    parts = [f"{part} of {heads} heads" if part == NEEDS["values"] and heads > 1 else part for part in parts]
+    parts += [f"`prompt={form}`" for form in PROMPTS if labels and prompt_class(form).labels == labels]
+    parts += ["`rollout=transformers`"] * (getattr(kind, "entropies", False) is True)
+    return "; ".join(filter(None, [*parts, card.needs]))
+
+
+def of_verls_losses() -> str:
+    rows = [(f"`loss={name}`", comment(file_of("loss", name))) for name in VERLS_LOSSES]
+    return table("Losses of verl", "option, what it is", rows)
+
+
+def of_words() -> str:
+    rows = [of_word(word, file_of(ALGO, word)) for word in words() if word not in ALGORITHMS]
+    return table("Words of `algo=`", "option, over, chooses, what it is", rows)
+
+
+def of_word(word: str, text: str) -> list[str]:
+    defaults = yaml.safe_load(text).get("defaults", ())
+    over = "".join(f"`{entry}`" for entry in defaults if isinstance(entry, str))
+    chosen = [item for entry in defaults if isinstance(entry, dict) for item in entry.items()]
+    names = [(group, name if isinstance(name, str) else f"[{','.join(name)}]") for group, name in chosen]
+    typed = [f"`{group.removeprefix('override /')}={name}`" for group, name in names]
+    return [f"`{ALGO}={word}`", over, " ".join(typed), comment(text)]
+
+
+def file_of(group: str, name: str) -> str:
+    return (CONF / group / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def comment(text: str) -> str:
+    """Return the comment at the head of an option's file."""
+    lines = takewhile(lambda line: line.startswith("#"), text.splitlines()[1:])
+    return " ".join(line.removeprefix("# ") for line in lines)
+
+
+# ---- docs/verl.md
+
+
+def of_verl() -> str:
+    """Return docs/verl.md."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in overrides():
+        entry = (f"`{one.theirs.rpartition('.')[2]}.{one.method}`", one.why)
+        found.setdefault(one.ours.removeprefix("turngrid.verl_plugin."), []).append(entry)
+    sections = [
+        section("Replaced in every process, right after verl imports the module", entries_of(WRAPPED, REPLACED)),
+        section("Replaced by our own code, in the process that needs it", entries_of(IN_PROCESS)),
+        section("Replaced on CPUs, until verl runs on them", entries_of(ON_CPUS)),
+        section("Overridden in a class of ours", found),
+    ]
+    return (CHANGES + "".join(sections) + OF_BUGS + "".join(bugs())).rstrip() + "\n"
+
+
+def entries_of(*tables: Table) -> dict[str, list[tuple[str, str]]]:
+    """Return by verl's module the names that are replaced, each with why and until when."""
+    entries: dict[str, list[tuple[str, str]]] = {}
+    for module, names in (item for one in tables for item in one.items()):
+        entries.setdefault(module, []).extend((f"`{name}`", why(by)) for name, by in names.items())
+    return entries
+
+
+def why(by: str) -> str:
+    return ". ".join(filter(None, (reason(ours(by)), until(ours(by)).replace("Until", "*Until*"))))
+
+
+def section(title: str, entries: dict[str, list[tuple[str, str]]]) -> str:
+    """Return a list for each module or class; names with one reason share a line."""
+    lines = [f"## {title}", ""]
+    for place, own in entries.items():
+        names: dict[str, list[str]] = {}
+        for name, text in own:
+            names.setdefault(text, []).append(name)
+        lines += [f"`{place}`:", "", *(f"- {', '.join(shared)}: {text}" for text, shared in names.items()), ""]
+    return "\n".join([*lines, ""])
+
+
+def bugs() -> Iterable[str]:
+    """Yield each reproduction: its docstring as text, then its lines."""
+    source = BUGS.read_text(encoding="utf-8")
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    for function in (one for one in functions if one.name.startswith("bug_")):
+        code = dedent("\n".join(source.splitlines()[function.body[1].lineno - 1 : function.end_lineno]))
+        yield f"{' '.join((ast.get_docstring(function) or '').split())}\n\n```python\n{code}\n```\n\n"
+
+
+def pages() -> dict[Path, str]:
+    """Return what each page must be."""
+    return {METHODS: with_tables(METHODS.read_text(encoding="utf-8")), VERL: of_verl()}
+
+
+if __name__ == "__main__":
+    for file, text in pages().items():
+        file.write_text(text, encoding="utf-8")
