@@ -18,7 +18,7 @@ from turngrid.config import cards
 from turngrid.config.finalise import rows_per_device
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic
-from turngrid.records.models import gpus
+from turngrid.records.models import checkpoint_cost, gpus
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
 from turngrid.records.run_folder import flattened
@@ -54,7 +54,9 @@ class Bytes:
 
 
 GPU = Bytes(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
-CPU = Bytes(server=4, kept=92, inputs=4, logit=12, rest=3 * 2**30)  # fp32; seven processes import torch
+CPU = Bytes(
+    server=4, kept=92, inputs=4, logit=12, rest=3.5 * 2**30
+)  # fp32; seven processes that import torch took 3.42 GiB
 
 
 @dataclass(frozen=True)
@@ -137,12 +139,8 @@ class Demand:
         if self.on_cpu:  # the RL stage computes logits of action tokens alone
             logit_share = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
         sft = self._training(0, max(keys[SFT], self.row)) if share > 0 else 0.0
-        rl = (
-            max(self._training(self.critic, tokens, logit_share), self._sampling()) + self._frozen()
-            if share < 1
-            else 0.0
-        )
-        return max(sft, rl) + self.device.rest
+        rl = max(self._training(self.critic, tokens, logit_share), self._sampling()) + self._frozen()
+        return max(sft, rl * (share < 1)) + self.device.rest
 
     def _training(self, critic: int, tokens: int, with_logits: float = 1.0) -> float:
         shape, device = self.shape, self.device
@@ -194,6 +192,11 @@ class Demand:
 def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
     keys = dict(flattened(OmegaConf.to_container(config, resolve=True)))
     return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape))
+
+
+def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
+    """Return the size of a checkpoint."""
+    return checkpoint_cost.size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
 
 
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:

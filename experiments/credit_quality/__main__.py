@@ -25,9 +25,10 @@ samples or continuations cost only what is new. docs/credit_quality.md explains 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ class Options:
     tasks: int = 20
     samples: int = 8
     k: int = 16
-    screen: str = "8"
+    screen: str = "8"  # 0 is possible
     noise: str = "0"
     processes: int = 2
     gradients: bool = True
@@ -65,39 +66,10 @@ class Options:
 def main(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, Refusal)
-    _refuse(options)
     policy, overrides, config = asked(words, overrides)
-    _refuse_policy(options, config, policy)
+    _refuse(options, config, policy)
     print(_measured(options, config, policy, _chosen(options, overrides, policy)), flush=True)
     return 0
-
-
-def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
-    """Return the methods to rate.
-
-    Raises:
-        Refusal: a method that was named needs what the policy does not have.
-    """
-    from turngrid.experiments.credit_quality.methods import STANDARD, methods
-
-    named = _listed(options.methods)
-    all_methods = methods(named or list(STANDARD), overrides)
-    missing = _missing(options, policy)
-    for method in all_methods if named else []:
-        if lacking := sorted(method.needs & missing.keys()):
-            raise Refusal(f"methods: {method.label} needs {' and '.join(lacking)}, {missing[lacking[0]]}")
-    return [method for method in all_methods if not method.needs & missing.keys()]
-
-
-def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
-    """Return the inputs of methods that this policy cannot provide, each with the reason."""
-    if policy.kind != "checkpoint":
-        return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
-    from turngrid.experiments.credit_quality.critic import critic_file  # imports torch, so only when needed
-
-    if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
-        return {}
-    return {"values": "and a game's critic is trained on other games: use tasks=2 or more, or screen=8"}
 
 
 def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], DictConfig]:
@@ -115,30 +87,50 @@ def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[s
         raise Refusal(f"{error}{meant(words[0], models)}") from error
 
 
-def _listed(methods: str) -> list[str]:
+def _refuse(options: Options, config: DictConfig, policy: PolicyRef) -> None:
+    share = re.fullmatch(r"0|1|[01]\.0*|0?\.\d+", options.noise)
+    reasons = {
+        "samples=1: methods compare the episodes of a group; use samples=2 or more": options.samples < 2,
+        "k=1: the noise of the truth is known from 2 continuations on; use k=2 or more": options.k < 2,
+        f"screen={options.screen}: it is a number of episodes; use screen=0 or more": not options.screen.isdigit(),
+        f"noise={options.noise}: it is a share; use noise=0.0 to noise=1.0": not share,
+        f"noise={options.noise}: it is the expert's, and this is {policy.label}; use noise=0": options.noise != "0"
+        and policy.kind != "expert",
+        "eval.tasks: one task is measured; use env.task=": config.eval.tasks,
+    }
+    if reason := next((text for text, holds in reasons.items() if holds), None):
+        raise Refusal(reason)
+
+
+def listed(methods: str) -> list[str]:
     return [word.strip() for word in methods.strip("[]").split(",") if word.strip()]
 
 
-def _refuse(options: Options) -> None:
-    if options.samples < 2:
-        raise Refusal("samples=1: methods compare the episodes of a group, so it needs two or more")
-    if not options.screen.isdigit():
-        raise Refusal(f"screen={options.screen} must be a number of 0 or more")
-    if options.k < 2:
-        raise Refusal("k=1: the noise of the truth is known from 2 continuations on")
-    try:
-        noise = float(options.noise)
-    except ValueError:
-        noise = -1.0
-    if not 0 <= noise <= 1:
-        raise Refusal(f"noise={options.noise} must be a share from 0 to 1")
+def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
+    """Return the methods to rate.
+
+    Raises:
+        Refusal: a method that was named needs what the policy does not have.
+    """
+    from turngrid.experiments.credit_quality.methods import STANDARD, methods
+
+    named, missing = listed(options.methods), _missing(options, policy)
+    chosen = methods(named or STANDARD, overrides)
+    for method in chosen if named else []:
+        if lacking := sorted(method.needs & missing.keys()):
+            raise Refusal(f"methods: {method.label} needs {' and '.join(lacking)}, {missing[lacking[0]]}")
+    return [method for method in chosen if not method.needs & missing.keys()]
 
 
-def _refuse_policy(options: Options, config: DictConfig, policy: PolicyRef) -> None:
-    if float(options.noise) and policy.kind != "expert":
-        raise Refusal(f"noise={options.noise} is the expert's, and this is {policy.label}")
-    if config.eval.tasks:
-        raise Refusal("eval.tasks: one task is measured, that of env.task=")
+def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
+    """Return the inputs of methods that this policy cannot provide, each with the reason."""
+    if policy.kind != "checkpoint":
+        return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
+    from turngrid.experiments.credit_quality.critic import critic_file  # imports torch, so only when needed
+
+    if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
+        return {}
+    return {"values": "and a game's critic is trained on other games: use tasks=2 or more, or screen=8"}
 
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
@@ -154,9 +146,8 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         say(f"credit quality folder {folder}")
         taken = measured(job, games_of(config, folder), size, options.processes)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
-        about |= {name: getattr(size, name) for name in ("tasks", "samples", "k", "screen")}
         insight = _insight(config, policy, options.gradients)
-        rated = results(taken, chosen, reward, size.samples, size.k, about, insight)
+        rated = results(taken, chosen, reward, size.samples, size.k, about | asdict(size), insight)
         rated.results.write(folder)
         found = Results.read(folder / FILE)  # read back rounded, so that table and page show the same numbers
         write_whole(folder / TABLE, markdown(found))

@@ -6,7 +6,7 @@ on the policy's hidden states, cross-fitted: each game's values come from a head
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from transformers import AutoConfig, AutoModelForTokenClassification
 
-from turngrid.experiments.credit_quality.game import MeasuredGame, keys
+from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score, token_counts
 from turngrid.experiments.credit_quality.methods import Groups
 from turngrid.experiments.credit_quality.policy_model import PolicyModel, positions, rows
 from turngrid.experiments.credit_quality.study import Measured
@@ -71,7 +71,7 @@ class RunCritic:
         return np.concatenate([self.model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
 
 
-def values_of(critic: RunCritic, games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Values:
+def run_values(critic: RunCritic, games: Measured, groups: Groups, reward: str, k: int) -> Values:
     """Return the values of the run's critic."""
     return _explained([[critic.values(episode) for episode in group] for group in groups], games, groups, reward, k)
 
@@ -83,53 +83,43 @@ def trained_values(model: PolicyModel, games: Measured, groups: Groups, reward: 
     The target at a turn's first token is the value before the turn. At the turn's other tokens it
     is the value after the turn.
     """
-    taken = games.taken
     hidden = [[model.hidden(episode) for episode in group] for group in groups]
-    goals = _goals(taken, groups, reward, k)
-    known = [
-        (game.key, *one) for game, *own in zip(taken, hidden, goals, strict=True) for one in zip(*own, strict=True)
-    ]
-    known += [(game.key, *one) for game in games.seen for one in _screened(model, game, reward)]
-    values: list[list[np.ndarray]] = [[] for _ in groups]
-    folds = min(FOLDS, len(taken))
-    for fold in range(folds):
-        part = {game.key: number for number, game in enumerate(taken) if number % folds == fold}
-        states, returns = _joined([one[1:] for one in known if one[0] not in part])
-        head = _trained(states, returns, fold)
-        for number in part.values():
-            values[number] = [head(one) for one in hidden[number]]
-    return _explained(values, taken, groups, reward, k)
-
-
-def _explained(
-    values: Sequence[Sequence[np.ndarray]], games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int
-) -> Values:
     goals = _goals(games, groups, reward, k)
-    given, true = _joined([one for own in zip(values, goals, strict=True) for one in zip(*own, strict=True)])
+    known = [
+        (game.key, *pair)
+        for game, *own in zip(games.taken, hidden, goals, strict=True)
+        for pair in zip(*own, strict=True)
+    ]
+    for game in games.seen:
+        for episode in (episode for episode in game.screened if episode.turns):
+            states = model.hidden(episode)
+            known.append((game.key, states, np.full(len(states), score(episode, reward))))
+    values: list[list[np.ndarray]] = [[] for _ in groups]
+    folds = min(FOLDS, len(groups))
+    for fold in range(folds):
+        own = {game.key for game in games.taken[fold::folds]}
+        others = [pair for key, *pair in known if key not in own]
+        head = _trained(*map(np.concatenate, zip(*others, strict=True)), fold)
+        for number in range(fold, len(groups), folds):
+            values[number] = [head(one) for one in hidden[number]]
+    return _explained(values, games, groups, reward, k)
+
+
+def _explained(values: Sequence[Sequence[np.ndarray]], games: Measured, groups: Groups, reward: str, k: int) -> Values:
+    given, true = (
+        np.concatenate([one for group in part for one in group]) for part in (values, _goals(games, groups, reward, k))
+    )
     return Values(values, float(1 - np.mean((given - true) ** 2) / max(true.var(), 1e-12)))
 
 
-def _joined(pairs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
-    return [np.concatenate(own) for own in zip(*pairs, strict=True)]
-
-
-def _screened(model: PolicyModel, game: MeasuredGame, reward: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for episode in game.screened:
-        if episode.turns:
-            hidden = model.hidden(episode)
-            yield hidden, np.full(len(hidden), sum(turn.trained(reward) for turn in episode.turns))
-
-
-def _goals(games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> list[list[np.ndarray]]:
+def _goals(games: Measured, groups: Groups, reward: str, k: int) -> list[list[np.ndarray]]:
     """Return each episode's regression targets, (tokens,)."""
-    return [[_goal(game, one, reward, k) for one in group] for game, group in zip(games, groups, strict=True)]
+    return [[_goal(game, one, reward, k) for one in group] for game, group in zip(games.taken, groups, strict=True)]
 
 
 def _goal(game: MeasuredGame, episode: Episode, reward: str, k: int) -> np.ndarray:
-    score = sum(turn.trained(reward) for turn in episode.turns)
-    means = [*(float(np.mean(game.values[key][:k])) for key in keys(episode)), score]
-    lengths = [len(turn.action_ids) - episode.muted(turn) for turn in episode.turns]
-    goals = [np.r_[means[index], np.full(length - 1, means[index + 1])] for index, length in enumerate(lengths)]
+    means = [*(float(np.mean(game.values[key][:k])) for key in keys(episode)), score(episode, reward)]
+    goals = [np.r_[means[t], np.full(count - 1, means[t + 1])] for t, count in enumerate(token_counts(episode))]
     return np.concatenate(goals)
 
 

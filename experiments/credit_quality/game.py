@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,9 +21,6 @@ from turngrid.rollouts.loop import EpisodeSpec
 
 REASON = "the value of a state is measured by going back to it, so the environment must replay exactly"
 EPISODES = ("screened", "episodes")  # fields of MeasuredGame that hold episodes
-# names of groups, so that their episodes draw other random numbers than the samples: continuations,
-# and screening
-CONTINUED, SCREENED = "continued", "screened"
 
 
 class NotReplayed(Refusal):
@@ -157,37 +155,17 @@ class ReplaySession:
 # ---- measurements
 
 
-@dataclass(frozen=True)
-class Prefix:
-    """The first ``turns`` turns of an episode; prefixes with the same tokens have the same
-    ``key``.
-    """
-
-    key: str
-    episode: Episode
-    turns: int
-
-    def spec(self, base: EpisodeSpec, number: int) -> EpisodeSpec:
-        """Return the spec of continuation ``number``, for the turns after the prefix.
-
-        Continuation ``number`` of every prefix draws the same random numbers (common random
-        numbers), so two continuations that act alike also end alike.
-        """
-        spec = replace(base, sample=number, prompt=f"{base.task.key} {CONTINUED}")
-        return branched(spec, self.episode, self.turns) if self.turns else spec
-
-
-def prefixes(episodes: Iterable[Episode]) -> dict[str, Prefix]:
-    """Return the distinct prefixes of the episodes, one before each turn, by key."""
-    by_key: dict[str, Prefix] = {}
+def prefixes(episodes: Iterable[Episode]) -> dict[str, tuple[Episode, int]]:
+    """Return the episodes' distinct prefixes, one before each turn: key -> (episode, turns)."""
+    by_key: dict[str, tuple[Episode, int]] = {}
     for episode in episodes:
         for turns, key in enumerate(keys(episode)):
-            by_key.setdefault(key, Prefix(key, episode, turns))
+            by_key.setdefault(key, (episode, turns))
     return by_key
 
 
 def keys(episode: Episode) -> list[str]:
-    """Return the key of the prefix before each turn."""
+    """Return the key of the prefix before each turn: a hash of its tokens."""
     digest = hashlib.blake2b(digest_size=12)
     digests = []
     for turn in episode.turns:
@@ -196,9 +174,14 @@ def keys(episode: Episode) -> list[str]:
     return digests
 
 
-def wanted(known: Mapping[str, Prefix], values: Mapping[str, Sequence[float]], k: int) -> list[tuple[Prefix, int]]:
-    """Return the continuations that are missing, as (prefix, number)."""
-    return [(prefix, number) for key, prefix in known.items() for number in range(len(values.get(key, ())), k)]
+def token_counts(episode: Episode) -> list[int]:
+    """Return the number of action tokens of each turn."""
+    return [len(turn.action_ids) - episode.muted(turn) for turn in episode.turns]
+
+
+def score(episode: Episode, reward: str) -> float:
+    """Return the episode's return."""
+    return sum(turn.trained(reward) for turn in episode.turns)
 
 
 @dataclass
@@ -210,7 +193,6 @@ class MeasuredGame:
         episodes: the rated group of samples.
         values: returns of the continuations, by prefix key.
         seconds: CPU seconds that the measurement took.
-        steps: environment steps that it took.
     """
 
     key: str
@@ -218,7 +200,6 @@ class MeasuredGame:
     episodes: list[Episode] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)
     seconds: float = 0.0
-    steps: int = 0
 
     @classmethod
     def read(cls, file: Path, key: str) -> MeasuredGame:
@@ -235,7 +216,7 @@ class MeasuredGame:
     def known(self, samples: int, k: int) -> bool:
         """Return whether all prefixes of ``samples`` episodes have ``k`` continuations."""
         episodes = self.episodes[:samples]
-        return len(episodes) == samples and not wanted(prefixes(episodes), self.values, k)
+        return len(episodes) == samples and all(len(self.values.get(key, ())) >= k for key in prefixes(episodes))
 
 
 class Rollouts(Protocol):
@@ -260,13 +241,9 @@ class Measurement:
 
     async def screen(self, game: MeasuredGame, samples: int) -> None:
         """Run the missing screening episodes."""
-        missing = range(len(game.screened), samples)
-        tree = GameTree(self.make, self.spec.task)
-        try:
-            episodes = await self.rollouts.roll_out([self._spec(SCREENED, number) for number in missing], tree)
-        finally:
-            tree.close()
-        game.screened += episodes
+        specs = [self._spec("screened", number) for number in range(len(game.screened), samples)]
+        with closing(GameTree(self.make, self.spec.task)) as tree:
+            game.screened += await self.rollouts.roll_out(specs, tree)
 
     async def measure(self, game: MeasuredGame, samples: int, k: int) -> None:
         """Run the missing episodes and the ``k`` continuations of each prefix.
@@ -275,31 +252,30 @@ class Measurement:
             NotReplayed: the environment is not deterministic.
             EnvError: the environment failed.
         """
-        start, tree = time.process_time(), GameTree(self.make, self.spec.task)
-        try:
-            missing = range(len(game.episodes), samples)
-            game.episodes += await self.rollouts.roll_out(
-                [replace(self.spec, sample=number) for number in missing], tree
-            )
+        start, missing = time.process_time(), range(len(game.episodes), samples)
+        with closing(GameTree(self.make, self.spec.task)) as tree:
+            specs = [replace(self.spec, sample=number) for number in missing]
+            game.episodes += await self.rollouts.roll_out(specs, tree)
             for actions in {tuple(turn.action for turn in game.episodes[number].turns) for number in missing}:
                 tree.check(actions)
-            await self._value(game, tree, samples, k)
-        finally:
-            tree.close()
+            for key, (episode, turns) in prefixes(game.episodes[:samples]).items():
+                values = game.values.setdefault(key, [])
+                continuations = [self.continuation(episode, turns, number) for number in range(len(values), k)]
+                for after in await self.rollouts.roll_out(continuations, tree):
+                    if keys(after)[: turns + 1] != keys(episode)[: turns + 1]:
+                        raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
+                    values.append(score(after, self.reward))
         game.seconds += time.process_time() - start
-        game.steps += tree.steps
 
-    async def _value(self, game: MeasuredGame, tree: GameTree, samples: int, k: int) -> None:
-        missing = wanted(prefixes(game.episodes[:samples]), game.values, k)
-        continuations = await self.rollouts.roll_out(
-            [prefix.spec(self.spec, number) for prefix, number in missing], tree
-        )
-        for (prefix, number), episode in zip(missing, continuations, strict=True):
-            if keys(episode)[: prefix.turns + 1] != keys(prefix.episode)[: prefix.turns + 1]:
-                raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
-            values = game.values.setdefault(prefix.key, [])
-            assert len(values) == number
-            values.append(sum(turn.trained(self.reward) for turn in episode.turns))
+    def continuation(self, episode: Episode, turns: int, number: int) -> EpisodeSpec:
+        """Return the spec of continuation ``number`` of the episode's first ``turns`` turns.
+
+        Continuation ``number`` of every prefix draws the same random numbers (common random
+        numbers), so two continuations that act alike also end alike.
+        """
+        spec = self._spec("continued", number)
+        return branched(spec, episode, turns) if turns else spec
 
     def _spec(self, group: str, number: int) -> EpisodeSpec:
+        """Return the spec of an episode that draws other random numbers than the samples."""
         return replace(self.spec, sample=number, prompt=f"{self.spec.task.key} {group}")

@@ -13,22 +13,14 @@ from functools import cache
 
 import numpy as np
 
-from turngrid.experiments.credit_quality.measures import (
-    MEASURES,
-    OF_TRUTH,
-    SHARES,
-    SHARES_OF_TRUTH,
-    Sums,
-    without_noise,
-)
+from turngrid.experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, Sums, without_noise
 
 DRAWS, LEVEL = 2000, 0.95
-LABELS = {"gradient": "cosine with the true policy gradient", "adam": "the same, with Adam's scaling"}
-ALL = {name: measure.label for name, measure in MEASURES.items()} | LABELS
-NOISE = {name: measure.noise for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 0.0)
-BEST = {name: measure.best for name, measure in MEASURES.items()} | dict.fromkeys(LABELS, 1.0)
+GRADIENT = "gradient"
+ALL = {name: measure.label for name, measure in MEASURES.items()} | {GRADIENT: "cosine with the true policy gradient"}
+NOISE = {name: measure.noise for name, measure in MEASURES.items()} | {GRADIENT: 0.0}
+BEST = {name: measure.best for name, measure in MEASURES.items()} | {GRADIENT: 1.0}
 PARTS = 4  # parts into which the continuations are split
-EPSILON = 1e-4  # relative to the mean scale; keeps coordinates with a tiny true gradient from dominating
 
 Table = dict[str, dict[str, "Interval"]]
 Statistic = Callable[[np.ndarray], np.ndarray]  # maps (draws, tasks) counts of each task in a draw to (draws,) values
@@ -134,8 +126,7 @@ def differences(methods: Mapping[str, Sums], against: str, draws: int = DRAWS) -
 
 def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
     """Return figures of the true advantages themselves; ``sums`` may be those of any method."""
-    tasks = _tasks(sums)
-    return {name: estimated(_over(sums, of), tasks, draws, name in SHARES_OF_TRUTH) for name, of in OF_TRUTH.items()}
+    return {name: estimated(_over(sums, of), _tasks(sums), draws) for name, of in OF_TRUTH.items()}
 
 
 def _tasks(sums: Sums) -> int:
@@ -189,27 +180,7 @@ def products(method: np.ndarray, truth: np.ndarray) -> Products:
     return Products(method @ mean.T, method @ method.T, own)
 
 
-def adam_scale(truth: np.ndarray) -> np.ndarray:
-    """Return (P,) scales: 1 / root mean square over games of each coordinate of the true
-    gradient.
-    """
-    root = np.sqrt((truth.mean(axis=1, dtype=float) ** 2).mean(axis=0))
-    return 1 / (root + EPSILON * root.mean() + 1e-30)
-
-
-def cosines(methods: Mapping[str, np.ndarray], truth: np.ndarray, against: str) -> tuple[Table, Table]:
-    """Return {measure: {method: interval}} of (T, P) gradients, and of paired differences."""
-    scale = adam_scale(truth).astype(truth.dtype)
-    tables: tuple[Table, Table] = {}, {}
-    for measure, factor in zip(LABELS, (truth.dtype.type(1), scale), strict=True):
-        scaled = truth * factor
-        by_method = {name: products(gradient * factor, scaled) for name, gradient in methods.items()}
-        for table, rated in zip(tables, rated_cosines(by_method, against), strict=True):
-            table[measure] = rated
-    return tables
-
-
-def rated_cosines(
+def cosines(
     by_method: Mapping[str, Products], against: str, draws: int = DRAWS
 ) -> tuple[dict[str, Interval], dict[str, Interval]]:
     """Return intervals of each method's cosine, and of its difference to ``against``."""

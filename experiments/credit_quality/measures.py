@@ -137,14 +137,8 @@ class Measure:
     best: float
 
 
-def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Return the sums over each task's turns, (T,) each.
-
-    Args:
-        credit: (N,).
-        without: (n, N), the same credit computed without one sample of every group; NaN on that
-            sample's own turns.
-    """
+def task_sums(truth: Truth, credit: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the sums over each task's turns, (T,) each, for credit (N,)."""
     inside, own = demeaned(credit, truth.episode), truth.replicas - truth.advantage.mean()
     within, size = demeaned(truth.replicas, truth.episode), np.abs(credit)
     same_sign = np.where(size < SAME, 0.5, np.sign(credit) == np.sign(truth.advantage))
@@ -164,20 +158,8 @@ def task_sums(truth: Truth, credit: np.ndarray, without: np.ndarray | None = Non
         "neutral": truth.neutral,
         "neutral_size": truth.neutral * size,
         "size": size,
-        "jackknife": _of_companions(credit, without) if without is not None else np.full(len(credit), np.nan),
     }
     return {name: np.bincount(truth.task, column) for name, column in columns.items()}
-
-
-def _of_companions(credit: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Return the jackknife variance of each turn's credit, (N,), over the other samples of its
-    group.
-    """
-    present = np.isfinite(without)
-    count = present.sum(axis=0).clip(min=1)
-    mean = np.where(present, without, 0).sum(axis=0) / count
-    squares = np.where(present, without - mean, 0) ** 2
-    return (count - 1) / count * squares.sum(axis=0)
 
 
 def _divided(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
@@ -229,13 +211,6 @@ MEASURES: dict[str, Measure] = {
         0,
         0,
     ),
-    "variance": Measure("share of other samples' luck", lambda s: _divided(s["jackknife"], s["xx"]), 0, 0),
 }
-OF_TRUTH: dict[str, Callable[[Sums], np.ndarray]] = {
-    "reliability": reliability,
-    "ceiling": ceiling,
-    "significant": lambda s: s["known"] / s["turns"],
-    "neutral": lambda s: s["neutral"] / s["turns"],
-    "sd": lambda s: np.sqrt(np.clip(_variance(s, "aa", "a"), 0, None)),
-}
-SHARES, SHARES_OF_TRUTH = ("sign", "variance"), ("significant", "neutral")  # in [0, 1]
+OF_TRUTH: dict[str, Callable[[Sums], np.ndarray]] = {"reliability": reliability, "ceiling": ceiling}
+SHARES = ("sign",)  # in [0, 1]

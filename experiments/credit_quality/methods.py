@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from omegaconf import DictConfig
@@ -53,14 +53,6 @@ class Batch:
 
     groups: Groups
     known: Mapping[str, Sequence[Sequence[np.ndarray]]] = field(default_factory=dict)
-
-    def without(self, sample: int) -> Batch:
-        """Return the batch without one sample of each group."""
-        return Batch(_without(self.groups, sample), {name: _without(own, sample) for name, own in self.known.items()})
-
-
-def _without(groups: Sequence[Sequence[Any]], sample: int) -> list[list[Any]]:
-    return [[*group[:sample], *group[sample + 1 :]] for group in groups]
 
 
 @dataclass(frozen=True)

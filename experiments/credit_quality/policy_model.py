@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -11,8 +10,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from turngrid.envs.utils.bar import ticking_bar
-from turngrid.experiments.credit_quality.intervals import PARTS
-from turngrid.experiments.credit_quality.measures import SAME, Truth
+from turngrid.experiments.credit_quality.game import token_counts
+from turngrid.experiments.credit_quality.intervals import PARTS, Products, products
+from turngrid.experiments.credit_quality.measures import Truth
 from turngrid.experiments.credit_quality.methods import Groups
 from turngrid.records.models.loading import load_whole
 from turngrid.rollouts.episode import Episode
@@ -34,20 +34,15 @@ class PolicyModel:
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
         """Return (C, P) gradients of sum(credit * log-prob) over tokens, for credit (C, tokens)."""
         total, first = torch.zeros(len(credit), self.size), 0
+        columns = torch.as_tensor(credit, dtype=torch.float32).to(self.device)
         for row in rows(episodes):
             logprobs = self.logprobs(row)
-            shares, parts = factors(credit[:, first : first + len(logprobs)])
+            for gradient, column in zip(total, columns[:, first : first + len(logprobs)], strict=True):
+                parts = torch.autograd.grad(logprobs, list(self.model.parameters()), column, retain_graph=True)
+                gradient += torch.cat([part.flatten() for part in parts]).cpu()
             first += len(logprobs)
-            gradients = [self._gradient(logprobs, part) for part in parts]
-            total += torch.as_tensor(shares, dtype=torch.float32) @ torch.stack(gradients) if gradients else 0
             del logprobs  # free its graph before building the next row's
         return total.numpy()
-
-    def _gradient(self, logprobs: Tensor, credit: np.ndarray) -> Tensor:
-        """Return the gradient for one credit, (P,)."""
-        column = torch.as_tensor(credit, dtype=torch.float32).to(self.device)
-        gradients = torch.autograd.grad(logprobs, list(self.model.parameters()), column, retain_graph=True)
-        return torch.cat([gradient.flatten() for gradient in gradients]).cpu()
 
     def logprobs(self, row: Row) -> Tensor:
         """Return the log-probs of a row's action tokens, (tokens,), computed as in training."""
@@ -76,17 +71,6 @@ class PolicyModel:
         return np.concatenate(rows_hidden)
 
 
-def factors(credit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factor (C, tokens) credit into (C, n) and (n, tokens) with the smallest n.
-
-    Gradients are linear in credit, and most methods give all tokens of a turn the same credit, so n
-    backward passes are enough. A method's factor is exactly 0 where it gives no credit.
-    """
-    shares, sizes, parts = np.linalg.svd(credit, full_matrices=False)
-    known = sizes > SAME * sizes.max(initial=0)
-    return np.where(credit.any(axis=1, keepdims=True), shares[:, known] * sizes[known], 0), parts[known]
-
-
 def rows(episodes: Sequence[Episode]) -> list[Row]:
     return [row for episode in episodes for row in to_rows(episode, "")]
 
@@ -99,24 +83,20 @@ def positions(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
 
 def of_games(
     model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the gradients of every game: (T, P) for each method, and (T, F, P) for the truth.
-
-    F is the number of parts into which the continuations are split.
+) -> dict[str, Products]:
+    """Return the inner products of each method's gradients of all games.
 
     Args:
         credits: (tokens,) over all episodes, by method.
     """
-    tokens = [[len(t.action_ids) - episode.muted(t) for t in episode.turns] for group in groups for episode in group]
-    lengths = np.concatenate(tokens)
-    parts = [part.mean(axis=1) for part in np.array_split(truth.replicas, min(PARTS, truth.k), axis=1)]
-    columns = np.stack([*credits.values(), *(np.repeat(part, lengths) for part in parts)])
-    firsts = pairwise([0, *np.cumsum([len(group) for group in groups]).tolist()])
-    ends = np.cumsum([sum(map(sum, tokens[start:end])) for start, end in firsts])
+    counts = [[count for episode in group for count in token_counts(episode)] for group in groups]
+    parts = np.array_split(truth.replicas, min(PARTS, truth.k), axis=1)
+    true = [np.repeat(part.mean(axis=1), np.concatenate(counts)) for part in parts]
+    columns = np.split(np.stack([*credits.values(), *true]), np.cumsum([*map(sum, counts)])[:-1], axis=1)
     by_game = []
     with ticking_bar(total=len(groups), desc="gradients", unit="game") as bar:
-        for group, own in zip(groups, np.split(columns, ends[:-1], axis=1), strict=True):
+        for group, own in zip(groups, columns, strict=True):
             by_game.append(model.gradients(group, own))
             bar.update()
-    whole = np.stack(by_game)
-    return {name: whole[:, index] for index, name in enumerate(credits)}, whole[:, len(credits) :]
+    whole = np.stack(by_game)  # (games, methods and parts, P)
+    return {name: products(whole[:, index], whole[:, len(credits) :]) for index, name in enumerate(credits)}

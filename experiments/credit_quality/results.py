@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.credit_quality.game import MeasuredGame, keys
-from turngrid.experiments.credit_quality.intervals import PARTS, Interval, cosines, differences, of_truth, rated
+from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score
+from turngrid.experiments.credit_quality.intervals import (
+    GRADIENT,
+    PARTS,
+    Interval,
+    Products,
+    cosines,
+    differences,
+    of_truth,
+    rated,
+)
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Batch, Groups, Method
 from turngrid.experiments.credit_quality.study import Measured
-from turngrid.rollouts.episode import Episode
 
 if TYPE_CHECKING:
     from turngrid.experiments.credit_quality.critic import RunCritic
@@ -105,26 +113,24 @@ class Insight:
         self, methods: Sequence[Method], games: Measured, groups: Groups, reward: str, k: int
     ) -> tuple[Batch, dict[str, Any]]:
         """Return the input of the methods, and notes on the critic."""
-        needs = frozenset(need for method in methods for need in method.needs)
         known: dict[str, Sequence[Sequence[np.ndarray]]] = {}
-        if "entropy" in needs and self.model:
+        if not self.model:
+            return Batch(groups), {}
+        needs = frozenset[str]().union(*(method.needs for method in methods))
+        if "entropy" in needs:
             known["entropy"] = [[self.model.entropy(episode) for episode in group] for group in groups]
-        if "values" not in needs or not self.model:
+        if "values" not in needs:
             return Batch(groups, known), {}
-        from turngrid.experiments.credit_quality.critic import trained_values, values_of
+        from turngrid.experiments.credit_quality.critic import run_values, trained_values
 
-        if self.critic:
-            critic_values = values_of(self.critic, games.taken, groups, reward, k)
-        else:
-            critic_values = trained_values(self.model, games, groups, reward, k)
-        known["values"] = critic_values.values
-        critic = "the run's" if self.critic else "trained here"
-        return Batch(groups, known), {"critic": critic, "critic_explains": critic_values.explained}
+        critic, made = "the run's" if self.critic else "trained here", (games, groups, reward, k)
+        values = run_values(self.critic, *made) if self.critic else trained_values(self.model, *made)
+        return Batch(groups, known | {"values": values.values}), {"critic": critic, "critic_explains": values.explained}
 
     def gradients(
         self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
-    ) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-        """Return the gradients; None if there is no model, or if they exceed ``MOST`` numbers."""
+    ) -> Mapping[str, Products] | None:
+        """Return the gradients' products; None without a model or above ``MOST`` numbers."""
         if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
             return None
         from turngrid.experiments.credit_quality.policy_model import of_games
@@ -150,16 +156,11 @@ def results(
     known = true_advantages(games.taken, groups, reward, k)
     batch, notes = policy.batch(methods, games, groups, reward, k)
     credits = {method.label: method.credit(batch) for method in methods}
-    sums = {
-        method.label: task_sums(known, credits[method.label].turns, without_one(method, batch, samples))
-        for method in methods
-    }
-    against = next(iter(sums))
+    sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
+    against = methods[0].label
     ratings, less = rated(sums), differences(sums, against)
-    tokens = {name: credit.tokens for name, credit in credits.items()}
-    if gradients := policy.gradients(groups, tokens, known):
-        of_gradients = cosines(*gradients, against)
-        ratings, less = ratings | of_gradients[0], less | of_gradients[1]
+    if gradients := policy.gradients(groups, {name: credit.tokens for name, credit in credits.items()}, known):
+        ratings[GRADIENT], less[GRADIENT] = cosines(gradients, against)
     counts = {**about, **notes, **_counts(games.taken, groups, known)}
     made = Results(counts, of_truth(sums[against]), ratings, against, less)
     return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
@@ -177,34 +178,15 @@ def _counts(games: Sequence[MeasuredGame], groups: Groups, known: Truth) -> dict
     }
 
 
-def true_advantages(games: Sequence[MeasuredGame], groups: Sequence[Sequence[Episode]], reward: str, k: int) -> Truth:
+def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Truth:
     """Estimate the true advantages from the first ``k`` continuations of every prefix."""
     return truth(
         [
-            (
-                number,
-                [np.array(game.values[key][:k]) for key in keys(episode)],
-                sum(turn.trained(reward) for turn in episode.turns),
-            )
+            (number, [np.array(game.values[key][:k]) for key in keys(episode)], score(episode, reward))
             for number, (game, group) in enumerate(zip(games, groups, strict=True))
             for episode in group
         ]
     )
-
-
-def without_one(method: Method, batch: Batch, samples: int) -> np.ndarray | None:
-    """Return (samples, N): credit without sample i of each group, NaN on its own turns."""
-    groups = batch.groups
-    if min(map(len, groups)) < 3:
-        return None
-    credits = []
-    for left in range(samples):
-        own = [[number == left for number in range(len(group)) for _ in group[number].turns] for group in groups]
-        mask = np.array([turn for group in own for turn in group])
-        row = np.full(len(mask), np.nan)
-        row[~mask] = method.credit(batch.without(left)).turns
-        credits.append(row)
-    return np.stack(credits)
 
 
 def shown(interval: Interval) -> str:

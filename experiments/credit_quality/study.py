@@ -28,6 +28,7 @@ from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluati
 from turngrid.tasks.splits import read_tasks
 
 FOLDER = "credit_quality"
+LOW, HIGH = 0.1, 0.9  # share of a suitable game's screening episodes that is won
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,17 @@ class Size:
         samples: episodes of each game.
         k: continuations of every prefix.
         screen: number of separate screening episodes. A game is taken if the share of them that is
-            won is from ``low`` to ``high``. 0 takes any game.
+            won is from ``LOW`` to ``HIGH``. 0 takes any game.
     """
 
     tasks: int
     samples: int
     k: int
     screen: int
-    low: float = 0.1
-    high: float = 0.9
 
     def takes(self, game: MeasuredGame) -> bool:
         won = [episode.won for episode in game.screened[: self.screen]]
-        return not self.screen or (len(won) == self.screen and self.low <= sum(won) / len(won) <= self.high)
+        return not self.screen or (len(won) == self.screen and LOW <= sum(won) / len(won) <= HIGH)
 
 
 def job_of(config: DictConfig, policy: PolicyRef, noise: float) -> Job:
@@ -122,7 +121,7 @@ def _screened(
         if len(taken) >= size.tasks:
             return taken[: size.tasks], games[: first + step]
     raise Refusal(
-        f"tasks={size.tasks}: of {len(games)} games only {len(taken)} were won in {size.low:.0%} to {size.high:.0%} of "
+        f"tasks={size.tasks}: of {len(games)} games only {len(taken)} were won in {LOW:.0%} to {HIGH:.0%} of "
         f"{size.screen} other episodes; use a smaller tasks=, a larger eval.games=, or screen=0"
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.envs.text_env import TextEnv
@@ -65,23 +66,22 @@ class NoisyExpert:
 
 
 class ModelRollouts:
-    """A model that runs all continuations of a game at once; equal answers share a row.
+    """A model that runs all episodes of a call at once, and remembers its answers to a game.
 
     A request's seed is derived from its episode and turn, and a batch holds the requests of one
     game. So results do not depend on the number of processes.
     """
 
     def __init__(self, model: LoadedModel, rules: Rules) -> None:
-        from turngrid.experiments.credit_quality.shared_rows import SharedRows
-
         self.model, self.rules = model, rules
-        self.rows = SharedRows(model.generator)
+        self._tree: GameTree | None = None  # the game of the answers
+        self._answers: dict[tuple[bytes, int], Sample] = {}  # by prompt and seed
 
     async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        self.rows.forget()
+        if tree is not self._tree:
+            self._tree, self._answers = tree, {}
         lockstep = LockstepBatch(len(specs), self._answer)
-        slots = [lockstep.slot(index) for index in range(len(specs))]
-        episodes = await asyncio.gather(*(self._one(spec, slot, tree) for spec, slot in zip(specs, slots, strict=True)))
+        episodes = await asyncio.gather(*(self._one(spec, lockstep.slot(i), tree) for i, spec in enumerate(specs)))
         if failed := next((episode for episode in episodes if episode.outcome is Outcome.ERROR), None):
             raise EnvError(f"{failed.task}: {failed.error}")
         return list(episodes)
@@ -93,8 +93,12 @@ class ModelRollouts:
         async with slot:
             return await play_one(self.model.codec, spec, slot, self.rules, sessions, lambda: None)
 
-    async def _answer(self, requests: list[SampleRequest]) -> list[Sample | Exception]:
-        return self.rows.generate(requests)
+    async def _answer(self, requests: list[SampleRequest]) -> list[Sample]:
+        keys = [(np.asarray(request.prompt_ids, dtype=np.int32).tobytes(), request.seed) for request in requests]
+        new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._answers}
+        if new:
+            self._answers |= zip(new, await self.model([*new.values()]), strict=True)
+        return [self._answers[key] for key in keys]
 
 
 # ---- the process

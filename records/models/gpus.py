@@ -53,16 +53,6 @@ def gpu(name: str) -> Gpu:
     return Gpu(int(size[1]) * GB) if size else GPUS[name]
 
 
-def of_known_speed(name: str) -> str:
-    """Return ``name`` if it is a known card; for a bare size, the slowest known card of the next
-    memory size.
-    """
-    if name in GPUS:
-        return name
-    large = [known for known, card in GPUS.items() if card.memory >= gpu(name).memory] or ["B200"]
-    return min(large, key=lambda known: (GPUS[known].memory, GPUS[known].flops))
-
-
 def parse(text: str) -> tuple[str, int]:
     """Parse ``H100x8``, ``8xH100``, ``H100`` or ``48GBx8`` into a name and a number.
 

@@ -3,17 +3,17 @@ exists."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from turngrid.experiments.credit_quality.__main__ import Options, _listed
-from turngrid.experiments.credit_quality.comparison import compared, settings, text
+from benchmarks.credit_tables import GAIN, compared, predictions, settings, side_by_side
+from turngrid.experiments.credit_quality.__main__ import Options, listed
 from turngrid.experiments.credit_quality.intervals import ALL
 from turngrid.experiments.credit_quality.methods import STANDARD
 from turngrid.experiments.credit_quality.page import html
-from turngrid.experiments.credit_quality.predicts import FEWEST, GAIN, main, read_gains
 from turngrid.experiments.credit_quality.results import Results, markdown
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ ALL_METHODS = Results.read(ROOT / "docs/credit_quality.json")
 
 def test_the_tables_are_those_of_the_results() -> None:
     assert all(table in PAGE for table in (settings(FOUND), compared(FOUND, "r")))
-    assert (ROOT / "docs/credit_quality/tables.md").read_text(encoding="utf-8") == text(FOUND)
+    assert (ROOT / "docs/credit_quality/tables.md").read_text(encoding="utf-8") == side_by_side(FOUND)
 
 
 def test_each_table_has_the_command_that_made_it() -> None:
@@ -44,7 +44,7 @@ def test_each_table_has_the_command_that_made_it() -> None:
         policy = {"runs/NAME": "textworld-", "runs/NAME/sft/model": "textworld-", "expert": "expert"}
         word = typed.split()[0]
         assert task == about["task"] and about["policy"].startswith(policy.get(word, f"base {word}"))
-        assert set(FOUND[name].methods["r"]) == set(_listed(given["methods"]))
+        assert set(FOUND[name].methods["r"]) == set(listed(given["methods"]))
         assert "gradient" not in FOUND[name].methods and (given.get("gradients") == "false" or typed[:6] == "expert")
 
 
@@ -57,17 +57,13 @@ def test_what_all_methods_were_rated_is_told() -> None:
         )
 
 
-def test_what_methods_gained_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    gains = ROOT / "docs/credit_quality_gains.json"
-    assert main([str(ROOT / "docs/credit_quality.json"), str(gains)]) == 0
-    told = capsys.readouterr().out.strip()
-    assert told in PAGE
+def test_what_methods_gained_is_told() -> None:
+    gains = json.loads((ROOT / "docs/credit_quality_gains.json").read_text(encoding="utf-8"))
+    assert predictions(ALL_METHODS, gains) in PAGE
     trained = set(re.findall(r"algo=(\S+) budget=rl_only", PAGE)[0].split(","))
-    _, found = read_gains(gains)
-    assert trained == set(found[GAIN]) and len(trained) >= FEWEST
-    asked, so_far = re.search(r"seed=(\S+) \\\n", PAGE), re.search(r"have seeds ([\d\s,and]+) of these", PAGE)
-    seeds = {int(seed) for seed in re.findall(r"\d+", (so_far or asked)[1])}
-    assert seeds == {seed for outcome in found.values() for own in outcome.values() for seed in own}
+    assert trained == set(gains[GAIN])
+    seeds = set(re.findall(r"seed=(\S+) \\\n", PAGE)[0].split(","))
+    assert seeds == {seed for outcome in gains.values() for own in outcome.values() for seed in own}
 
 
 def test_what_was_measured_reaches_what_the_command_is_for() -> None:

@@ -42,7 +42,7 @@ def test_a_plan_from_known_profiles(
 def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["model=qwen2.5_1.5b", "algo=ppo", "cluster=gpu8", "estimate_gpu=H100x8"]) == 0
     out, _ = capfd.readouterr()
-    assert "47 of 80 GB" in out and "not measured: docs/cost_estimate.md" in out
+    assert "47 of 80 GB" in out and "predicted time" not in out
     assert main(["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1", "estimate_gpu=H100"]) == 2
     assert "memory: " in capfd.readouterr().err
     assert main(["estimate_gpu=H10"]) == 2
@@ -52,10 +52,9 @@ def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster=gpu1", "estimate_gpu=H100", "model.path=nobody/knows"]) == 2
 
 
-def test_a_bare_size_has_a_time_and_lora_is_offered(capfd: pytest.CaptureFixture[str]) -> None:
+def test_lora_and_offloading_are_offered(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["model=qwen2.5_1.5b", "cluster=gpu1", "estimate_gpu=24GB"]) == 2
-    out, err = capfd.readouterr()
-    assert "57.5 h" in out and "that of RTX3090" in out
+    _, err = capfd.readouterr()
     assert "what fits: model.lora_rank=16; or " in err and "offload_policy=true" in err
 
 

@@ -117,11 +117,6 @@ def test_estimators_see_the_values_of_a_critic(windows: bool) -> None:
     assert turns == pytest.approx(wanted.reshape(-1, 2).mean(axis=1), abs=1e-5)
 
 
-def test_a_sample_that_is_left_out_takes_its_values_along() -> None:
-    batch = Batch([["a", "b", "c"]], {"values": [[np.zeros(1), np.ones(2), np.ones(3)]]}).without(1)
-    assert batch.groups == [["a", "c"]] and [len(own) for own in batch.known["values"][0]] == [1, 3]
-
-
 @pytest.mark.parametrize(
     ("word", "answer"),
     [

@@ -23,11 +23,10 @@ from turngrid.experiments.credit_quality.game import (
     MeasuredGame,
     Measurement,
     NotReplayed,
-    Prefix,
     keys,
     prefixes,
 )
-from turngrid.experiments.credit_quality.policy_model import PolicyModel, factors, rows
+from turngrid.experiments.credit_quality.policy_model import PolicyModel, rows
 from turngrid.experiments.credit_quality.results import Insight, true_advantages
 from turngrid.experiments.credit_quality.study import Measured
 from turngrid.experiments.credit_quality.worker import ModelRollouts
@@ -66,7 +65,8 @@ def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
     spec, tree = spec_of(games[0], window=window), GameTree(TEXTWORLD.env, games[0])
     (episode,) = asyncio.run(rollouts.roll_out([replace(spec, sample=5)], tree))
     assert len(episode.turns) == 6
-    again = [replace(Prefix("", episode, turn).spec(spec, 5), prompt="", sample=5) for turn in range(6)]
+    measurement = Measurement(rollouts, TEXTWORLD.env, spec, "sparse")
+    again = [replace(measurement.continuation(episode, turn, 5), prompt="") for turn in range(6)]
     steps = tree.steps
     for number, other in enumerate(asyncio.run(rollouts.roll_out(again, tree))):
         assert [turn.action_ids for turn in other.turns] == [turn.action_ids for turn in episode.turns]
@@ -171,21 +171,12 @@ def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
     assert changed == pytest.approx([found[0] @ found[1] / length, length], rel=0.02)
 
 
-def test_credit_has_as_many_parts_as_its_turns_differ() -> None:
-    turns = np.random.default_rng(0).standard_normal((9, 3))
-    credit = np.vstack([np.repeat(turns, 4, axis=1), np.zeros(12)])
-    shares, parts = factors(credit)
-    assert parts.shape == (3, 12) and np.allclose(shares @ parts, credit)
-    assert not shares[-1].any()  # a rounding error would have a direction
-    assert factors(np.zeros((2, 5)))[1].shape == (0, 5)
-
-
 def test_no_gradients_where_nobody_wants_them(model: PolicyModel, played: list[MeasuredGame]) -> None:
     groups = [game.episodes for game in played]
     known, asked = true_advantages(played, groups, "sparse", 2), {"random": np.ones(tokens_of(groups))}
     assert Insight(model, wanted=False).gradients(groups, asked, known) is None
     found = Insight(model).gradients(groups, asked, known)
-    assert found and found[0]["random"].shape == (len(played), model.size)
+    assert found and found["random"].own.shape == (len(played), len(played))
 
 
 def tokens_of(groups: list[list[Episode]]) -> int:
