@@ -161,8 +161,7 @@ CHOICES = {
     "cluster.launcher": ("here", "slurm", "local_parallel"),
     "trainer.v1.trainer_mode": ("sync", "colocate_async", "separate_async"),
     "env.sandbox": ("auto", "limits"),
-    "env.order": ("mixed", "sorted"),
-    "env.expert": ("searcher", "plan", "planner", "handcoded"),
+    "env.expert": ("searcher", "plan"),
     "env.provider": ("auto", "inline", "git", "container"),
 }
 # Whole by default, and yet a part of something
