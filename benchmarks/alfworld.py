@@ -22,10 +22,10 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.env_pool import cpu_seconds, pool_steps_per_second, raw_steps_per_second
 from turngrid.envs import registry
-from turngrid.envs.alfworld.experts import data_folder_kept
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.text_env import TextEnv
@@ -38,7 +38,7 @@ BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
 
 
 def stock_env() -> Any:
-    with data_folder_kept():
+    with tempfile.TemporaryDirectory() as nowhere, mock.patch.dict(os.environ, ALFWORLD_DATA=nowhere):
         from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
     import textworld
     from textworld.envs import PddlEnv

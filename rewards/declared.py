@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from turngrid.envs.utils.ranges import in_range
-
 GROUPS = "groups"  # two or more samples a prompt, which are compared
 WHOLE_STEP = "whole step"  # all episodes of a step are compared
 SYNCHRONOUS = "synchronous steps"  # it counts steps of a synchronous trainer
@@ -65,6 +63,17 @@ class Conflict:
     reason: str
     use: str = "{fact}"
     warns: bool = False
+
+
+def in_range(low: float = -math.inf, high: float = math.inf, /, **settings: float) -> None:
+    """Check a numeric setting.
+
+    Raises:
+        ValueError: the setting is not in [low, high], or is no number.
+    """
+    for name, value in settings.items():
+        if not low <= value <= high or math.isinf(value):
+            raise ValueError(f"{name}={value} must lie in [{low:g}, {high:g}]")
 
 
 def number(low: float = -math.inf, high: float = math.inf) -> Any:

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import means
 from turngrid.algorithms.turns import Turns
-from turngrid.envs.utils.ranges import in_range
-from turngrid.rewards.declared import GROUPS, Card, Method, number
+from turngrid.rewards.declared import GROUPS, Card, Method, in_range, number
 
 
 @dataclass(kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +22,6 @@ from turngrid.envs.alfworld.text import Arguments, Bindings
 NOTHING = "Nothing happens."
 YOUR_TASK = "Your task is to: "
 _FREE_LIBRARIES: list[Any] = []  # a library cannot be unloaded (2.5 MiB each), so a closed engine's is reused
-
-
-@dataclass(frozen=True)
-class GameText:
-    """The parts of a game file that playing needs."""
-
-    domain: str
-    grammar: str
-    problem: str
 
 
 @dataclass(frozen=True)
@@ -83,32 +74,25 @@ class Engine:
 
     def __init__(self) -> None:
         self._library = _FREE_LIBRARIES.pop() if _FREE_LIBRARIES else fast_downward.load_lib()
-        self._game: GameText | None = None
         self._commands: dict[str, Operator] | None = None
         self._first: dict[str, set[Arguments]] = {}  # facts of the initial state
         self.facts: dict[str, set[Arguments]] = {}
-        self.names: dict[str, str] = {}
 
-    def load(self, game: GameText) -> None:
-        """Load a game, unless it is loaded already.
+    def load(self, game: Mapping[str, str]) -> None:
+        """Load the content of a game file.
 
         Raises:
             Exception: the grammar or the PDDL cannot be read.
         """
-        if game == self._game:
-            return
-        self._game = None
-        self._translation = translate(game.domain, game.problem)
-        self._grammar = text.parse(game.grammar)
+        self._translation = translate(game["pddl_domain"], game["pddl_problem"])
+        self._grammar = text.parse(game["grammar"])
         self._library.load_sas(self._translation.sas)
         self._first = {}
         for predicate, arguments in (*self._translation.facts, *self._state()):
             self._first.setdefault(predicate, set()).add(arguments)
         things = {thing for found in self._first.values() for arguments in found for thing in arguments}
-        self.names = goal.demangled(things)
-        entities = {thing: text.Entity(thing, name) for thing, name in self.names.items()}
+        entities = {thing: text.Entity(thing, name) for thing, name in goal.demangled(things).items()}
         self._writer = text.Writer(self._grammar, entities, self._translation.types)
-        self._game = game
 
     def reset(self) -> str:
         """Return to the initial state; return alfworld's whole introduction."""
@@ -123,7 +107,7 @@ class Engine:
         if operator is None:
             return None
         self._apply(operator)
-        return self._writer.write(self._grammar.actions[operator.action].feedback, self.facts, operator.bindings)
+        return self._writer.write(self._grammar.actions[operator.action].feedback_rule, self.facts, operator.bindings)
 
     @property
     def won(self) -> bool:
@@ -156,22 +140,6 @@ class Engine:
         bindings = dict(zip(self._translation.parameters[action], arguments, strict=False))
         command = self._writer.write(self._grammar.actions[action].template, self.facts, bindings)
         return command, Operator(operator.id, operator.nb_effect_atoms, action, bindings)
-
-    def plan(self) -> list[str]:
-        """Return TextWorld's plan from here to the goal, or []. May take minutes.
-
-        Raises:
-            Exception: as ``translate``.
-        """
-        assert self._game is not None
-        with argv_kept():
-            _, sas = fast_downward.pddl2sas(self._game.domain, self._game.problem, optimize=True)
-        self._library.load_sas_replan(sas.encode())
-        if not self._library.replan(False):
-            return []
-        steps = (fast_downward.Operator * self._library.get_last_plan_length())()
-        self._library.get_last_plan(steps)
-        return [self._read(operator)[0] for operator in steps]
 
     def _apply(self, operator: Operator) -> None:
         effects = (fast_downward.Atom * operator.effects)()

@@ -41,7 +41,7 @@ class AlfWorldEnv(TextEnv):
         self._loaded = ""
         data = games.read(accepted_file(task))
         _, self._goal = games.goal_of(data)
-        self._engine.load(games.text_of(data))
+        self._engine.load(data)
         self._loaded = task.sha256
 
     def step_game(self, command: str) -> RawStep:

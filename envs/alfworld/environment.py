@@ -20,8 +20,7 @@ _RECIPE = 1  # version of the generator and of the scores
 _SPLIT_FOLDERS = {"validation": "valid_seen"}
 _CHOICES = {
     "test_split": ("valid_unseen", "valid_seen"),
-    "expert": ("searcher", "plan", "planner", "handcoded"),
-    "order": ("mixed", "sorted"),
+    "expert": ("searcher", "plan"),
 }
 _WITH_PLAN = ("demonstrations", "pretraining")
 
@@ -33,7 +32,6 @@ class AlfWorldSettings:
     task_types: list[str]
     test_split: str
     data_dir: str
-    order: str
     expert: str
     expert_max_commands: int = field(metadata={"range": (1, 1000)})
 
@@ -102,7 +100,7 @@ class AlfWorld(Environment):
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         if params["source"] == "generated":
             return None
-        return self._games(params["folder"]).seeds(params["types"], self.settings.order)
+        return self._games(params["folder"]).seeds(params["types"])
 
     def _games(self, folder: str) -> Games:
         from turngrid.envs.alfworld import official
@@ -126,7 +124,7 @@ class AlfWorld(Environment):
         listed = self._listed(params["folder"])
         if listed.listing != params["listing"]:
             raise EnvError("the games in env.data_dir changed while they were listed")
-        return making.from_data(params, listed.file(seed), seed, folder)
+        return making.from_data(params, listed.file(seed), folder)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         from turngrid.envs.alfworld.env import AlfWorldEnv

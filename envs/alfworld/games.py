@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.alfworld import experts, generate, goal, official, problem, wheel
-from turngrid.envs.alfworld.engine import Engine, GameText
-from turngrid.envs.alfworld.experts import SEARCHER
+from turngrid.envs.alfworld import generate, goal, official, problem, searcher, wheel
+from turngrid.envs.alfworld.engine import Engine
 from turngrid.envs.alfworld.kinds import type_of_seed
 from turngrid.envs.alfworld.official import FILE
 from turngrid.envs.environment import GameRecord, Params, Rejected
@@ -41,11 +40,11 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
     file = folder / FILE
     _write(file, {**data, "solvable": True, "walkthrough": list(expert_plan)})
     if "expert" in params:
-        expert_plan = _plan_of(params["expert"], params["limit"], data, engine, seed)
+        expert_plan = searcher.plan(engine, params["limit"])
     return _record(file, data, engine, expert_plan)
 
 
-def from_data(params: Params, file: Path, seed: int, folder: Path) -> GameRecord:
+def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
     """Copy an official game. A game of the old kind gets the domain and grammar of the package.
 
     Raises:
@@ -60,8 +59,10 @@ def from_data(params: Params, file: Path, seed: int, folder: Path) -> GameRecord
     expert_plan = _own_plan(data, engine)
     if not expert_plan and data.get("solvable") is not True:
         raise Rejected("marked unsolvable" if data.get("solvable") is False else "not marked as solvable")
-    if params["needs_plan"] and (params["expert"] == SEARCHER or not expert_plan):
-        expert_plan = _plan_of(params["expert"], params["limit"], data, engine, seed)
+    if params["needs_plan"] and params["expert"] == "searcher":
+        expert_plan = searcher.plan(engine, params["limit"])
+    elif params["needs_plan"] and not expert_plan:
+        raise Rejected("no expert plan; use env.expert=searcher")
     copy = folder / FILE
     _write(copy, {**data, "walkthrough": list(expert_plan) or None})
     return _record(copy, data, engine, expert_plan)
@@ -85,10 +86,6 @@ def read(file: Path) -> dict[str, Any]:
         if not isinstance(data.get(key), str) or not data[key].strip():
             raise Rejected(f"the game file has no {key}")
     return data
-
-
-def text_of(data: Mapping[str, Any]) -> GameText:
-    return GameText(*(data[key] for key in _TEXTS))
 
 
 def goal_of(data: Mapping[str, Any]) -> tuple[goal.Expression, goal.Goal]:
@@ -123,7 +120,7 @@ def _loaded(data: Mapping[str, Any]) -> Engine:
     """Load a game. Raises: Rejected: grammar or PDDL cannot be read."""
     engine = _engine()
     try:
-        engine.load(text_of(data))
+        engine.load(data)
         engine.reset()
     except Exception as error:  # parsers and translator raise any exception on a broken game
         raise Rejected(f"the engine cannot load it: {type(error).__name__}") from error
@@ -136,15 +133,6 @@ def _own_plan(data: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
     if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
         return ()
     return tuple(commands) if commands and wins(engine, tuple(commands)) else ()
-
-
-def _plan_of(expert: str, limit: int, data: Mapping[str, Any], engine: Engine, seed: int) -> tuple[str, ...]:
-    if expert == "plan":
-        raise Rejected("no expert plan (env.expert=searcher, planner or handcoded would make one)")
-    plan = tuple(experts.plan(expert, engine, goal_of(data)[1], seed, limit))
-    if not plan or not wins(engine, plan):
-        raise Rejected(f"the {expert} expert did not win within {limit} commands")
-    return plan
 
 
 def _write(file: Path, data: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ alfworld, and keep their task's words.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -43,25 +44,15 @@ class Games:
     def file(self, seed: int) -> Path:
         return self.root / self.paths[seed - 1]
 
-    def seeds(self, types: Sequence[str], order: str) -> list[int]:
+    def seeds(self, types: Sequence[str]) -> list[int]:
         """Return the seeds of the games of these types.
 
-        Args:
-            order: ``sorted`` is by path. ``mixed`` alternates the types, each shuffled by a hash of
-                its paths, so that the first hundred are a fair sample.
+        The types alternate, each shuffled by a hash of its paths, so that the first hundred games
+        are a fair sample.
         """
-        seeds = [seed for seed, path in enumerate(self.paths, 1) if type_of(Path(path)) in types]
-        return seeds if order == "sorted" else self._mixed(seeds, types)
-
-    def _mixed(self, seeds: list[int], types: Sequence[str]) -> list[int]:
-        seeds = sorted(seeds, key=lambda seed: hashlib.sha256(self.paths[seed - 1].encode()).digest())
-        turns = {kind: 0 for kind in types}
-        keyed = []
-        for seed in seeds:
-            kind = type_of(Path(self.paths[seed - 1]))
-            keyed.append((turns[kind], types.index(kind), seed))
-            turns[kind] += 1
-        return [seed for _, _, seed in sorted(keyed)]
+        by_hash = sorted(enumerate(self.paths, 1), key=lambda item: hashlib.sha256(item[1].encode()).digest())
+        of_type = ([seed for seed, path in by_hash if type_of(Path(path)) == kind] for kind in types)
+        return [seed for turn in itertools.zip_longest(*of_type) for seed in turn if seed is not None]
 
 
 def folder(data_dir: str) -> Path | None:

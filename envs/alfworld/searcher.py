@@ -13,7 +13,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from turngrid.envs.alfworld import wheel
+from turngrid.envs.alfworld.engine import NOTHING, Engine
 from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
+from turngrid.envs.environment import Rejected
 
 _NAMED = re.compile(r"\ban? ([a-z]+ \d+)")
 
@@ -56,6 +58,26 @@ def _templates() -> list[tuple[str, re.Pattern[str]]]:
 def kind(name: str) -> str:
     """Return a name's type; alfworld writes "basinbasin" for a SinkBasin outside a Sink."""
     return name.rsplit(" ", 1)[0].replace("basinbasin", "basin")
+
+
+def plan(engine: Engine, limit: int) -> tuple[str, ...]:
+    """Return the commands by which the searcher wins the loaded game.
+
+    Raises:
+        Rejected: it does not win within ``limit`` commands, or cannot read the task's words.
+    """
+    introduction = engine.reset()
+    try:
+        searcher = Searcher(engine.task, introduction)
+    except ValueError as error:
+        raise Rejected(str(error)) from error
+    played: list[str] = []
+    while len(played) < limit:
+        played.append(searcher.act(engine.commands))
+        searcher.saw(played[-1], engine.step(played[-1]) or NOTHING)
+        if engine.won:
+            return tuple(played)
+    raise Rejected(f"the searcher expert did not win within {limit} commands")
 
 
 class Searcher:

@@ -43,19 +43,14 @@ class Entity:
 
 
 @dataclass(frozen=True)
-class ActionWords:
-    """An action's command (``template``) and answer (``feedback``), in the grammar's notation."""
-
-    template: str
-    feedback: str
-
-
-@dataclass(frozen=True)
 class Grammar:
-    """Alternatives of each symbol, actions by name in lower case, and the line with the task."""
+    """Alternatives of each symbol, actions by name in lower case, and the line with the task.
+
+    An action of TextWorld has its command as ``template`` and its answer as ``feedback_rule``.
+    """
 
     rules: Mapping[str, Sequence[Any]]
-    actions: Mapping[str, ActionWords]
+    actions: Mapping[str, Any]
     task: str
 
 
@@ -72,10 +67,9 @@ def parse(source: str) -> Grammar:
 
 
 @functools.lru_cache(maxsize=8)
-def _parse(source: str) -> tuple[dict[str, list[Any]], dict[str, ActionWords]]:
+def _parse(source: str) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     actions, grammar = logic._parse_and_convert(source, rule_name="pddlStart")
-    words = {name: ActionWords(action.template, action.feedback_rule) for name, action in actions.items()}
-    return dict(grammar._rules), words
+    return dict(grammar._rules), dict(actions)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -65,14 +65,14 @@ class GameCache:
         known = data["record"]
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
         file = folder / (record.file or _ENTRY)  # without a file, the entry's parameters and seed are the game
-        return Entry(record, file=file) if self._intact(folder, record, data["files"]) else None
+        intact = not record.file or self._environment.game_sha256(file) == record.sha256
+        return Entry(record, file=file) if intact else None
 
     def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
         """Move the folder ``made`` to its address; if another process was first, keep its copy."""
         folder = self._folder(params, seed)
         about = {"environment": self._environment.name, "version": self._environment.version, "seed": seed}
-        entry = {**outcome, **about, "params": dict(params), "files": _stamps(made)}
-        (made / _ENTRY).write_text(json.dumps(entry))
+        (made / _ENTRY).write_text(json.dumps({**outcome, **about, "params": dict(params)}))
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             made.rename(folder)
@@ -108,15 +108,3 @@ class GameCache:
     def _folder(self, params: Params, seed: int) -> Path:
         key = self._environment.game_address(params, seed)[:32]
         return self._games / key[:2] / key
-
-    def _intact(self, folder: Path, record: GameRecord, stamps: dict[str, list[int]]) -> bool:
-        """Compare sizes and times; if these differ (a copied cache, an edit), compare hashes."""
-        try:
-            return _stamps(folder) == stamps or self._environment.game_sha256(folder / record.file) == record.sha256
-        except FileNotFoundError:
-            return False
-
-
-def _stamps(folder: Path) -> dict[str, list[int]]:
-    stats = {path.name: path.stat() for path in sorted(folder.iterdir()) if path.name != _ENTRY}
-    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}

@@ -15,7 +15,7 @@ from turngrid.envs.repair.patches import PatchError
 from turngrid.envs.repair.providers import InlineFiles, ProviderError, RepoProvider
 from turngrid.envs.repair.score import Counts, Grade, grade
 from turngrid.envs.repair.workspace import Workspace
-from turngrid.envs.sandbox.scratch import sweep
+from turngrid.envs.sandbox.sandbox import sweep
 from turngrid.envs.sandbox.types import Outcome, SandboxError
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import EnvError, Observation, TaskRef

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.sandbox import sandbox
-from turngrid.envs.sandbox.scratch import prefix
 from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome
 
 # The command starts in a folder of code under test, which must not be imported before the runner.
@@ -112,7 +111,7 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
 
 def run_files(files: Mapping[str, str], tests: Iterable[str] = (), options: Options | None = None) -> TestRun:
     """Run tests on a repository given as path -> text. Raises: as ``run_tests``."""
-    with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
+    with tempfile.TemporaryDirectory(prefix=sandbox.prefix()) as folder:
         write_files(Path(folder) / "repo", files)
         return run_tests([Path(folder) / "repo"], tests, options)
 

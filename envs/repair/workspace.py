@@ -21,7 +21,7 @@ from turngrid.envs.repair.grading import write_files
 from turngrid.envs.repair.instance import Instance, is_plain_path
 from turngrid.envs.repair.providers import RepoProvider
 from turngrid.envs.repair.source_rules import Refusal
-from turngrid.envs.sandbox.scratch import prefix
+from turngrid.envs.sandbox.sandbox import prefix
 
 _TOO_BIG = 1 << 20
 

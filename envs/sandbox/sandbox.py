@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from turngrid.envs.sandbox.scratch import prefix
 from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
 from turngrid.envs.sandbox.walls import Walls, bubblewrap, environment
 from turngrid.envs.sandbox.watch import Watch
@@ -98,7 +98,7 @@ def _watched(command: Sequence[str], level: Level, limits: Limits, given: bytes,
         stderr=pipe,
         start_new_session=True,
     ) as process:
-        watch = Watch(process, limits, mark and f"TURNGRID_RUN={mark}", [folder, home] if bare else [])
+        watch = Watch(process, limits, mark and f"TURNGRID_RUN={mark}")
         outcome = watch.run(given)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
@@ -113,6 +113,24 @@ def _works(way: Walls) -> bool:
     except (OSError, subprocess.SubprocessError):  # found but cannot be started
         return False
     return done.code == 0 and done.stdout.split() == [b"/repo", b"here"]
+
+
+def prefix() -> str:
+    """Return the prefix of temporary folders' names: this process's namespace and id."""
+    return f"{_prefix_here()}{os.getpid()}-"
+
+
+def sweep() -> None:
+    """Remove temporary folders of dead processes; those of other namespaces cannot be checked."""
+    ours = _prefix_here()
+    for folder in Path(tempfile.gettempdir()).glob(f"{ours}*"):
+        pid = folder.name.removeprefix(ours).split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefix_here() -> str:
+    return f"turngrid-{os.stat('/proc/self/ns/pid').st_ino}-"
 
 
 @functools.cache

@@ -55,7 +55,7 @@ class Limits:
     Attributes:
         memory_mib: address space of each process, and resident memory of all.
         file_mib: size of one file.
-        files: number of files in each writable folder (the work folder, ``/tmp``, ``/dev/shm``).
+        files: number of files in ``/repo``, ``/tmp`` and ``/dev/shm`` each, behind walls.
         open_files: open files of all processes.
         disk_mib: size of each writable folder.
         output_mib: printed text.

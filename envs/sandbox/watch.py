@@ -1,6 +1,6 @@
 """Watch a running command from outside: its processes, memory, files, output, and its end.
 
-Files are counted because even an empty file takes memory.
+Files behind walls are counted because even an empty file takes memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ _LOOK_EVERY_S = 0.05
 _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 _KEEP_BYTES = 1 << 16
 _TRIES = 200
-_COUNTING_SHARE = 0.1  # maximum share of the time spent on counting files
 
 
 class Watch:
@@ -29,14 +28,10 @@ class Watch:
 
     Args:
         mark: an environment variable that identifies its processes; "" with bubblewrap.
-        folders: folders that it can write to; () with bubblewrap.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], limits: Limits, mark: str, folders: Sequence[Path] = ()
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], limits: Limits, mark: str) -> None:
         self._process, self._limits, self._mark = process, limits, mark
-        self._files = FileCount(folders)
         self._started = time.monotonic()
         self.stdout, self.stderr = bytearray(), bytearray()
         self._printed = 0
@@ -95,8 +90,10 @@ class Watch:
         most = self._limits.memory_mib
         if sum(map(_resident_mib, pids)) > most and sum(map(_share_mib, pids)) > most:
             return Outcome.OUT_OF_MEMORY
-        is_open = sum(map(_open_files, pids))
-        if is_open > self._limits.open_files or self._files.most(pids, self._limits.files) > self._limits.files:
+        behind_walls = not self._mark
+        if behind_walls and _files_behind_walls(pids) > self._limits.files:
+            return Outcome.TOO_MANY_FILES
+        if sum(map(_open_files, pids)) > self._limits.open_files:
             return Outcome.TOO_MANY_FILES
         return None
 
@@ -194,32 +191,13 @@ def _environment(pid: int) -> bytes:
     return b""
 
 
-class FileCount:
-    """Number of files in ``folders``; with bubblewrap, in the sandbox's writable folders."""
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._folders = folders
-        self._next_look = 0.0
-
-    def most(self, pids: Sequence[int], limit: int) -> int:
-        """Return the largest number in any folder; counting stops beyond ``limit``."""
-        if not self._folders:
-            return _behind_walls(pids)
-        start = time.monotonic()
-        if start < self._next_look:
-            return 0
-        number = max(_below(folder, limit) for folder in self._folders)
-        self._next_look = time.monotonic() + (time.monotonic() - start) / _COUNTING_SHARE
-        return number
-
-
 def _open_files(pid: int) -> int:
     with contextlib.suppress(OSError):
         return len(os.listdir(f"/proc/{pid}/fd"))
     return 0
 
 
-def _behind_walls(pids: Sequence[int]) -> int:
+def _files_behind_walls(pids: Sequence[int]) -> int:
     """Return the inode count of bubblewrap's file systems; the last process is the innermost."""
     outside = _device("/")
     for pid in reversed(pids):
@@ -238,12 +216,3 @@ def _device(path: str) -> tuple[int, int]:
 def _inodes(path: str) -> int:
     counts = os.statvfs(path)
     return counts.f_files - counts.f_ffree
-
-
-def _below(folder: Path, limit: int) -> int:
-    number = 0
-    for _, folders, names in os.walk(folder):
-        number += len(folders) + len(names)
-        if number > limit:
-            break
-    return number

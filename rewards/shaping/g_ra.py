@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from turngrid.envs.utils.ranges import in_range
-from turngrid.rewards.declared import Card, Conflict, Method, Names
+from turngrid.rewards.declared import Card, Conflict, Method, Names, in_range
 from turngrid.rewards.shaping.view import TRAINED, RewardView
 
 SLACK = 1e-9  # for sums of floats that should equal a gate

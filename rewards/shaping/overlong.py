@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turngrid.envs.utils.ranges import in_range
-from turngrid.rewards.declared import Card, Method, number
+from turngrid.rewards.declared import Card, Method, in_range, number
 from turngrid.rewards.shaping.view import PlayedTurn, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from turngrid.envs import registry
-from turngrid.envs.alfworld.experts import data_folder_kept
 from turngrid.envs.alfworld.kinds import TYPES
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.types import TaskRef
@@ -31,7 +33,7 @@ def one_of_each(cache: Path, split: str = "test") -> dict[str, TaskRef]:
 def stock_env() -> Any:
     """Stock alfworld in this process: TextWorld's PddlEnv under alfworld's wrappers, as its
     AlfredTWEnv stacks them."""
-    with data_folder_kept():
+    with tempfile.TemporaryDirectory() as nowhere, mock.patch.dict(os.environ, ALFWORLD_DATA=nowhere):
         from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
     import textworld
     from textworld.envs import PddlEnv

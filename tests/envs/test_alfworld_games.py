@@ -120,7 +120,7 @@ def test_types_come_in_equal_shares_and_can_be_filtered(games):
         ({"task_types": ["look_at_object"]}, "all_types", "did you mean look_at_obj_in_light"),
         ({"task_types": [TYPES[5]]}, "four_types", "leaves no type of four_types"),
         ({"test_split": "valid_unsen"}, "all_types", "env.test_split=valid_unsen: did you mean valid_unseen"),
-        ({"expert": "hand"}, "all_types", "did you mean handcoded"),
+        ({"expert": "search"}, "all_types", "did you mean searcher"),
         ({"data_dir": "/nowhere"}, "all_types", "env.data_dir=/nowhere: no folder json_2.1"),
     ],
 )

@@ -102,7 +102,7 @@ def test_all_conditions_hold_exactly_where_the_engine_says_won(games, kind):
     _, asked = alfworld_games.goal_of(data)
     assert asked.task_type == kind
     engine = Engine()
-    engine.load(alfworld_games.text_of(data))
+    engine.load(data)
     seen = set()
     for _ in range(4):
         engine.reset()

@@ -78,7 +78,7 @@ def test_a_file_of_the_second_kind_reads_alike(games, tmp_path):
     theirs = stock.reset()
     ours = engine.Engine()
     data = migrated(content(task))
-    ours.load(engine.GameText(data["pddl_domain"], data["grammar"], data["pddl_problem"]))
+    ours.load(data)
     assert ours.reset() == theirs.feedback
     for action in ("help", *task.expert_plan):
         assert ours.step(action) == stock.step(action)[0].feedback
@@ -94,7 +94,7 @@ def test_old_files_are_read_as_stock_reads_them(games, tmp_path):
     stock.load(str(file))
     stock.reset()
     ours = engine.Engine()
-    ours.load(engine.GameText(data["pddl_domain"], data["grammar"], data["pddl_problem"]))
+    ours.load(data)
     ours.reset()
     for action in task.expert_plan:
         action = action.replace("move", "put").replace(" to ", " in/on ") if action.startswith("move") else action

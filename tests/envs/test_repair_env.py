@@ -19,7 +19,7 @@ from turngrid.envs.repair.grading import Options
 from turngrid.envs.repair.instance import Instance, InstanceError
 from turngrid.envs.repair.providers import InlineFiles
 from turngrid.envs.repair.workspace import Workspace
-from turngrid.envs.sandbox.scratch import prefix, sweep
+from turngrid.envs.sandbox.sandbox import prefix, sweep
 from turngrid.envs.sandbox.types import Limits
 from turngrid.envs.types import EnvError
 

@@ -243,6 +243,8 @@ TOO_MUCH = {
 @pytest.mark.parametrize("code", TOO_MUCH)
 def test_a_command_that_takes_too_much_is_ended(way, repo, code):
     limits, outcome = TOO_MUCH[code]
+    if way.level is Level.LIMITS and limits.files < QUICK.files:
+        pytest.skip("files are counted behind walls")
     done = play(way, f"import os, socket, time\n{code}", repo, limits)
     assert done.outcome is outcome
     assert done.code == -1 or outcome is Outcome.OUT_OF_CPU_TIME  # the kernel's own signal
