@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import bootstrap
 
 from turngrid.experiments.report import published
 from turngrid.experiments.report.runs import Run
@@ -138,10 +137,7 @@ def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
 
 def _stratified(vectors: Sequence[np.ndarray]) -> Interval:
     """Stratified percentile bootstrap (Davison and Hinkley, 1997, section 3.2)."""
-
-    def total(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
-        return np.sum([vector.mean(axis=axis) for vector in drawn], axis=0)
-
-    options = {"n_resamples": RESAMPLES, "method": "percentile", "batch": 1000, "rng": 0}
-    bounds = bootstrap(vectors, total, **options).confidence_interval
-    return Interval(float(total(*vectors)), float(bounds.low), float(bounds.high))
+    generator = np.random.default_rng(0)
+    draws = [vector[generator.integers(0, vector.size, (RESAMPLES, vector.size))].mean(axis=1) for vector in vectors]
+    low, high = np.percentile(np.sum(draws, axis=0), [2.5, 97.5])
+    return Interval(float(sum(vector.mean() for vector in vectors)), float(low), float(high))

@@ -117,14 +117,11 @@ def _of_runs(paths: Sequence[Path]) -> list[Subject]:
 
 
 def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
+    """Make up a sweep's record for runs that belong to no sweep."""
     placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
-    return Subject(_made_up(placed[0].name if len(placed) == 1 else name, placed), placed, folder, True, left_out)
-
-
-def _made_up(name: str, runs: Sequence[Run]) -> Sweep:
-    """Return a sweep's record for runs that belong to no sweep."""
-    title = name if len(runs) == 1 else f"Runs in {name}"
-    return Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(runs), (), [], [])
+    name, title = (placed[0].name,) * 2 if len(placed) == 1 else (name, f"Runs in {name}")
+    sweep = Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(placed), (), [], [])
+    return Subject(sweep, placed, folder, True, left_out)
 
 
 def _layout(runs: Sequence[Run]) -> Layout:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import pandas as pd
 
 from turngrid.experiments.evaluation.matrix import EvaluationResult
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.experiments.evaluation.result import RunResult, State, state
-from turngrid.records.files.json_lines import read_lines
+from turngrid.records.metrics import read_metrics
 from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
 from turngrid.records.run_folder import composed, flattened, read_failure
 
@@ -44,8 +45,8 @@ SHOWN: Mapping[str, tuple[str, str]] = {
     "replay/loss": ("replay: loss", ""),
 }
 
-_decoder = msgspec.json.Decoder(dict[str, Any])
 LAST = "last"
+NOT_TELLING = re.compile(r"(?i)true|false|null|-|[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?")  # without their key
 Key = TypeVar("Key", bound=Hashable)
 SHOWN_LINES = 40  # lines of a failure's message that are shown
 
@@ -102,37 +103,20 @@ class Run:
     def evaluation(self, stage: str, evaluation_set: str | None = None) -> EvaluationResult | None:
         """Return one result. ``evaluation_set``: a task or ``ENV/TASK``; None for the first one."""
         name = self.stage(stage)
-        own = [evaluation for evaluation in self.evaluations if evaluation.policy == name]
-        return next(
-            (
-                evaluation
-                for evaluation in own
-                if evaluation_set in (None, evaluation.task, f"{evaluation.env}/{evaluation.task}")
-            ),
-            None,
-        )
+        own = (evaluation for evaluation in self.evaluations if evaluation.policy == name)
+        return next((one for one in own if evaluation_set in (None, one.task, f"{one.env}/{one.task}")), None)
 
 
 def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
     """Name each run's setting by its values on the axes that vary, except ``without``."""
-    values: dict[str, set[str]] = {}
-    for run in runs:
-        for axis, value in run.coordinates.items():
-            values.setdefault(axis, set()).add(value)
-    shown = {axis for axis, own in values.items() if len(own) > 1} - set(without)
-    return [
-        " ".join(value_name(axis, value) for axis, value in run.coordinates.items() if axis in shown) for run in runs
-    ]
+    values = Counter(axis for axis, _ in {item for run in runs for item in run.coordinates.items()})
+    shown = {axis for axis, count in values.items() if count > 1} - set(without)
+    return [" ".join(value_name(*item) for item in run.coordinates.items() if item[0] in shown) for run in runs]
 
 
 def value_name(axis: str, value: str) -> str:
     """Return a value as text; numbers and booleans get their key, as in ``lr=0.0001``."""
-    plain = {"true", "false", "null", "-"}
-    try:
-        float(value)
-    except ValueError:
-        return f"{axis.split('.')[-1]}={value}" if value.lower() in plain else value
-    return f"{axis.split('.')[-1]}={value}"
+    return f"{axis.split('.')[-1]}={value}" if NOT_TELLING.fullmatch(value) else value
 
 
 def grouped(runs: Sequence[Run], without: Sequence[str] = (), nameless: str = "") -> dict[str, list[Run]]:
@@ -169,7 +153,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
     config = composed(folder)
     settings = dict(flattened(config)) if config else {}
     current = state(folder)
-    curve = read_curve(folder / "rl" / "metrics.jsonl")
+    curve = curve_of(read_metrics(folder / "rl" / "metrics.jsonl"))
     return Run(
         folder=folder,
         coordinates=coordinates or {},
@@ -214,11 +198,6 @@ def title_of(name: str) -> tuple[str, str]:
         return SHOWN.get(name, (name, ""))
     title, unit = SHOWN[key]
     return f"{title} {name.removeprefix(key).replace('/', ' ').replace('_', ' ')}", unit
-
-
-def read_curve(path: Path) -> pd.DataFrame:
-    """Read the plotted metrics of ``metrics.jsonl``, without a line that a kill cut."""
-    return curve_of(_decoder.decode(line) for line in read_lines(path))
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
