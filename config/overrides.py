@@ -5,7 +5,6 @@ errors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any, get_type_hints
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -168,12 +167,8 @@ def _needed(key: str) -> bool:
     removed.
     """
     node, _, below = key.partition(".")
-    return key in get_type_hints(Top) or bool(below) and (node in NODES or key in _verl_keys())
-
-
-@cache
-def _verl_keys() -> set[str]:
-    return {key for key, _ in dotted(OmegaConf.to_container(base.verl_tree()))}
+    verls = OmegaConf.to_container(base.verl_tree())
+    return key in get_type_hints(Top) or bool(below) and (node in NODES or key in dict(dotted(verls)))
 
 
 def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,13 +110,10 @@ def _options_with(key: str, keys: dict[str, Any]) -> list[str]:
     env=textarena.
     """
     choices = []
-    for group, name, file in ((group, name, base.CONF / group / f"{name}.yaml") for group, name in _with_settings()):
+    files = [(group, base.CONF / group / f"{name}.yaml") for group in WITH_SETTINGS for name in groups()[group]]
+    for group, file in files:
         text = file.read_text(encoding="utf-8")
-        prefix = "" if "@package _global_" in text else f"{group}.{name}."
+        prefix = "" if "@package _global_" in text else f"{group}.{file.stem}."
         if key.startswith(prefix) and key in dict(dotted(OmegaConf.to_container(OmegaConf.load(file)), prefix)):
-            choices.append(_choice(group, *(keys.get(group) or ()), name) if group in SLOTS else f"{group}={name}")
+            choices.append(_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), file.stem))
     return choices
-
-
-def _with_settings() -> Iterator[tuple[str, str]]:
-    return ((group, name) for group in WITH_SETTINGS for name in groups()[group])

@@ -70,16 +70,13 @@ class Graft(Method):
         follows = self.gamma * ~ended * value[after]
         stops = last & cut & (ended | ~np.isin(after, state))
         base = np.where(stops, value[state].clip(min=0), value[state])
-        gain = _without_rounding(reward + follows - base, group, np.abs(reward) + np.abs(follows) + np.abs(base))
+        sizes = np.abs(reward) + np.abs(follows) + np.abs(base)
+        gain = without_rounding(*map(torch.from_numpy, (reward + follows - base, group, sizes))).numpy()
         if self.scale and gain.std() > TOLERANCE:
             gain *= advantages[turns.acts].double().numpy().std() / gain.std()
         result = torch.zeros_like(advantages)
         result[turns.acts] = torch.from_numpy(gain).to(result.dtype)
         return result
-
-
-def _without_rounding(gain: np.ndarray, group: np.ndarray, size: np.ndarray) -> np.ndarray:
-    return without_rounding(*map(torch.from_numpy, (gain, group, size))).numpy()
 
 
 def _nodes(group: np.ndarray, state: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

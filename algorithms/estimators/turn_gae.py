@@ -19,12 +19,12 @@ SHORTEST = 1e-3  # of lambda_length, by which is divided
 class TurnGae(Method):
     """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
 
-        V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
-        turn are 0. Advantages are whitened over the batch's turns, each counted once whatever its
-        number of tokens. A summary is no state and has no discount: its return is that of the turn
-        after it.
+    V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
+    turn are 0. Advantages are whitened over the batch's turns, each counted once whatever its
+    number of tokens. A summary is no state and has no discount: its return is that of the turn
+    after it.
 
-        With ``bootstrap_truncated``, an episode that was cut off continues with its last turn's V.
+    With ``bootstrap_truncated``, an episode that was cut off continues with its last turn's V.
     Without it, a V below 0 is added to the last turn's reward, only for the advantages, so that
     running out of turns is not rewarded for saving costs.
 

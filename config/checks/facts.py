@@ -20,7 +20,6 @@ from turngrid.envs.registry import make_environment
 
 CRITIC_FREE = next(name for name, base in ALGORITHMS.items() if base.grain == "episode" and not base.needs_critic)
 MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"
-NO_FORM = f"{FORM}={LINEAR}"
 
 
 class Fact(NamedTuple):
@@ -65,7 +64,7 @@ class Run:
     def form(self, is_one: Callable[[Any], bool]) -> Fact:
         """Return whether the rollout form is of this kind."""
         name, form = next(iter(self.methods.of(FORM, 1).items()), (LINEAR, None))
-        return Fact(form is not None and is_one(form), f"{FORM}={name}", NO_FORM)
+        return Fact(form is not None and is_one(form), f"{FORM}={name}", f"{FORM}={LINEAR}")
 
     def schedules(self) -> Fact:
         """Return the settings of the method that follow a schedule."""
@@ -101,21 +100,18 @@ class Run:
         return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")
 
 
-def _setting(setting: str, use: str) -> Fact:
-    return Fact(bool(setting), setting, use)
-
-
-def _null(setting: str) -> Fact:
-    return _setting(setting, f"{setting.split('=')[0]}=null")
+def _rows(setting: str) -> Fact:
+    """Return whether a setting that gives an episode several rows is made."""
+    return Fact(bool(setting), setting, one_row(setting))
 
 
 FACTS: dict[str, Callable[[Run], Fact]] = {
     "before": lambda run: run.beside(after=False),
     "after": lambda run: run.beside(after=True),
     "schedules": Run.schedules,
-    "several rows": lambda run: _setting(setting := several_rows(run.config), one_row(setting)),
-    "windows": lambda run: _null(in_windows(run.config)),  # the policy sees only a part of an episode's turns
-    "summaries": lambda run: _setting(summary_form(run.config), NO_FORM),
+    "several rows": lambda run: _rows(several_rows(run.config)),
+    "windows": lambda run: _rows(in_windows(run.config)),  # the policy sees only a part of an episode's turns
+    "summaries": lambda run: _rows(summary_form(run.config)),
     "shared turns": lambda run: run.form(lambda form: not form.compares_turns),
     "branches": lambda run: run.form(lambda form: form.branches),
     "critic": Run.critic,

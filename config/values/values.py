@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -99,21 +99,10 @@ def shown(value: Any) -> str:
 @cache
 def limits_of(*settings: tuple[str, type]) -> Limits:
     """Return limits by dotted key: verl's, ours, and those of the settings of a node."""
-    return _verls() | _ours() | _in_nodes(settings)
-
-
-@cache
-def _ours() -> dict[str, Limit]:
-    return limits_in(Top) | _in_nodes(NODES.items())
-
-
-def _in_nodes(kinds: Iterable[tuple[str, type]]) -> dict[str, Limit]:
-    return {key: limit for node, kind in kinds for key, limit in limits_in(kind, f"{node}.").items()}
-
-
-@cache
-def _verls() -> dict[str, Limit]:
-    return {name: key.limit(name) for name, key in verl_keys().items()}
+    limits = {name: key.limit(name) for name, key in verl_keys().items()} | limits_in(Top)
+    for node, kind in (*NODES.items(), *settings):
+        limits |= limits_in(kind, f"{node}.")
+    return limits
 
 
 def limits_in(kind: Any, prefix: str = "") -> dict[str, Limit]:

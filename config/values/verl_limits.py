@@ -111,6 +111,9 @@ LIMITS: dict[str, Limit] = {
     "data.max_prompt_length": OR_NULL,  # filled in at the end
     "data.max_response_length": OR_NULL,
     "reward.num_workers": NONE_TOO,
+    "num_to_backward_prefetch": NONE_TOO,
+    "num_to_forward_prefetch": NONE_TOO,
+    "profile_token_start": NONE_TOO,
     "trainer.logger": Words(
         ("console", "tensorboard", "wandb", "trackio", "mlflow", "swanlab", "vemlp_wandb", "clearml", "file"), each=True
     ),

@@ -113,9 +113,8 @@ def test_rows_of_another_form_are_refused(run: Path) -> None:
     [
         (["demos.source=episodes"], "needs demos.run=RUN_FOLDER"),
         (["demos.source=episodes", "demos.run=/nowhere"], "has no training episodes"),
-        (["demos.source=planner"], "must be expert or episodes"),
-        (["demos.source=walkthrough"], "demos.source=walkthrough must be expert or episodes"),
-        (["demos.run=/nowhere"], "needs demos.source=episodes"),
+        (["demos.source=planner"], "use demos.source=expert"),
+        (["demos.run=/nowhere"], "use demos.source=episodes"),
     ],
 )
 def test_what_cannot_be_drawn_from_is_refused(overrides: list[str], words: str) -> None:

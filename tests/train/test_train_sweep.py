@@ -131,7 +131,7 @@ def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert all(f"algo={algo} seed={seed} " in out for algo in ("grpo", "rloo") for seed in (0, 1))
     assert "4 runs: 4 not started" in out and "to play: 1,024 RL episodes" in out and "budget.rl_steps" not in out
     assert main([*words, "dry_run=true", "actor_rollout_ref.rollout.n=1"]) == 2
-    assert "leaves nothing to compare" in capfd.readouterr().err
+    assert "compares the samples of a prompt" in capfd.readouterr().err
     ranged = "algorithm.gamma=interval(0.9,1)"
     assert main([*words, "dry_run=true", "hydra/sweeper=optuna", ranged]) == 2
     assert f"{ranged}: only an optimiser's sweeper" in capfd.readouterr().err
