@@ -50,7 +50,7 @@ class GameRecord:
         file: path in the game's folder; "" if the parameters and the seed are the whole game.
         sha256: hash of all that a game reads; default: that of the file, or of parameters and seed.
         goal: what the agent has to do, unless the first observation says so.
-        expert_plan: actions that win; a game without them gives no demonstration.
+        expert_plan: actions that win (``game_record`` plays them); without them, no demonstration.
         fingerprint: hash of the initial state and the goal as facts, not as words. Seeds with equal
             fingerprints are the same game. Default: the sha256.
         max_score: score of a perfect game.
@@ -64,7 +64,9 @@ class GameRecord:
     max_score: float = 1.0
 
 
-def replay(env: TextEnv, record: GameRecord, folder: Path) -> tuple[bool, str]:
+def replay(
+    env: TextEnv, record: GameRecord, folder: Path, params: Params | None = None, seed: int = 0
+) -> tuple[bool, str]:
     """Play a game's expert plan in ``env``, which is closed afterwards.
 
     Returns:
@@ -76,7 +78,7 @@ def replay(env: TextEnv, record: GameRecord, folder: Path) -> tuple[bool, str]:
     file = str(folder / record.file)
     rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
     try:
-        text = env.reset(TaskRef("making", "", {}, 0, "", file, *rest), 0).text
+        text = env.reset(TaskRef("making", "", params or {}, seed, "", file, *rest), 0).text
         for number, action in enumerate(record.expert_plan, 1):
             result = env.step(action)
             text = result.observation.text
@@ -176,12 +178,19 @@ class Environment(abc.ABC):
         return GameRecord()
 
     def game_record(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        """Return the record of ``make_game`` with default hashes filled in."""
+        """Return the record of ``make_game``, with default hashes, after its expert plan has won.
+
+        Raises:
+            Rejected: as ``make_game``, or the expert plan does not win.
+        """
         record = self.make_game(params, seed, folder)
         sha256 = record.sha256
         if not sha256:
             sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
-        return replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
+        record = replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
+        if record.expert_plan and not replay(self.env(), record, folder, params, seed)[0]:
+            raise Rejected("the expert plan does not win")
+        return record
 
     def game_address(self, params: Params, seed: int) -> str:
         """Return a hash of everything that determines a game."""

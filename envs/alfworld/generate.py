@@ -44,7 +44,6 @@ class FloorPlan:
         free: points (x, z) to stand on.
     """
 
-    number: int
     receptacles: dict[str, str]
     types: list[str]
     free: list[tuple[float, float]]
@@ -150,7 +149,7 @@ def _draw_floor_plan(rng: random.Random, number: int) -> FloorPlan:
         if kind in fixed_receptacles() and kind not in present:
             for _ in range(_COPIES.get(kind, 1)):
                 receptacles[kind + _position(rng)] = _random_location(rng, free)
-    return FloorPlan(number, dict(sorted(receptacles.items())), types, free)
+    return FloorPlan(dict(sorted(receptacles.items())), types, free)
 
 
 @functools.lru_cache(maxsize=128)

@@ -168,13 +168,13 @@ class Writer:
                 yield from self._match(predicates[1:], facts, extended)
 
     def _extend(self, bindings: Bindings, placeholders: Sequence[Any], arguments: Arguments) -> Bindings | None:
-        for (name, _), thing in zip(placeholders, arguments, strict=True):
-            if bindings.get(name, thing) != thing:
-                return None
         extended = dict(bindings)
         for (name, kind), thing in zip(placeholders, arguments, strict=True):
-            if extended.get(name) != thing:
-                if thing in extended.values() or not (kind == "object" or self._types.get(thing) == kind):
-                    return None
-                extended[name] = thing
+            if name in extended:
+                fits = extended[name] == thing
+            else:
+                fits = thing not in extended.values() and kind in ("object", self._types.get(thing))
+            if not fits:
+                return None
+            extended[name] = thing
         return extended

@@ -82,10 +82,9 @@ class Catalogue:
         reward: str = "sparse",
         workers: int | None = None,
         progress: bool = True,
-        avoid: Iterable[str] = (),
     ) -> list[TaskRef]:
         """Return the games of ``listing``."""
-        return self.listing(task, split, count, reward, workers, progress, avoid).tasks
+        return self.listing(task, split, count, reward, workers, progress).tasks
 
     def listing(
         self,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from turngrid.envs.gym.games import known
-from turngrid.envs.gym.rules import is_certain, is_win, make, shortest_plan, words
+from turngrid.envs.gym.games import is_certain, is_win, known, make, shortest_plan, words
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import Observation, TaskRef
 

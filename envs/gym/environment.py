@@ -1,7 +1,4 @@
-"""Gymnasium games with discrete actions and observations, in words: ``env=gym``.
-
-``turngrid.envs.gym.games`` renders a state as text, ``turngrid.envs.gym.rules`` decides wins.
-"""
+"""Gymnasium games with discrete actions and observations, in words: ``env=gym``."""
 
 from __future__ import annotations
 
@@ -15,8 +12,17 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.games.catalogue import few_seeds
-from turngrid.envs.gym.games import OTHER, known
-from turngrid.envs.gym.rules import check_spaces, expert_plan, is_certain, make, replay, start, words
+from turngrid.envs.gym.games import (
+    OTHER,
+    check_spaces,
+    expert_plan,
+    is_certain,
+    known,
+    make,
+    replay,
+    start,
+    words,
+)
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
 
@@ -101,7 +107,6 @@ class Gym(Environment):
         actions = words(game, described)
         return GameRecord(
             file=file.name,
-            sha256=self.game_sha256(file),
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
             fingerprint=_fingerprint(rules, state, params["distinct"] and is_certain(game)),

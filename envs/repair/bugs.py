@@ -1,4 +1,5 @@
-"""The libraries that ``env=repo_repair`` breaks (``assets/repair/``), and the bugs of a seed.
+"""The libraries that ``env=repo_repair`` breaks (``assets/repair/``), the bugs of a seed, and their
+reports.
 
 A seed stands for one edit of a list in a fixed order, or for several edits drawn together until the
 repair is long enough. No test is run here.
@@ -10,12 +11,14 @@ import ast
 import functools
 import hashlib
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from turngrid.envs.environment import Rejected
 from turngrid.envs.repair import patches
+from turngrid.envs.repair.grading import TestRun
 from turngrid.envs.repair.instance import is_test_path, patch_lines
 from turngrid.envs.repair.mutate import Edit, apply, edits
 
@@ -46,12 +49,11 @@ SHARES = {
     "unseen": {"test": 12, "validation": 4},
 }
 SAME = {"test_paper": "test", "pretraining": "train"}  # splits that take another split's share
-_MAKERS = ("bugs", "games", "mutate", "statement")
+_MAKERS = ("bugs", "games", "mutate")
 _DRAWS = 60
-
-
-class LibraryError(ValueError):
-    """A folder is no library to make tasks of."""
+_MOST_PROMISES = 4
+_MOST_PLACES = 4
+_ADDRESS = re.compile(r"0x[0-9a-f]{4,}")
 
 
 @dataclass(frozen=True)
@@ -65,24 +67,11 @@ class Library:
 
 @functools.cache
 def library(name: str) -> Library:
-    """Return one of our libraries. Raises: as ``read``."""
-    return read(ROOT / name)
-
-
-def read(folder: Path) -> Library:
-    """Read a library.
-
-    Raises:
-        LibraryError: the folder has no module, or no tests.
-    """
+    """Return one of our libraries."""
+    folder = ROOT / name
     paths = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
     files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-    sources = tuple(path for path in files if not is_test_path(path))
-    if not sources:
-        raise LibraryError(f"library {folder.name} has no module of its own in {folder}")
-    if len(sources) == len(files):
-        raise LibraryError(f"library {folder.name} has no tests: no test_*.py in {folder}")
-    return Library(folder.name, files, sources)
+    return Library(name, files, tuple(path for path in files if not is_test_path(path)))
 
 
 @functools.cache
@@ -190,3 +179,59 @@ def _parses(source: str) -> bool:
     except SyntaxError:
         return False
     return True
+
+
+def statement(bug: Bug, failing: Sequence[str], run: TestRun) -> str:
+    """Return a bug report: failing promises, an example, and the broken functions' docstrings.
+
+    It names functions, never lines, and shows no code of the library.
+    """
+    promises = list(dict.fromkeys(_promise(test) for test in failing))
+    failed = f"{len(failing)} of {len(run.statuses)} tests of the library {bug.library} fail."
+    lines = [f"{failed} What should hold and does not:"]
+    lines += [f"- {promise}" for promise in promises[:_MOST_PROMISES]]
+    if len(promises) > _MOST_PROMISES:
+        lines.append(f"- and {len(promises) - _MOST_PROMISES} more")
+    lines += _example(failing, run)
+    lines += ["Look at:", *_places(bug)]
+    return "\n".join(lines)
+
+
+def _promise(test: str) -> str:
+    """Return a test's name in words: ``test_a.py::test_touching_intervals_merge[1-2]``."""
+    name = test.rsplit("::", 1)[-1].split("[", 1)[0]
+    return name.removeprefix("test_").replace("_", " ")
+
+
+def _example(failing: Sequence[str], run: TestRun) -> list[str]:
+    """Return the first line of a failure that has no address in memory, which differs by run."""
+    for test in failing:
+        words = run.messages.get(test, "").split("\n")[0].removeprefix("E").strip()
+        if words and not _ADDRESS.search(words):
+            return [f"For instance {test.rsplit('::', 1)[-1]}: {words[:160]}"]
+    return []
+
+
+def _places(bug: Bug) -> list[str]:
+    """Return the broken functions, sorted; a private one is named by its module only."""
+    places = []
+    for edit in bug.edits:
+        scope = edit.scope
+        private = any(part.startswith("_") and not part.endswith("__") for part in scope.split("."))
+        promise = _docstring(library(bug.library).files[edit.path], scope)
+        public = f"- {scope} in {edit.path}" + (f": {promise}" if promise else "")
+        places.append(f"- {edit.path}" if private else public)
+    distinct = sorted(set(places))
+    return distinct[:_MOST_PLACES] + (["- and others"] if len(distinct) > _MOST_PLACES else [])
+
+
+def _docstring(source: str, scope: str) -> str:
+    """Return the first paragraph of a function's docstring, on one line."""
+    node: ast.AST = ast.parse(source)
+    for name in scope.split("."):
+        inner = [child for child in ast.walk(node) if getattr(child, "name", None) == name and child is not node]
+        if not inner:
+            return ""
+        node = inner[0]
+    docstring = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else ""
+    return " ".join((docstring or "").split("\n\n")[0].split())

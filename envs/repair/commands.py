@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turngrid.envs.functions import Function
+from turngrid.envs.repair.source_rules import parsed
 from turngrid.envs.repair.workspace import Refused, Workspace
 
 MAX_ACTION_CHARS = 8000
@@ -183,9 +182,7 @@ def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) 
 def syntax_problem(text: str) -> str:
     """Return why Python cannot parse ``text``, or ""."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
+        parsed(text)
     except SyntaxError as error:
         return f"SyntaxError: {error.msg} (line {error.lineno})"
     except (ValueError, RecursionError, MemoryError) as error:

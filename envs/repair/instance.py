@@ -62,14 +62,14 @@ class Instance:
         """
         where = str(row.get("instance_id") or "an instance without instance_id")
         texts = {name: _text(row, name, where) for name in _TEXTS}
-        lists = {name: _strings(row.get(name), name, where) for name in (*_LISTS, "test_files")}
+        lists = {name: _strings(row, name, where) for name in (*_LISTS, "test_files")}
         if not lists["FAIL_TO_PASS"]:
             raise InstanceError(f"{where}: FAIL_TO_PASS is missing or empty")
         ids = (*lists["FAIL_TO_PASS"], *lists["PASS_TO_PASS"])
         named = dict.fromkeys(test.split("::", 1)[0] for test in ids if "::" in test)
         lists["test_files"] = lists["test_files"] or tuple(named)
         patches = {name: str(row.get(name) or "") for name in ("test_patch", "patch")}
-        files = _files(row.get("files") or {}, where)
+        files = _files(row, where)
         meta = {"patch_lines": patch_lines(patches["patch"]), "tests": sum(len(lists[name]) for name in _LISTS)}
         given = row.get("meta")
         known: dict[str, Any] = {**texts, **lists, **patches}
@@ -119,25 +119,25 @@ def _text(row: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
-def _strings(value: Any, name: str, where: str) -> tuple[str, ...]:
-    """Return a list of strings; the published data sets have lists as JSON text too."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value or "[]")
-        except ValueError as error:
-            raise InstanceError(f"{where}: field {name} is neither a list nor the JSON of one") from error
-    value = [] if value is None else list(value) if isinstance(value, list | tuple) else None
-    if value is None or not all(isinstance(item, str) for item in value):
+def _plain(row: Mapping[str, Any], name: str, where: str) -> Any:
+    """Return a list or table, which the published data sets may have as JSON text."""
+    value = row.get(name)
+    try:
+        return json.loads(value or "null") if isinstance(value, str) else value
+    except ValueError as error:
+        raise InstanceError(f"{where}: field {name} is not JSON") from error
+
+
+def _strings(row: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
+    value = _plain(row, name, where)
+    value = [] if value is None else value
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise InstanceError(f"{where}: field {name} is not a list of strings")
     return tuple(value)
 
 
-def _files(value: Any, where: str) -> dict[str, str]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value or "{}")
-        except ValueError:
-            value = None
+def _files(row: Mapping[str, Any], where: str) -> dict[str, str]:
+    value = _plain(row, "files", where) or {}
     if not isinstance(value, Mapping) or not all(isinstance(item, str) for pair in value.items() for item in pair):
         raise InstanceError(f"{where}: field files is not a table from path to text")
     for path in value:

@@ -43,6 +43,7 @@ _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Delete, ast.Continue)
 _BLOCKS = (ast.If, ast.For, ast.While)
 _MAX_LINES = 24
 Nodes = frozenset[ast.AST]
+Change = tuple[str, int, int, str]  # a kind; characters from the one to the other become the text
 
 
 @dataclass(frozen=True, order=True)
@@ -59,16 +60,6 @@ class Edit:
     def overlaps(self, other: Edit) -> bool:
         """Return whether two edits exclude each other or touch."""
         return self.path == other.path and self.start <= other.stop and other.start <= self.stop
-
-
-@dataclass(frozen=True)
-class Change:
-    """Characters ``start`` to ``stop`` become ``text``."""
-
-    kind: str
-    start: int
-    stop: int
-    text: str
 
 
 class Source:
@@ -107,16 +98,16 @@ class Source:
         return not before.strip() and not after.strip()
 
     def replaced(self, kind: str, node: ast.expr, text: str) -> Change:
-        return Change(kind, *self.span(node), text)
+        return kind, *self.span(node), text
 
     def between(self, kind: str, left: ast.expr, right: ast.expr, old: str, new: str) -> Change:
         """Return a change of the operator ``old`` between two operands."""
         start = self.text.index(old, self.span(left)[1], self.span(right)[0])
-        return Change(kind, start, start + len(old), new)
+        return kind, start, start + len(old), new
 
     def swapped(self, kind: str, first: ast.expr, second: ast.expr) -> Change:
         (start, end), (begin, stop) = self.span(first), self.span(second)
-        return Change(kind, start, stop, self.of(second) + self.text[end:begin] + self.of(first))
+        return kind, start, stop, self.of(second) + self.text[end:begin] + self.of(first)
 
     def _index(self, line: int, column: int) -> int:
         """Return a character's index; the tree counts columns in bytes."""
@@ -128,10 +119,10 @@ def edits(path: str, text: str) -> list[Edit]:
     source, tree = Source(text), ast.parse(text)
     steps = frozenset(step for node in ast.walk(tree) if isinstance(node, ast.While) for step in _loop_steps(node))
     found = [
-        Edit(path, change.start, change.stop, change.text, change.kind, scope)
+        Edit(path, start, stop, new, kind, scope)
         for node, scope in _nodes(tree, steps)
-        for change in (*_changes(node, source), *_block_changes(node, source, steps))
-        if text[change.start : change.stop] != change.text
+        for kind, start, stop, new in (*_changes(node, source), *_block_changes(node, source, steps))
+        if text[start:stop] != new
     ]
     return sorted({(edit.start, edit.stop, edit.text): edit for edit in reversed(found)}.values())
 
@@ -219,7 +210,7 @@ def _calls(node: ast.Call, source: Source) -> Iterator[Change]:
     name = str(getattr(function, "attr", getattr(function, "id", "")))
     if name in _SIMILAR:
         stop = source.span(function)[1]
-        yield Change("wrong call", stop - len(name), stop, _SIMILAR[name])
+        yield "wrong call", stop - len(name), stop, _SIMILAR[name]
     if len(node.args) > 1 and name not in _SYMMETRIC and not any(isinstance(arg, ast.Starred) for arg in node.args):
         yield source.swapped("swapped arguments", node.args[0], node.args[1])
 
@@ -253,7 +244,7 @@ def _missing(block: Sequence[ast.stmt], source: Source, omitted: Nodes) -> Itera
         first, last = statement.lineno, statement.end_lineno or statement.lineno
         alone = len(block) == 1 and not source.is_elif(first)
         filler = f"{source.indent(first)}pass\n" if alone else ""
-        yield Change("missing statement" if simple else "missing block", *source.line_span(first, last), filler)
+        yield "missing statement" if simple else "missing block", *source.line_span(first, last), filler
 
 
 def _may_go(statement: ast.stmt, source: Source) -> bool:
@@ -274,7 +265,7 @@ def _exchanged(block: Sequence[ast.stmt], source: Source, omitted: Nodes) -> Ite
             start, stop = source.line_span(one.lineno, two.lineno)
             middle = source.line_span(two.lineno, two.lineno)[0]
             if source.stands_alone(one) and source.stands_alone(two):
-                yield Change("wrong order", start, stop, source.text[middle:stop] + source.text[start:middle])
+                yield "wrong order", start, stop, source.text[middle:stop] + source.text[start:middle]
 
 
 def _missing_body(node: ast.FunctionDef, source: Source) -> Iterator[Change]:
@@ -283,4 +274,4 @@ def _missing_body(node: ast.FunctionDef, source: Source) -> Iterator[Change]:
         first, last = code[0].lineno, code[-1].end_lineno or code[-1].lineno
         if 3 <= last - first + 1 <= _MAX_LINES:
             filler = f"{source.indent(first)}raise NotImplementedError\n"
-            yield Change("missing body", *source.line_span(first, last), filler)
+            yield "missing body", *source.line_span(first, last), filler

@@ -85,13 +85,20 @@ def _uses(text: str) -> dict[Use, int]:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     if encoding not in ("utf-8", "utf-8-sig"):
         raise SyntaxError("another encoding than UTF-8")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(data)
     found: dict[Use, int] = {}
-    for node, use in _Reader(tree).uses():
+    for node, use in _Reader(parsed(data)).uses():
         found.setdefault(use, getattr(node, "lineno", 1))
     return found
+
+
+def parsed(source: str | bytes) -> ast.Module:
+    """Return the tree of a module, without warnings.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: it is not Python.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        return ast.parse(source)
 
 
 class _Reader:

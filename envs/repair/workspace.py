@@ -10,7 +10,6 @@ import functools
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -241,9 +240,7 @@ def _reached(
 
 def _tree(path: str, read: Callable[[str], str]) -> ast.AST:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(read(path))
+        return source_rules.parsed(read(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])
 

@@ -10,9 +10,11 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from turngrid.envs.sandbox.types import Limits, Outcome
 from turngrid.envs.sandbox.walls import WRITABLE
@@ -38,23 +40,26 @@ class Watch:
 
     def run(self, given: bytes) -> Outcome:
         """Return the outcome; on return all processes of the command have ended."""
-        assert self._process.stdout
-        assert self._process.stderr
+        process = self._process
+        assert process.stdin and process.stdout and process.stderr
+        feeder = threading.Thread(target=_feed, args=(process.stdin, given), daemon=True)
+        feeder.start()
         try:
             with selectors.DefaultSelector() as streams:
-                streams.register(self._process.stdout, selectors.EVENT_READ, self.stdout)
-                streams.register(self._process.stderr, selectors.EVENT_READ, self.stderr)
-                excess = self._collect(streams, _Feed(self._process, given, streams))
+                streams.register(process.stdout, selectors.EVENT_READ, self.stdout)
+                streams.register(process.stderr, selectors.EVENT_READ, self.stderr)
+                excess = self._collect(streams)
         finally:
             self.kill()
-        return excess or _ending(self._process.returncode)
+            feeder.join()
+        return excess or _ending(process.returncode)
 
-    def _collect(self, streams: selectors.BaseSelector, feed: _Feed) -> Outcome | None:
+    def _collect(self, streams: selectors.BaseSelector) -> Outcome | None:
         """Wait until the command ends by itself (None) or exceeds a limit."""
         next_look = 0.0
         while streams.get_map() or not self._ended():
             for key, _ in streams.select(_LOOK_EVERY_S):
-                feed.write() if key.data is feed else self._read(streams, key)
+                self._read(streams, key)
             now = time.monotonic()
             if self._printed > self._limits.output_mib << 20:
                 return Outcome.TOO_MUCH_OUTPUT
@@ -119,25 +124,10 @@ class Watch:
             _kill_marked(self._mark.encode())
 
 
-class _Feed:
-    """Writes standard input as the command reads it."""
-
-    def __init__(self, process: subprocess.Popen[bytes], given: bytes, streams: selectors.BaseSelector) -> None:
-        assert process.stdin
-        self._stdin, self._left, self._streams = process.stdin, memoryview(given), streams
-        os.set_blocking(self._stdin.fileno(), False)
-        streams.register(self._stdin, selectors.EVENT_WRITE, self)
-
-    def write(self) -> None:
-        try:
-            self._left = self._left[os.write(self._stdin.fileno(), self._left[: 1 << 16]) :]
-        except BlockingIOError:
-            return
-        except BrokenPipeError:
-            self._left = memoryview(b"")
-        if not self._left:
-            self._streams.unregister(self._stdin)
-            self._stdin.close()
+def _feed(stdin: IO[bytes], given: bytes) -> None:
+    """Write standard input; a command may end without reading it."""
+    with contextlib.suppress(BrokenPipeError), stdin:
+        stdin.write(given)
 
 
 def _ending(code: int) -> Outcome:

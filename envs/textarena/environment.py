@@ -92,18 +92,14 @@ class TextArena(Environment):
         plan = PLANS[params["id"].split("-")[0]](env.game)
         if plan is None or len(plan) > params["turns"]:
             raise Rejected(f"not to be won within {params['turns']} turns")
-        if not all(env.play(word).won == (index + 1 == len(plan)) for index, word in enumerate(plan)):
-            raise Rejected("the expert plan does not win")
         file = folder / "game.json"
         file.write_text(json.dumps({"id": params["id"], "seed": seed, "opening": opening.text}))
         facts = json.dumps([params["id"], opening.text, plan])  # the number to guess is in the plan only
         return GameRecord(
             file=file.name,
-            sha256=self.game_sha256(file),
             goal=opening.goal,
             expert_plan=tuple(plan),
             fingerprint=hashlib.sha256(facts.encode()).hexdigest(),
-            max_score=1.0,
         )
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:

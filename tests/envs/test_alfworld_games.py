@@ -160,7 +160,7 @@ def test_a_plan_that_does_not_win_is_rejected(monkeypatch, tmp_path):
     monkeypatch.setattr(problem, "plan", lambda draft: ("look", "inventory"))
     params = make_environment().for_split(make_environment().parse_task("one_type"), "train")
     with pytest.raises(Rejected, match="the expert plan does not win"):
-        make_environment().make_game(params, 5, tmp_path)
+        make_environment().game_record(params, 5, tmp_path)
 
 
 def test_running_out_of_turns_is_no_win_and_legal_and_expert_are_filled(games):

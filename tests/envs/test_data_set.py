@@ -51,10 +51,21 @@ def test_rows_are_played(sums, tmp_path):
 
 
 def test_a_row_has_one_split_and_one_game_in_any_file(sums):
-    one, other = sums(ROWS, validation_share=0.2), sums(ROWS[::-1], validation_share=0.2)
+    rows = [{"id": number, "question": "?", "answer": number} for number in range(200)]
+    one, other = sums(rows, validation_share=0.1), sums(rows[::-1], validation_share=0.1)
     seeds = {split: one.seeds({}, split) for split in ("test", "validation", "train")}
     assert {split: other.seeds({}, split) for split in seeds} == seeds
-    assert sum(map(len, seeds.values())) == len(set().union(*seeds.values())) == len(ROWS)
+    assert sum(map(len, seeds.values())) == len(set().union(*seeds.values())) == 200
+    assert 30 <= len(seeds["test"]) <= 60
+    assert 10 <= len(seeds["validation"]) <= 32
+    assert one.seeds({}, "test_paper") == seeds["test"]
+    assert one.seeds({}, "demonstrations") == seeds["train"]
+
+
+def test_a_test_set_may_be_a_second_source(sums):
+    first, second = sums(ROWS[:3]).settings.instances, sums(ROWS[3:5]).settings.instances
+    environment = sums([], instances=first, test_instances=second)
+    assert (len(environment.seeds({}, "train")), len(environment.seeds({}, "test"))) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +86,5 @@ def test_a_file_without_a_task_says_why(sums):
         TaskError, match="none of its 1 rows is a usable instance; the first: a row has no field 'question'"
     ):
         sums([{}]).seeds({}, "train")
+    with pytest.raises(TaskError, match="none of its 0 rows"):
+        sums([]).seeds({}, "train")

@@ -144,7 +144,7 @@ def test_a_seed_makes_the_same_game_twice(seen: Seen, tmp_path: Path) -> None:
     task, made = seen.task, []
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
-        record = place(task.env).make_game(task.params, task.seed, folder)
+        record = place(task.env).game_record(task.params, task.seed, folder)
         made.append((record, {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}))
     assert made[0] == made[1]
     assert made[0][0].sha256 == task.sha256

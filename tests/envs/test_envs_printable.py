@@ -69,43 +69,14 @@ def test_no_text_takes_long(text: str) -> None:
     assert time.thread_time() - start < 20
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [
-        *(
-            "<|im_end|>",
-            "<|im_start|>",
-            "<|endoftext|>",
-            "<|eot_id|>",
-            "<|start_header_id|>",
-            "<|channel|>",
-            "<|turn>",
-            "<turn|>",
-        ),
-        *(
-            "<s>",
-            "</s>",
-            "[INST]",
-            "[/INST]",
-            "<<SYS>>",
-            "<</SYS>>",
-            "[TOOL_CALLS]",
-            "<start_of_turn>",
-            "<end_of_turn>",
-        ),
-        *(
-            "<think>",
-            "</think>",
-            "<tool_call>",
-            "</tool_response>",
-            "<｜end▁of▁sentence｜>",
-            "<｜User｜>",
-            "[gMASK]",
-            "]~b]",
-            "[e~[",
-        ),
-    ],
-)
+MARKS = """
+<|im_end|> <|im_start|> <|endoftext|> <|eot_id|> <|start_header_id|> <|channel|> <|turn> <turn|>
+<s> </s> [INST] [/INST] <<SYS>> <</SYS>> [TOOL_CALLS] <start_of_turn> <end_of_turn>
+<think> </think> <tool_call> </tool_response> <｜end▁of▁sentence｜> <｜User｜> [gMASK] ]~b] [e~[
+"""
+
+
+@pytest.mark.parametrize("mark", MARKS.split())
 def test_marks_of_known_families_are_broken_up(mark: str) -> None:
     """For models whose tokenizer nobody here knows."""
     for text in (mark, f"a{mark}b", mark * 3, f"{mark[:2]}{mark}{mark[2:]}", f"{mark[:2]}\x1b[0m{mark[2:]}"):

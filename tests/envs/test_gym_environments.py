@@ -97,7 +97,7 @@ def test_the_taxi_told_and_its_return_by_hand(game_cache: Path) -> None:
 
 def test_every_start_of_the_taxi_has_a_positive_best_return(game_cache: Path) -> None:
     """What dense divides by. The game has 300 starts, whose best returns lie between 3 and 15."""
-    from turngrid.envs.gym.rules import expert_plan, make, replay
+    from turngrid.envs.gym.games import expert_plan, make, replay
 
     game, rules, best = make("Taxi-v4", {}), {"winning_return": None}, set()
     for seed in range(100):

@@ -237,7 +237,6 @@ def test_a_longer_patch_has_a_expert_plan_too(tmp_path):
         ({"FAIL_TO_PASS": ["tests/test_calc.py::test_mul"]}, "1 of 1 FAIL_TO_PASS tests pass before the repair"),
         ({"PASS_TO_PASS": ["tests/test_calc.py::test_add"]}, "1 of 1 PASS_TO_PASS tests fail before the repair"),
         ({"files": {"a.py": ""}}, "no tests: the repository has none of the tests that it names"),
-        ({"patch": GOLD.replace("+    return a + b", "+    return a")}, "its reference patch does not repair it"),
         (
             {"patch": GOLD.replace("    return a - b", "    return b")},
             "the hunk at line 2 of shop/calc.py does not fit",
@@ -263,11 +262,11 @@ def test_without_a_reference_there_is_play_but_no_demonstration(tmp_path):
         ({"repo": ""}, "shop__calc-1: field repo is missing or empty"),
         ({"problem_statement": None}, "shop__calc-1: field problem_statement is missing or empty"),
         ({"FAIL_TO_PASS": []}, "shop__calc-1: FAIL_TO_PASS is missing or empty"),
-        ({"FAIL_TO_PASS": "tests/a.py"}, "shop__calc-1: field FAIL_TO_PASS is neither a list nor the JSON of one"),
+        ({"FAIL_TO_PASS": "tests/a.py"}, "shop__calc-1: field FAIL_TO_PASS is not JSON"),
         ({"PASS_TO_PASS": [1]}, "shop__calc-1: field PASS_TO_PASS is not a list of strings"),
         ({"instance_id": None}, "an instance without instance_id: field instance_id is missing or empty"),
         ({"files": {"../x": ""}}, r"shop__calc-1: files has the path '\.\./x', which leaves the repository"),
-        ({"files": "{"}, "shop__calc-1: field files is not a table"),
+        ({"files": "{"}, "shop__calc-1: field files is not JSON"),
     ],
 )
 def test_an_instance_with_missing_fields_says_which(change, problem):

@@ -31,14 +31,8 @@ def cached(function):
 """
 REFUSED = {
     "import": [
-        *(
-            "import sys",
-            "import os.path",
-            "import calc",
-            "from math import *",
-            "from re import enum",
-            "from . import x",
-        ),
+        *("import sys", "import os.path", "import calc", "from math import *", "from re import enum"),
+        "from . import x",
         *("from functools import wraps", "from shop.names import re", "from collections import abc"),
     ],
     "name": [
@@ -48,20 +42,9 @@ REFUSED = {
         "match x:\n    case object(gi_frame=y): pass",
     ],
     "module": [
-        *(
-            "f(re)",
-            "for re in x: pass",
-            "re._cache",
-            "re.copyreg",
-            "os.system('x')",
-            "functools.wraps(f)(g)",
-            "functools.update_wrapper(f, g)",
-        ),
-        *(
-            "import collections.abc\ncollections.abc.Set.x, collections.sysconfig",
-            "plus.code",
-            "import math as m\nn = m",
-        ),
+        *("f(re)", "for re in x: pass", "re._cache", "re.copyreg", "os.system('x')", "functools.wraps(f)(g)"),
+        *("functools.update_wrapper(f, g)", "plus.code", "import math as m\nn = m"),
+        "import collections.abc\ncollections.abc.Set.x, collections.sysconfig",
     ],
     "dunder": [
         *("x.__class__", "__builtins__", "class Same:\n    def __eq__(self, other): return True", "__eq__ = 1"),

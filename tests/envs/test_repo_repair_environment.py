@@ -276,28 +276,6 @@ def test_an_untouched_library_earns_nothing_by_ratio_and_nearly_all_by_the_refer
     assert earned("pass_ratio_reference", [result]) == len(made.PASS_TO_PASS) / len(made.tests)
 
 
-def test_broken_syntax_is_told_and_earns_nothing(easy_listing, env):
-    task = easy_listing.tasks[0]
-    path = patches.parse(instance(task).patch)[0].new
-    env.reset(task, 0)
-    answer = env.step(f"edit {path} 1-1\ndef (:")
-    assert f"{path} is now broken: SyntaxError" in answer.observation.text
-    result = env.finish()
-    assert (result.won, earned("ratio", [answer, result])) == (False, 0.0)
-
-
-def test_a_repair_by_replace_is_as_good(env, tmp_path):
-    environment = registry.make_environment("repo_repair")
-    params = environment.for_split(environment.parse_task("lines-easy"), "train")
-    wanted = bug("intervals", "if stop - begin >= length:", "if stop - begin > length:")
-    made = making.instance_of(wanted)
-    task = _task(made, tmp_path)
-    env.reset(task, 0)
-    env.step("replace intervals.py: stop - begin > length => stop - begin >= length")
-    assert env.step("submit").won
-    assert params["split"] == "train"
-
-
 def earned(name: str, results) -> float:
     turns = [
         Turn(observation="", action="", action_ids=[], logprobs=[], sampled=False, act_seconds=0.0) for _ in results
@@ -305,18 +283,6 @@ def earned(name: str, results) -> float:
     for turn, result in zip(turns, results, strict=True):
         turn.info, turn.score_delta = dict(result.info), result.score_delta
     return sum(reward(name).turn_rewards(turns, results[-1].won, 1.0))
-
-
-def _task(made: Instance, folder: Path):
-    from turngrid.envs.repair.games import write
-    from turngrid.envs.types import TaskRef
-
-    place = folder / "by hand"
-    place.mkdir(parents=True, exist_ok=True)
-    record = write(made, place, ())
-    return TaskRef(
-        "repo_repair", "", {}, 0, "", str(place / record.file), record.sha256, record.goal, (), record.fingerprint, 1.0
-    )
 
 
 @pytest.mark.slow

@@ -5,14 +5,15 @@ import ast
 import pytest
 
 from turngrid.envs.repair import bugs
-from turngrid.envs.repair.bugs import SUITES, TESTS, UNSEEN, LibraryError
-from turngrid.envs.repair.games import base_run
+from turngrid.envs.repair.bugs import SUITES, TESTS, UNSEEN
+from turngrid.envs.repair.games import LIMITS
+from turngrid.envs.repair.grading import Options, run_files
 from turngrid.envs.sandbox.types import Outcome
 
 
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_every_suite_is_green_in_the_sandbox_and_has_the_declared_size(name):
-    run = base_run(name)
+    run = run_files(bugs.library(name).files, options=Options(limits=LIMITS))
     assert run.outcome is Outcome.FINISHED
     assert len(run.passed) == len(run.statuses) == TESTS[name]
 
@@ -55,27 +56,6 @@ def test_the_environment_s_version_follows_the_libraries(monkeypatch):
     other = bugs.library("caches")
     monkeypatch.setattr(bugs, "library", lambda name: other)
     assert bugs.digest.__wrapped__() != before
-
-
-def test_a_folder_without_tests_is_no_library(tmp_path):
-    (tmp_path / "lonely").mkdir()
-    (tmp_path / "lonely" / "module.py").write_text("def one():\n    return 1\n")
-    with pytest.raises(LibraryError, match=r"library lonely has no tests: no test_\*\.py in "):
-        bugs.read(tmp_path / "lonely")
-
-
-def test_a_folder_without_modules_is_no_library(tmp_path):
-    (tmp_path / "test_nothing.py").write_text("def test_one():\n    assert 1\n")
-    with pytest.raises(LibraryError, match="has no module of its own"):
-        bugs.read(tmp_path)
-
-
-def test_a_library_that_fails_its_own_tests_makes_no_tasks(tmp_path, monkeypatch):
-    (tmp_path / "module.py").write_text("def one():\n    return 2\n")
-    (tmp_path / "test_module.py").write_text("from module import one\n\ndef test_one():\n    assert one() == 1\n")
-    monkeypatch.setattr(bugs, "library", lambda name: bugs.read(tmp_path))
-    with pytest.raises(LibraryError, match="library broken does not pass its own tests: test_module.py::test_one"):
-        base_run("broken")
 
 
 def modules(library):

@@ -34,7 +34,7 @@ def made(name, seed, folder):
     """In this process, which has imported textarena already."""
     folder.mkdir()
     params = place(name).parse_task(name)
-    record = dataclasses.asdict(place(name).make_game(params, seed, folder))
+    record = dataclasses.asdict(place(name).game_record(params, seed, folder))
     about = {"env": "textarena", "task": name, "params": params, "seed": seed, "split": "test"}
     return TaskRef(**about, game_file=str(folder / record.pop("file")), **record)
 
@@ -141,7 +141,7 @@ from turngrid.envs.registry import make_environment
 for name, seed in json.loads(sys.argv[1]):
     folder = pathlib.Path(sys.argv[2], f"{name}-{seed}"); folder.mkdir()
     environment = make_environment("textarena", {"id": name})
-    print(json.dumps(environment.make_game(environment.parse_task(name), seed, folder).sha256))
+    print(json.dumps(environment.game_record(environment.parse_task(name), seed, folder).sha256))
 """
     made = [task for name in ("Sokoban-v0", "FrozenLake-v0-random") for task in tasks[name]]
     jobs = json.dumps([[task.task, task.seed] for task in made])

@@ -1,0 +1,51 @@
+"""Bars whose clock goes on while nothing gets done, and removal of folders that are written to."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from turngrid.envs.utils import bar
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.envs.utils.files import remove_folder
+
+
+@pytest.mark.parametrize("disable", [False, True])
+def test_a_bar_is_drawn_again_while_nothing_happens(monkeypatch: pytest.MonkeyPatch, disable: bool) -> None:
+    monkeypatch.setattr(bar, "LOG_SECONDS", 0.05)
+    before, out = threading.active_count(), io.StringIO()
+    with ticking_bar(total=3, desc="games", file=out, disable=disable):
+        end = time.monotonic() + (0.5 if disable else 60)
+        while out.getvalue().count("games:   0%") < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+    assert (out.getvalue().count("games:   0%") >= 3) is not disable
+    assert bool(out.getvalue()) is not disable
+    assert threading.active_count() <= before + 1  # tqdm's own stays
+
+
+def test_a_file_that_comes_while_the_folder_is_emptied_goes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, late = tmp_path / "000003", iter([True])
+    folder.mkdir()
+    (folder / "a.jsonl").touch()
+    rmdir = os.rmdir
+
+    def after_a_write(path: str, **where: int | None) -> None:
+        if next(late, False):
+            (folder / ".turns").write_text(".")
+        rmdir(path, **where)
+
+    monkeypatch.setattr(os, "rmdir", after_a_write)
+    with pytest.raises(OSError, match="not empty"):
+        shutil.rmtree(folder)
+    late = iter([True])
+    remove_folder(folder)
+    assert not folder.exists()
+    remove_folder(folder)  # one that is gone
