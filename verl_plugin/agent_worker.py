@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future
 from typing import Any
 
 import ray
@@ -20,23 +19,18 @@ class WorkerThread:
     """An agent-loop worker whose event loop runs in a thread of this process."""
 
     def __init__(self, *arguments: Any) -> None:
-        self._worker, self._done = AgentLoopWorker(*arguments), asyncio.Event()
-        started: Future[asyncio.AbstractEventLoop] = Future()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(started),), daemon=True)
+        self._worker, self._events = AgentLoopWorker(*arguments), asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._events.run_forever, daemon=True)
         self._thread.start()
-        self._events = started.result()
-
-    async def _serve(self, started: Future[asyncio.AbstractEventLoop]) -> None:
-        started.set_result(asyncio.get_running_loop())
-        await self._worker.loop.pool.warm_up()  # the trainer has its trackers to start meanwhile
-        await self._done.wait()
+        asyncio.run_coroutine_threadsafe(self._worker.loop.pool.warm_up(), self._events)  # while trackers start
 
     def generate_sequences(self, batch: TensorDict) -> None:
         asyncio.run_coroutine_threadsafe(self._worker.generate_sequences(batch), self._events).result()
 
     def close(self) -> None:
-        """End the thread; groups that are being sampled are dropped."""
-        self._events.call_soon_threadsafe(self._done.set)
+        """End the thread. Episodes that are being sampled are dropped without a report."""
+        self._events.set_exception_handler(lambda *_: None)
+        self._events.call_soon_threadsafe(self._events.stop)
         self._thread.join()
 
 
