@@ -17,7 +17,7 @@ from turngrid.envs.types import TaskError
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.train.app import ready
 
-DRAWN = 40
+DRAWN = 25
 VALUES = (
     *("-1", "0", "1", "0.5", "007", "1e30", "99999999999999999999", ".nan", ".inf", "0x10", "10%"),
     *("null", "true", "perhaps", "''", "'a b'", "ä", "[]", "[1]", "[null]", "{}", "{a: 1}", "{null: 1}"),
