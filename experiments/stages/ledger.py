@@ -10,9 +10,8 @@ too old to be trained on; discarded steps; validation; evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks import demonstrations, early_experience, rejection
 from turngrid.tasks.run import Run
-
-TOTALS = ("games", "tokens")  # running totals in the metrics
 
 
 def ledger(run: Run) -> list[Entry]:
@@ -123,17 +120,14 @@ def _training(run: Run) -> Iterator[Entry]:
     config, rl = run.config, run.rl
     known: set[str] = set()
     lines = {line["step"]: line for line in read_metrics(rl.metrics)}
-    files = {int(path.stem): path for path in rl.episodes.glob("*.jsonl")}
-    cost = config.budget.episode_cost
-    for step in sorted({*files, *(step for step, line in lines.items() if line.get("rollout/episodes"))}):
-        path, line = files.get(step), lines.get(step, {})
-        episodes = list(read_episodes(path)) if path else []
+    for path in sorted(rl.episodes.glob("*.jsonl")):
+        step, episodes = int(path.stem), list(read_episodes(path))
+        line = lines.get(step, {})
         new = {episode.task for episode in episodes} - known
         known |= new
-        entry = of_episodes("rl_episode", step, episodes, 0.0, games=len(new), wall_seconds=line.get("timing/step"))
-        entry = replace(_as_counted(entry, lines), ended=path.stat().st_mtime if path else None)
-        charged = entry.games if config.budget.count == "games" else entry.count
-        yield replace(entry, units=float(charged * cost))
+        units = float(config.budget.episode_cost * len(new if config.budget.count == "games" else episodes))
+        clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
+        yield of_episodes("rl_episode", step, episodes, units, games=len(new), **clocks)
         yield from _replayed(step, episodes)
         yield from _lost(step, sum(episode.retries for episode in episodes), line, config)
 
@@ -144,20 +138,6 @@ def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
     if begun:
         tokens = sum(episode.prefix_tokens for episode in begun)
         yield Entry("replayed_prefix", step, len(begun), 0.0, tokens, 0.0, note="not charged: part of the prompt")
-
-
-def _as_counted(entry: Entry, lines: Mapping[int, Mapping[str, Any]]) -> Entry:
-    """Charge a step by its metrics, which counted all episodes, if its record has lost some of
-    them.
-    """
-    now, before = lines.get(entry.step, {}), lines.get(entry.step - 1, {})
-    if entry.count >= int(now.get("rollout/episodes") or 0):
-        return entry
-    counted = {name: int((now.get(f"budget/{name}") or 0) - (before.get(f"budget/{name}") or 0)) for name in TOTALS}
-    more = {name: max(value, getattr(entry, name)) for name, value in counted.items()}
-    return replace(
-        entry, count=int(now["rollout/episodes"]), **more, note="part of its record is lost: as the metrics count it"
-    )
 
 
 def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:
