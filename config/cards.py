@@ -88,14 +88,6 @@ def _smallest(visible: str | None) -> Gpu | None:
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits", *chosen]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-        cards = [line.rsplit(",", 1) for line in done.stdout.splitlines() if line.strip()]
-        return min((Gpu(float(mib) * 2**20, _flops(name)) for name, mib in cards), key=lambda card: card.memory)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        return Gpu(min(float(line.rsplit(",", 1)[1]) * 2**20 for line in done.stdout.splitlines() if line.strip()))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
-
-
-def _flops(name: str) -> float:
-    """Return the FLOP/s of the longest known name in a name, or 0."""
-    plain = name.upper().replace(" ", "")
-    known = [own for own in gpus.GPUS if own in plain]
-    return gpus.GPUS[max(known, key=len)].flops if known else 0.0

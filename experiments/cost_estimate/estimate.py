@@ -72,9 +72,9 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
         raise GpuError(f"estimate_gpu needs a model of known size: model.path={path} has no config.json here")
     profile, where, reasons = None if elsewhere else recorded(config), devices(config), []
     table = Table(title=run_name(config), title_justify="left", show_header=False)
-    for row in _amounts(config, wanted, profile):
+    for row in _amounts(config, wanted):
         table.add_row(*map(escape, row))  # rich takes [NAME] for a style
-    for key, folder, needed in disk(config, wanted, shape, profile):
+    for key, folder, needed in disk(config, wanted, shape):
         free = shutil.disk_usage(next(part for part in (folder, *folder.parents) if part.exists())).free
         there = "" if elsewhere else f" of {free / GIB:.0f} in {folder}"
         table.add_row(f"disk: {key}", f"{needed / GIB:.2f} GiB{there}")
@@ -89,7 +89,7 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
     return plain_text([table]) + ("" if elsewhere else NOT_RECORDED), reasons
 
 
-def _amounts(config: DictConfig, wanted: Amounts, profile: Profile | None) -> Iterator[tuple[str, str]]:
+def _amounts(config: DictConfig, wanted: Amounts) -> Iterator[tuple[str, str]]:
     allocation = wanted.allocation
     yield "budget", _units(config, wanted)
     for games in wanted.games:
@@ -99,9 +99,6 @@ def _amounts(config: DictConfig, wanted: Amounts, profile: Profile | None) -> It
         yield config.demos.experience, f"{config.demos.alternatives} actions drawn at each state of a demonstration"
     if allocation.steps:
         yield "RL", f"{allocation.steps} steps x {allocation.episodes_per_step} = {allocation.episodes:,} episodes"
-        if profile:
-            tokens, sampled = (allocation.episodes * profile.episode[name] for name in ("tokens", "sampled"))
-            yield "RL tokens", f"{tokens:,.0f}, {sampled:,.0f} of them sampled"
         if sampling := (config.get("filter") or {}).get("dynamic_sampling"):
             yield "RL at most", f"{sampling.batches} times as many: filter=[dynamic_sampling]"
     if wanted.validation:
@@ -117,14 +114,11 @@ def _units(config: DictConfig, wanted: Amounts) -> str:
     return f"{allocation.units:g} of {budget.units:g} units, {allocation.unspent:g} left ({both})"
 
 
-def disk(
-    config: DictConfig, wanted: Amounts, shape: Shape | None, profile: Profile | None
-) -> Iterator[tuple[str, Path, float]]:
+def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[tuple[str, Path, float]]:
     """Return the key that names a folder, the folder, and the bytes that it needs."""
     yield "env.cache_dir", cache_dir(config) or cache_root(), wanted.to_make * GAME_BYTES
     allocation = wanted.allocation
-    episodes = allocation.demonstrations + allocation.episodes + wanted.models * wanted.samples
-    run = episodes * (profile.episode["bytes"] if profile else EPISODE_BYTES)
+    run = EPISODE_BYTES * (allocation.demonstrations + allocation.episodes + wanted.models * wanted.samples)
     if shape:
         run += _kept_checkpoints(config, allocation.steps) * checkpoint_bytes(config, shape)
         run += bool(allocation.demonstrations) * MODEL_BYTES * shape.parameters

@@ -212,20 +212,15 @@ def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
 
 def _advice(config: DictConfig, asked: Demand) -> str:
     """Return the first sizes that fit; add LoRA or offloading only if needed."""
-    own, *others = (_fitting(config, asked, settings) for settings in _means(config, asked))
-    if fitting := [own] if own else [change for change in others if change]:
+    nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
+    means: list[dict[str, Any]] = [{LORA: RANK}] if _adapter(config) and not asked.adapter else []
+    if not asked.on_cpu:
+        means += [{f"{node}.{key}": True for node in nodes} for key in ("optimizer_offload", "offload_policy")]
+    own = _fitting(config, asked, {})
+    fitting = [own] if own else [*filter(None, (_fitting(config, asked, settings) for settings in means))]
+    if fitting:
         return f"what fits: {'; or '.join(fitting)}"
     return "no batch size, LoRA or offloading makes it fit: take more or larger devices, or a smaller model"
-
-
-def _means(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
-    """Yield settings to combine with smaller sizes: nothing, then LoRA, then offloading."""
-    yield {}
-    if _adapter(config) and not asked.adapter:
-        yield {LORA: RANK}
-    nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
-    for key in () if asked.on_cpu else ("optimizer_offload", "offload_policy"):
-        yield {f"{node}.{key}": True for node in nodes}
 
 
 def _adapter(config: DictConfig) -> int:

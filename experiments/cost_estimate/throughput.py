@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -20,9 +19,7 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.cost_estimate.amounts import Amounts, amounts
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.records.damage import DISCARDED
-from turngrid.records.resume import RlFolder
 from turngrid.records.stages import stage_seconds
-from turngrid.rollouts.store import read_episodes
 
 STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
 # Keys that may differ between runs of the same throughput
@@ -40,12 +37,10 @@ class Profile:
     Attributes:
         source: the run's name.
         seconds: of one unit of a stage: a demonstration, an SFT or RL step, an evaluation episode.
-        episode: bytes of an RL episode, its ``tokens``, and those of them that are ``sampled``.
     """
 
     source: str
     seconds: Mapping[str, float]
-    episode: Mapping[str, float]
 
     def forecast(self, wanted: Amounts) -> dict[str, float | None]:
         """Return the seconds of each stage of a run; None for a stage that was never recorded."""
@@ -90,25 +85,15 @@ def record(config: DictConfig, folder: Path) -> None:
     """Save the profile of a run that has ended, unless it was interrupted, damaged or too short."""
     attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
     whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
-    wanted = amounts(config)
+    wanted, took = amounts(config), stage_seconds(folder)
     if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
-        with suppress(OSError, ValueError):  # a profile that cannot be written must not fail a finished run
-            save(config, measure(folder, wanted))
+        each = {stage: took[stage] / count for stage, (count, _) in wanted.units.items() if stage in took}
+        with suppress(OSError):  # a profile that cannot be written must not fail a finished run
+            save(config, Profile(folder.name, each))
 
 
 def save(config: DictConfig, profile: Profile) -> None:
     """Write a profile. Stages that this run did not have keep their earlier values."""
     earlier = recorded(config) or profile
-    merged = Profile(profile.source, {**earlier.seconds, **profile.seconds}, profile.episode)
+    merged = Profile(profile.source, {**earlier.seconds, **profile.seconds})
     write_whole(profile_file(config), json.dumps(asdict(merged), indent=2) + "\n")
-
-
-def measure(folder: Path, wanted: Amounts) -> Profile:
-    """Return the throughput of a run that ended and was never interrupted."""
-    took, files = stage_seconds(folder), sorted(RlFolder(folder).episodes.glob("*.jsonl"))
-    each = {stage: took[stage] / count for stage, (count, _) in wanted.units.items() if stage in took}
-    episodes = [episode for file in files for episode in read_episodes(file)]
-    sampled = fmean(sum(len(turn.action_ids) for turn in episode.turns) for episode in episodes)
-    read = fmean(len(episode.prompt_ids) + sum(len(turn.context_ids) for turn in episode.turns) for episode in episodes)
-    size = sum(file.stat().st_size for file in files) / len(episodes)
-    return Profile(folder.name, each, {"bytes": size, "tokens": sampled + read, "sampled": sampled})

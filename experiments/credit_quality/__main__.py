@@ -14,7 +14,6 @@ tasks=20      games: the first of which a tenth to nine tenths of screen=8 other
 samples=8     episodes of a game, as in a group of a training step
 k=16          continuations of every prefix
 noise=0.0     share of random actions of expert
-processes=2   processes that run games
 gradients=true  false: no cosines of policy gradients, which take half of the time if all games are
               measured
 KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to
@@ -29,7 +28,6 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
@@ -58,7 +56,6 @@ class Options:
     k: int = 16
     screen: str = "8"  # 0 is possible
     noise: str = "0"
-    processes: int = 2
     gradients: bool = True
 
 
@@ -136,15 +133,15 @@ def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
     from turngrid.experiments.credit_quality.page import episodes_page, html, summary
     from turngrid.experiments.credit_quality.results import FILE, Results, markdown, results
-    from turngrid.experiments.credit_quality.study import Size, games_of, job_of, measured
+    from turngrid.experiments.credit_quality.study import Size, study_of
     from turngrid.records.run_folder import held
 
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
-    job, reward = job_of(config, policy, float(options.noise)), str(config.turn_reward.name)
-    folder = Path(job.folder)
+    study, reward = study_of(config, policy, float(options.noise)), str(config.turn_reward.name)
+    folder = study.run.folder
     with held(folder):
         say(f"credit quality folder {folder}")
-        taken = measured(job, games_of(config, folder), size, options.processes)
+        taken = study.measured(size)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
         insight = _insight(config, policy, options.gradients)
         rated = results(taken, chosen, reward, size.samples, size.k, about | asdict(size), insight)

@@ -33,7 +33,7 @@ class Values:
     Attributes:
         values: (tokens,) by group and episode.
         explained: explained share of the variance of the continuations' returns; at most 1, and 0
-            if the values are constant.
+            if the returns are constant.
     """
 
     values: Sequence[Sequence[np.ndarray]]
@@ -99,7 +99,8 @@ def trained_values(model: PolicyModel, games: Measured, groups: Groups, reward: 
     for fold in range(folds):
         own = {game.key for game in games.taken[fold::folds]}
         others = [pair for key, *pair in known if key not in own]
-        head = _trained(*map(np.concatenate, zip(*others, strict=True)), fold)
+        states, returns = (np.concatenate(part) for part in zip(*others, strict=True))
+        head = _trained(states, returns, fold)
         for number in range(fold, len(groups), folds):
             values[number] = [head(one) for one in hidden[number]]
     return _explained(values, games, groups, reward, k)
@@ -109,7 +110,8 @@ def _explained(values: Sequence[Sequence[np.ndarray]], games: Measured, groups: 
     given, true = (
         np.concatenate([one for group in part for one in group]) for part in (values, _goals(games, groups, reward, k))
     )
-    return Values(values, float(1 - np.mean((given - true) ** 2) / max(true.var(), 1e-12)))
+    variance = float(true.var())
+    return Values(values, 1 - float(np.mean((given - true) ** 2)) / variance if variance else 0.0)
 
 
 def _goals(games: Measured, groups: Groups, reward: str, k: int) -> list[list[np.ndarray]]:

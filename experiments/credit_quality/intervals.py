@@ -58,19 +58,20 @@ def spread(tasks: int) -> float:
     return float(t.ppf((1 + LEVEL) / 2, tasks - 1) * np.sqrt(tasks / (tasks - 1)))
 
 
-def interval(estimate: float, draws: np.ndarray, tasks: int, share: bool = False) -> Interval:
-    """Return the interval from the bootstrap draws that are finite.
+def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False) -> Interval:
+    """Return a statistic with its interval from the bootstrap draws that are finite.
 
     Args:
         share: keep the bounds in [0, 1].
     """
-    known = draws[np.isfinite(draws)]
+    estimate, drawn = float(statistic(np.ones((1, tasks)))[0]), statistic(weights(tasks, draws))
+    known = drawn[np.isfinite(drawn)]
     if tasks < 2 or not len(known) or not np.isfinite(estimate):
-        return Interval(float(estimate), float("nan"), float("nan"))
+        return Interval(estimate, float("nan"), float("nan"))
     if share and 0 <= estimate <= 1:
-        return share_interval(float(estimate), float(known.std()), tasks)
+        return share_interval(estimate, float(known.std()), tasks)
     half = spread(tasks) * float(known.std())
-    return Interval(float(estimate), estimate - half, estimate + half)
+    return Interval(estimate, estimate - half, estimate + half)
 
 
 def share_interval(share: float, deviation: float, tasks: int) -> Interval:
@@ -85,11 +86,6 @@ def share_interval(share: float, deviation: float, tasks: int) -> Interval:
     center = (share + wide / (2 * trials)) / (1 + wide / trials)
     half = np.sqrt(wide * variance / trials + (wide / (2 * trials)) ** 2) / (1 + wide / trials)
     return Interval(share, max(0.0, float(center - half)), min(1.0, float(center + half)))
-
-
-def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False) -> Interval:
-    """Return a statistic with its interval; ``share``: its bounds stay in [0, 1]."""
-    return interval(float(statistic(np.ones((1, tasks)))[0]), statistic(weights(tasks, draws)), tasks, share)
 
 
 def less(statistics: Mapping[str, Statistic], against: str, tasks: int, draws: int) -> dict[str, Interval]:
@@ -117,10 +113,10 @@ def rated(methods: Mapping[str, Sums], draws: int = DRAWS) -> Table:
 
 def differences(methods: Mapping[str, Sums], against: str, draws: int = DRAWS) -> Table:
     """Return {measure: {method: interval of method - against}}."""
-    tasks, by_measure = _tasks(methods[against]), {}
+    by_measure = {}
     for name, measure in MEASURES.items():
         statistics = {method: _over(sums, measure.of) for method, sums in methods.items()}
-        by_measure[name] = less(statistics, against, tasks, draws)
+        by_measure[name] = less(statistics, against, _tasks(methods[against]), draws)
     return by_measure
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,18 +42,7 @@ STANDARD = (
 )
 OTHERWISE = ("shaping", "filter", "buffer")  # slots that change the training data, not its credit
 
-
 Groups = Sequence[Sequence[Episode]]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Input of the methods: groups of episodes, and ``known`` values and entropies of their
-    tokens.
-    """
-
-    groups: Groups
-    known: Mapping[str, Sequence[Sequence[np.ndarray]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,16 +58,18 @@ class Method:
         chosen = _chosen(self.config).needs()
         return chosen | {"values"} if algorithm(self.config.algo.name).needs_critic else chosen
 
-    def credit(self, batch: Batch) -> Credited:
-        """Return the method's credit.
+    def credit(self, groups: Groups, known: Mapping[str, np.ndarray] = MappingProxyType({})) -> Credited:
+        """Return the method's credit of groups of episodes.
+
+        Args:
+            known: (n,) values and entropies of all action tokens.
 
         Raises:
-            KeyError: the batch lacks an input that the method reads.
+            KeyError: an input that the method reads is missing.
         """
         from turngrid.verl_plugin.training.offline import credited_episodes  # imports verl, which takes seconds
 
-        known = {name: [tokens for group in batch.known[name] for tokens in group] for name in self.needs}
-        return credited_episodes(self.config, batch.groups, {name: np.concatenate(own) for name, own in known.items()})
+        return credited_episodes(self.config, groups, {name: known[name] for name in self.needs})
 
 
 def method(word: str, overrides: Sequence[str]) -> Method:

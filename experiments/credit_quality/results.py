@@ -24,7 +24,7 @@ from turngrid.experiments.credit_quality.intervals import (
     rated,
 )
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
-from turngrid.experiments.credit_quality.methods import Batch, Groups, Method
+from turngrid.experiments.credit_quality.methods import Groups, Method
 from turngrid.experiments.credit_quality.study import Measured
 
 if TYPE_CHECKING:
@@ -109,23 +109,23 @@ class Insight:
     critic: RunCritic | None = None
     wanted: bool = True
 
-    def batch(
-        self, methods: Sequence[Method], games: Measured, groups: Groups, reward: str, k: int
-    ) -> tuple[Batch, dict[str, Any]]:
-        """Return the input of the methods, and notes on the critic."""
-        known: dict[str, Sequence[Sequence[np.ndarray]]] = {}
+    def inputs(
+        self, needs: frozenset[str], games: Measured, groups: Groups, reward: str, k: int
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return (n,) numbers of all action tokens that methods need, and notes on the critic."""
+        known: dict[str, np.ndarray] = {}
         if not self.model:
-            return Batch(groups), {}
-        needs = frozenset[str]().union(*(method.needs for method in methods))
+            return known, {}
         if "entropy" in needs:
-            known["entropy"] = [[self.model.entropy(episode) for episode in group] for group in groups]
+            known["entropy"] = np.concatenate([self.model.entropy(episode) for group in groups for episode in group])
         if "values" not in needs:
-            return Batch(groups, known), {}
+            return known, {}
         from turngrid.experiments.credit_quality.critic import run_values, trained_values
 
         critic, made = "the run's" if self.critic else "trained here", (games, groups, reward, k)
         values = run_values(self.critic, *made) if self.critic else trained_values(self.model, *made)
-        return Batch(groups, known | {"values": values.values}), {"critic": critic, "critic_explains": values.explained}
+        known["values"] = np.concatenate([one for group in values.values for one in group])
+        return known, {"critic": critic, "critic_explains": values.explained}
 
     def gradients(
         self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
@@ -154,8 +154,9 @@ def results(
     """
     groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games.taken]
     known = true_advantages(games.taken, groups, reward, k)
-    batch, notes = policy.batch(methods, games, groups, reward, k)
-    credits = {method.label: method.credit(batch) for method in methods}
+    needs = frozenset(need for method in methods for need in method.needs)
+    inputs, notes = policy.inputs(needs, games, groups, reward, k)
+    credits = {method.label: method.credit(groups, inputs) for method in methods}
     sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
     against = methods[0].label
     ratings, less = rated(sums), differences(sums, against)

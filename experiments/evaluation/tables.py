@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -17,17 +18,28 @@ from turngrid.records.statistics import Interval
 
 WIDTH = 110
 SHOWN_HEX = 8  # shown digits of an evaluation set's hash
+WORDS = ("stage", "model", "models", "task", "episodes not won")  # columns of words, aligned left
 MANY_POLICIES = 5  # if there are more, only neighbours are compared; result.json has all pairs
+
+
+T = TypeVar("T")
+Column = Callable[[T], str]
 
 
 def summary_table(result: RunResult) -> str:
     """Return a run's tables as plain text, its paths, and a note on steps without signal."""
-    table = Table(title=result.name, caption=_caption(result), title_justify="left", caption_justify="left")
-    table.add_column("stage")
-    for heading in ("success %", "95 % interval", "games", "turns to win", "units", "tokens", "seconds"):
-        table.add_column(heading, justify="right")
-    for stage in result.stages:
-        table.add_row(*_row(stage))
+    columns: dict[str, Column[StageResult]] = {
+        "stage": lambda stage: stage_name(stage.name),
+        "success %": lambda stage: _share(stage.interval.mean),
+        "95 % interval": lambda stage: f"{_share(stage.low)} to {_share(stage.high)}",
+        "games": lambda stage: str(stage.games),
+        "turns to win": lambda stage: _number(stage.mean_turns_to_success),
+        "units": lambda stage: f"{stage.units:g}",
+        "tokens": lambda stage: f"{stage.tokens:,}",
+        "seconds": lambda stage: f"{stage.seconds:.0f}",
+    }
+    table = _filled(result.name, columns, result.stages)
+    table.caption, table.caption_justify = _caption(result), "left"
     tables = [table, *matrix_tables(result.matrix), *comparisons_table(result.comparisons)]
     flat = result.notes.get("no_signal")
     places = f"run folder:     {result.folder}\n"  # outside the tables, so that no line break falls into a path
@@ -43,19 +55,13 @@ def plain_text(tables: list[Table], width: int = WIDTH) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def _row(stage: StageResult) -> list[str]:
-    interval = stage.interval
-    turns = stage.mean_turns_to_success
-    return [
-        stage_name(stage.name),
-        f"{100 * interval.mean:.1f}",
-        f"{100 * interval.low:.1f} to {100 * interval.high:.1f}",
-        str(stage.games),
-        "-" if turns is None else f"{turns:.1f}",
-        f"{stage.units:g}",
-        f"{stage.tokens:,}",
-        f"{stage.seconds:.0f}",
-    ]
+def _filled(title: str, columns: Mapping[str, Column[T]], items: Sequence[T]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in columns:
+        table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
+    for item in items:
+        table.add_row(*(show(item) for show in columns.values()))
+    return table
 
 
 def _caption(result: RunResult) -> str:
@@ -117,38 +123,26 @@ def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
     The share of unparsed answers is shown if it is not 0, the mean score if it differs from
     success.
     """
-    several = [evaluation for evaluation in evaluations if evaluation.pass_at]
-    scored = any(evaluation.mean_score not in (None, evaluation.interval.mean) for evaluation in evaluations)
-    unparsed = any(evaluation.unparsed_share for evaluation in evaluations)
-    table = Table(title="how the episodes went", title_justify="left")
-    table.add_column("model", overflow="fold")
-    table.add_column("task")
-    for title in ("turns to win", "invalid %", "tokens a turn"):
-        table.add_column(title, justify="right")
-    table.add_column("episodes not won")
-    if unparsed:
-        table.add_column("unparsed %", justify="right")
-    if scored:
-        table.add_column("score, % of best", justify="right")
-    if several:
-        table.add_column(f"pass@{several[0].samples_per_game} %", justify="right")
-    for evaluation in evaluations:
-        more = [_share(evaluation.unparsed_share)] if unparsed else []
-        more += [_share(evaluation.mean_score)] if scored else []
-        table.add_row(*_manner(evaluation, evaluations), *more, *([_pass_at(evaluation)] if several else []))
-    return table
+    columns: dict[str, Column[EvaluationResult]] = {
+        "model": lambda one: stage_name(one.policy),
+        "task": lambda one: heading(one, evaluations),
+        "turns to win": lambda one: _number(one.mean_turns_to_success),
+        "invalid %": lambda one: _share(one.invalid_share),
+        "tokens a turn": lambda one: _number(one.tokens_per_turn),
+        "episodes not won": _ends,
+    }
+    if any(one.unparsed_share for one in evaluations):
+        columns["unparsed %"] = lambda one: _share(one.unparsed_share)
+    if any(one.mean_score not in (None, one.interval.mean) for one in evaluations):
+        columns["score, % of best"] = lambda one: _share(one.mean_score)
+    if several := [one.samples_per_game for one in evaluations if one.pass_at]:
+        columns[f"pass@{several[0]} %"] = _pass_at
+    return _filled("how the episodes went", columns, evaluations)
 
 
-def _manner(evaluation: EvaluationResult, evaluations: Sequence[EvaluationResult]) -> list[str]:
+def _ends(evaluation: EvaluationResult) -> str:
     ends = {end: count for end, count in evaluation.outcomes.items() if end != "won"}
-    return [
-        stage_name(evaluation.policy),
-        heading(evaluation, evaluations),
-        _number(evaluation.mean_turns_to_success),
-        _share(evaluation.invalid_share),
-        _number(evaluation.tokens_per_turn),
-        ", ".join(f"{count} {end.replace('_', ' ')}" for end, count in ends.items()) or "-",
-    ]
+    return ", ".join(f"{count} {end.replace('_', ' ')}" for end, count in ends.items()) or "-"
 
 
 def _number(value: float | None) -> str:
@@ -170,18 +164,16 @@ def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
     shown = _shown(comparisons)
     if not shown:
         return []
-    table = Table(title="compared on the same games", title_justify="left")
-    table.add_column("models", overflow="fold")
-    for title in ("task", "gain, points [95 %]", "better in", "worse in", "p"):
-        table.add_column(title, justify="left" if title == "task" else "right")
     several = len({comparison.temperature for comparison in comparisons}) > 1
-    for comparison in shown:
-        gain = f"{100 * comparison.gain:+.1f} [{100 * comparison.low:.1f}, {100 * comparison.high:.1f}]"
-        games = (f"{count} games" for count in (comparison.gained, comparison.lost))
-        names = f"{stage_name(comparison.after)} - {stage_name(comparison.before)}"
-        where = comparison.task + f" t={comparison.temperature:g}" * several
-        table.add_row(names, where, gain, *games, p_value(comparison.p))
-    return [table]
+    columns: dict[str, Column[PairedComparison]] = {
+        "models": lambda pair: f"{stage_name(pair.after)} - {stage_name(pair.before)}",
+        "task": lambda pair: pair.task + f" t={pair.temperature:g}" * several,
+        "gain, points [95 %]": lambda pair: f"{100 * pair.gain:+.1f} [{_share(pair.low)}, {_share(pair.high)}]",
+        "better in": lambda pair: f"{pair.gained} games",
+        "worse in": lambda pair: f"{pair.lost} games",
+        "p": lambda pair: p_value(pair.p),
+    }
+    return [_filled("compared on the same games", columns, shown)]
 
 
 def _shown(comparisons: Sequence[PairedComparison]) -> list[PairedComparison]:

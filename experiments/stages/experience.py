@@ -11,10 +11,8 @@ The model samples in a separate process:
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,20 +152,10 @@ async def draw(run: Run, path: str) -> list[Episode]:
         every = [spec for of_one in wanted for spec in of_one]
         drawn = iter(await model.roll_out(every, Rules(params, limit, int(config.seed)), pool, lambda: None))
     return [
-        replace(alternative, policy=f"model {_weights(path)}")
+        alternative
         for shown, of_one in zip(demonstrations, wanted, strict=True)
         for alternative in distinct(shown, [next(drawn) for _ in of_one])
     ]
-
-
-def _weights(model: str) -> str:
-    """Return 8 hex digits of a hash of the weight files, or the Hugging Face name."""
-    files = sorted(Path(model).glob("*.safetensors"))
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as opened:
-            digest.update(hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest()[:8] if files else model
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,16 +120,14 @@ def _training(run: Run) -> Iterator[Entry]:
     config, rl = run.config, run.rl
     known: set[str] = set()
     lines = {line["step"]: line for line in read_metrics(rl.metrics)}
-    cost = config.budget.episode_cost
     for path in sorted(rl.episodes.glob("*.jsonl")):
         step, episodes = int(path.stem), list(read_episodes(path))
         line = lines.get(step, {})
         new = {episode.task for episode in episodes} - known
         known |= new
+        units = float(config.budget.episode_cost * len(new if config.budget.count == "games" else episodes))
         clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
-        entry = of_episodes("rl_episode", step, episodes, 0.0, games=len(new), **clocks)
-        charged = entry.games if config.budget.count == "games" else entry.count
-        yield replace(entry, units=float(charged * cost))
+        yield of_episodes("rl_episode", step, episodes, units, games=len(new), **clocks)
         yield from _replayed(step, episodes)
         yield from _lost(step, sum(episode.retries for episode in episodes), line, config)
 

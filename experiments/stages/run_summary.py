@@ -57,7 +57,12 @@ def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> Ru
         seconds=sum(seconds.values()),
         plot=PLOT,
         notes={
-            **_notes(allocation, entries, seconds),
+            "demonstrations": allocation.demonstrations,
+            "rl_games": allocation.games,
+            "rl_steps": allocation.steps,
+            "rl_episodes_played": sum(entry.count for entry in entries if entry.kind == "rl_episode"),
+            "retries": sum(entry.count for entry in entries if entry.kind == "retry"),
+            "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "no_signal": NoSignal.of(run).note(metrics),
@@ -85,19 +90,6 @@ def _stage(
     )
 
 
-def _notes(allocation: Allocation, entries: list[Entry], seconds: dict[str, float]) -> dict[str, object]:
-    """Return the ledger's totals by both ways of counting, charged or not."""
-    rl = [entry for entry in entries if entry.kind == "rl_episode"]
-    return {
-        "demonstrations": allocation.demonstrations,
-        "rl_games": allocation.games,
-        "rl_steps": allocation.steps,
-        "rl_episodes_played": sum(entry.count for entry in rl),
-        "retries": sum(entry.count for entry in entries if entry.kind == "retry"),
-        "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
-    }
-
-
 # ---- the learning curve
 
 
@@ -105,13 +97,9 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
     """Draw training success and, beside it, each stage's test success with its 95 % interval.
 
     Args:
-        result: the finished run.
         metrics: one mapping per RL step with ``step`` and ``success/train`` (share of the step's
             episodes), some with ``success/validation`` and its bounds; empty without RL.
-        path: the PNG to write; its folder exists.
-
-    Returns:
-        ``path``.
+        path: the PNG to write and return; its folder exists.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # a second to import
     from matplotlib.figure import Figure
@@ -129,8 +117,10 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
     else:
         panel = figure.subplots()
         panel.set_ylabel("success (% of games)")
-    _draw_axes(panel, result.stages)
-    panel.set_ylim(0, _top(result.stages, metrics))
+    _draw_stages(panel, result.stages)
+    panel.margins(y=0.12)  # for the numbers above the bars
+    panel.autoscale_view()
+    panel.set_ylim(bottom=0)
     draft = path.with_name(f".{path.name}")
     figure.savefig(draft, dpi=150, format="png")
     return draft.replace(path)
@@ -143,25 +133,19 @@ def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
     point = "o" if len(steps) == 1 else None  # a line through one point is invisible
     axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
     axes.plot(steps, running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
-    _draw_validation(axes, metrics)
+    validated, means = _series(metrics, VALIDATION)
+    if validated:
+        bounds = [_series(metrics, f"{VALIDATION}/{end}")[1] for end in ("low", "high")]
+        bars = [[abs(mean - bound) for mean, bound in zip(means, row, strict=True)] for row in bounds]
+        style: dict[str, Any] = {"fmt": "s", "color": VALIDATED, "markersize": 4, "capsize": 3}
+        axes.errorbar(validated, means, bars, label="validation games, 95 %", **style)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("RL step")
     axes.set_ylabel("success (% of games)")
     axes.grid(alpha=0.25)
 
 
-def _draw_validation(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
-    steps, shares = _series(metrics, VALIDATION)
-    if not steps:
-        return
-    bounds = [_series(metrics, f"{VALIDATION}/{end}")[1] for end in ("low", "high")]
-    bars = [[abs(share - bound) for share, bound in zip(shares, row, strict=True)] for row in bounds]
-    axes.errorbar(
-        steps, shares, bars, fmt="s", color=VALIDATED, markersize=4, capsize=3, label="validation games, 95 %"
-    )
-
-
-def _draw_axes(axes: Axes, stages: Sequence[StageResult]) -> None:
+def _draw_stages(axes: Axes, stages: Sequence[StageResult]) -> None:
     for index, stage in enumerate(stages):
         share, low, high = (100 * value for value in (stage.interval.mean, stage.low, stage.high))
         colour = COLOURS.get(stage.name, OTHER)
@@ -171,13 +155,6 @@ def _draw_axes(axes: Axes, stages: Sequence[StageResult]) -> None:
     axes.set_xlim(-0.6, len(stages) - 0.4)
     axes.grid(axis="y", alpha=0.25)
     axes.set_title(f"{stages[0].games} test games, 95 % intervals", fontsize=9)
-
-
-def _top(stages: Sequence[StageResult], metrics: Sequence[Mapping[str, Any]]) -> float:
-    """Return the upper limit of the shared axis, with space for the numbers above the bars."""
-    shown = [100 * stage.high for stage in stages]
-    shown += _series(metrics, TRAIN)[1] + _series(metrics, f"{VALIDATION}/high")[1]
-    return 1.12 * max(shown)
 
 
 def _series(metrics: Sequence[Mapping[str, Any]], key: str) -> tuple[list[int], list[float]]:

@@ -44,29 +44,17 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
         StageFailed: the trainer's process failed.
     """
     stage, config = run.folder / "sft", run.config
-    settings = sft_config(run, episodes_file, model)
     if (stage / "model").exists():
-        _complete(run, settings)
         return stage / "model"
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
     set_evaluation_aside(run.folder, "sft")
-    OmegaConf.save(settings, stage / "config.yaml")
+    OmegaConf.save(sft_config(run, episodes_file, model), stage / "config.yaml")
     with _progress(stage, _steps(run, episodes_file)) as update:
         module, arguments = _launch(config)
         arguments.append(str(stage / "config.yaml"))
         run_stage(config, run.folder, "sft", module, arguments, update, None, PYTHONSAFEPATH="1", **ALONE)
     return _publish(stage)
-
-
-def _complete(run: Run, settings: DictConfig) -> None:
-    """Rewrite files that damage has removed: the stage's config, and the ids of demonstrations."""
-    file = run.folder / "sft" / "config.yaml"
-    without_ids = not next(read_episodes(Path(settings.run.episodes))).prompt_ids
-    if without_ids or not file.exists():
-        OmegaConf.save(settings, file)
-    if without_ids:
-        run_stage(run.config, run.folder, "sft", "turngrid.verl_plugin.demonstration_ids", [str(file)])
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:

@@ -17,29 +17,23 @@ class GpuError(Refusal):
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU's figures from NVIDIA's data sheets.
-
-    Attributes:
-        memory: bytes.
-        flops: dense bf16 operations a second, 0 if unknown.
-    """
+    """A GPU with ``memory`` bytes."""
 
     memory: float
-    flops: float = 0.0
 
 
 GPUS = {
-    "A10": Gpu(24 * GB, 125e12),
-    "RTX3090": Gpu(24 * GB, 71e12),
-    "RTX4090": Gpu(24 * GB, 165e12),
-    "RTX5090": Gpu(32 * GB, 209e12),
-    "A6000": Gpu(48 * GB, 155e12),
-    "L40S": Gpu(48 * GB, 362e12),
-    "A100-40": Gpu(40 * GB, 312e12),
-    "A100": Gpu(80 * GB, 312e12),
-    "H100": Gpu(80 * GB, 989e12),
-    "H200": Gpu(141 * GB, 989e12),
-    "B200": Gpu(180 * GB, 2250e12),
+    "A10": Gpu(24 * GB),
+    "RTX3090": Gpu(24 * GB),
+    "RTX4090": Gpu(24 * GB),
+    "RTX5090": Gpu(32 * GB),
+    "A6000": Gpu(48 * GB),
+    "L40S": Gpu(48 * GB),
+    "A100-40": Gpu(40 * GB),
+    "A100": Gpu(80 * GB),
+    "H100": Gpu(80 * GB),
+    "H200": Gpu(141 * GB),
+    "B200": Gpu(180 * GB),
 }
 
 

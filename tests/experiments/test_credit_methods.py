@@ -11,7 +11,7 @@ import pytest
 
 from turngrid.config.base import CONF
 from turngrid.config.errors import ConfigError
-from turngrid.experiments.credit_quality.methods import Batch, Method, method, methods
+from turngrid.experiments.credit_quality.methods import Method, method, methods
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
@@ -42,7 +42,7 @@ def made(word: str) -> Method:
 
 
 def credit(word: str, windows: bool = False) -> np.ndarray:
-    return made(word).credit(Batch(groups(windows))).turns
+    return made(word).credit(groups(windows)).turns
 
 
 def groups(windows: bool = False) -> list[list[Episode]]:
@@ -52,8 +52,8 @@ def groups(windows: bool = False) -> list[list[Episode]]:
 def with_values(word: str, windows: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Credit a turn, whose first token has the value V(t) = t / 4 and whose second has V(t) + 1;
     and credit a token."""
-    values = [[np.ravel([[t / 4, t / 4 + 1] for t in range(count)]) for count in group] for group in TURNS]
-    found = made(word).credit(Batch(groups(windows), {"values": values}))
+    values = np.concatenate([[t / 4, t / 4 + 1] for group in TURNS for count in group for t in range(count)])
+    found = made(word).credit(groups(windows), {"values": values})
     return found.turns, found.tokens
 
 

@@ -26,10 +26,10 @@ from turngrid.experiments.credit_quality.game import (
     keys,
     prefixes,
 )
+from turngrid.experiments.credit_quality.policies import ModelRollouts
 from turngrid.experiments.credit_quality.policy_model import PolicyModel, rows
 from turngrid.experiments.credit_quality.results import Insight, true_advantages
 from turngrid.experiments.credit_quality.study import Measured
-from turngrid.experiments.credit_quality.worker import ModelRollouts
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode

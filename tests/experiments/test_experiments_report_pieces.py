@@ -7,7 +7,7 @@ import pytest
 
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.experiments.evaluation.tables import summary_table
-from turngrid.experiments.stages.run_summary import _top, learning_curve
+from turngrid.experiments.stages.run_summary import learning_curve
 from turngrid.records.statistics import running_mean
 from turngrid.records.success import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -118,13 +118,6 @@ def test_table_of_a_model_that_never_wins(result: RunResult) -> None:
 
 def test_running_mean_by_hand() -> None:
     assert running_mean([10.0, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]
-
-
-def test_the_axis_holds_intervals_and_curve(result: RunResult) -> None:
-    assert _top(result.stages, [{"step": 1, "success/train": 0.2}]) == pytest.approx(1.12 * 46.92)
-    assert _top(result.stages, [{"step": 1, "success/train": 0.5}]) == pytest.approx(56)
-    line = {"step": 1, "success/train": 0.5, "success/validation": 0.4, "success/validation/high": 0.6}
-    assert _top(result.stages, [line]) == pytest.approx(67.2)
 
 
 def png_size(path: Path) -> tuple[int, int]:

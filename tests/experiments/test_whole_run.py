@@ -299,11 +299,6 @@ def test_what_was_damaged_is_named_in_a_line_each_and_kept(killed: Path):
     assert any("step_2" in line and "RL goes on from step 1" in line for line in told)
 
 
-def test_demonstrations_that_were_played_again_have_their_ids(run: Path, killed: Path):
-    name = "episodes/demonstrations.jsonl"
-    assert small.without_clocks(run / name) == small.without_clocks(killed / name)
-
-
 # ---- extended
 
 

@@ -7,5 +7,4 @@ from turngrid.experiments.cost_estimate.throughput import Profile
 PROFILE = Profile(
     source="some run",
     seconds={"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1},
-    episode={"bytes": 10_000.0, "tokens": 600.0, "sampled": 40.0},
 )
