@@ -32,6 +32,17 @@ _TASKS = ("all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in
 _HELD_OUT = ("test", "test_paper", "validation")
 
 
+@dataclass(frozen=True)
+class RepairSettings:
+    """Keys of ``env`` for every repair environment; conf/env/repo_repair.yaml explains them."""
+
+    sandbox: str
+    tests_deadline_s: float = field(metadata={"range": (1, 86400)})
+    memory_mib: int = field(metadata={"range": (64, 2**20)})
+    show_lines: int = field(metadata={"range": (1, 10**6)})
+    show_chars: int = field(metadata={"range": (1, 10**6)})
+
+
 class RepairEnvironment(Environment):
     """Repair a repository by commands; its tests grade the repair."""
 
@@ -98,15 +109,10 @@ class RepairEnvironment(Environment):
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(RepairSettings):
     """Keys of ``env`` for ``env=repo_repair``; conf/env/repo_repair.yaml explains them."""
 
     test_split: str
-    sandbox: str
-    tests_deadline_s: float = field(metadata={"range": (1, 86400)})
-    memory_mib: int = field(metadata={"range": (64, 2**20)})
-    show_lines: int = field(metadata={"range": (1, 10**6)})
-    show_chars: int = field(metadata={"range": (1, 10**6)})
 
 
 class RepoRepair(RepairEnvironment):

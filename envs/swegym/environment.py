@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from turngrid.envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
 from turngrid.envs.environment import GameRecord, Params, PromptStyle
 from turngrid.envs.repair.commands import FORM, FUNCTIONS
-from turngrid.envs.repair.environment import RepairEnvironment
+from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
@@ -29,7 +29,7 @@ _TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests
 
 
 @dataclass(frozen=True)
-class Settings(DataSetSettings):
+class Settings(DataSetSettings, RepairSettings):
     """Keys of ``env`` for ``env=swegym``; conf/env/swegym.yaml explains them."""
 
     test_instances: str = field()  # no default here: the YAML has it
@@ -39,11 +39,6 @@ class Settings(DataSetSettings):
     mirror_dir: str
     container_image: str
     python: str
-    sandbox: str
-    tests_deadline_s: float = field(metadata={"range": (1, 86400)})
-    memory_mib: int = field(metadata={"range": (64, 2**20)})
-    show_lines: int = field(metadata={"range": (1, 10**6)})
-    show_chars: int = field(metadata={"range": (1, 10**6)})
 
 
 class SweGym(DataSetEnvironment, RepairEnvironment):

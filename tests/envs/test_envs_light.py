@@ -52,3 +52,19 @@ def test_a_games_address_in_the_cache_is_known_without_textworld():
     make = "import sys\nfrom turngrid.envs.registry import make_environment\n"
     told = fresh(f"{make}print(make_environment('textworld').version, 'textworld' in sys.modules)")
     assert told == {f"textworld-{metadata.version('textworld')}-2", "False"}
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "heavy"),
+    [
+        ("textarena", "env.max_turns('Sokoban-v0')", {"textarena"}),
+        (
+            "alfworld",
+            "env.for_split(env.parse_task('all_types'), 'test'); env.max_turns('one_type'); env.version",
+            {"textworld", "fast_downward", "alfworld", "numpy", "tatsu"},
+        ),
+    ],
+)
+def test_a_driver_leaves_the_library_of_the_games_alone(name, calls, heavy):
+    make = f"import sys\nfrom turngrid.envs.registry import make_environment\nenv = make_environment({name!r})\n"
+    assert not heavy & fresh(f"{make}{calls}\nprint(*sys.modules)")

@@ -378,13 +378,6 @@ def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
     assert folders() == before
 
 
-def test_a_task_that_was_changed_on_disk_is_not_played(tmp_path):
-    ref = task(tmp_path, Instance.from_dict(row()))
-    Path(ref.game_file).write_text("{}")
-    with pytest.raises(EnvError, match="is missing or is not the one that was accepted"):
-        RepairEnv().reset(ref, 0)
-
-
 def test_slow_tests_of_the_agent_are_ended(tmp_path):
     env = RepairEnv(Setup(options=Options(limits=Limits(wall_s=400.0, cpu_s=4.0))))
     env.reset(task(tmp_path, Instance.from_dict(row())), 0)

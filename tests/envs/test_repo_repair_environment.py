@@ -266,16 +266,6 @@ def test_the_expert_plan_wins_and_earns_one(easy_listing, longer_tasks, env):
         assert earned("ratio", results) == earned("binary", results) == earned("pass_ratio_reference", results) == 1.0
 
 
-def test_an_untouched_library_earns_nothing_by_ratio_and_nearly_all_by_the_reference(easy_listing, env):
-    task = easy_listing.tasks[0]
-    env.reset(task, 0)
-    result = env.step("submit")
-    assert (result.won, result.terminated, result.score_delta) == (False, True, 0.0)
-    made = instance(task)
-    assert earned("ratio", [result]) == earned("binary", [result]) == 0.0
-    assert earned("pass_ratio_reference", [result]) == len(made.PASS_TO_PASS) / len(made.tests)
-
-
 def earned(name: str, results) -> float:
     turns = [
         Turn(observation="", action="", action_ids=[], logprobs=[], sampled=False, act_seconds=0.0) for _ in results
