@@ -11,7 +11,7 @@ from functools import partial
 
 from omegaconf import DictConfig
 
-from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora
+from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora, precision
 from turngrid.config.checks import budget, environment, folders, methods, model, prompt, training
 from turngrid.config.errors import ConfigError
 
@@ -33,6 +33,7 @@ class Rule:
 
 CHECKS: tuple[Rule, ...] = (
     Rule("estimate_gpu", model.no_such_gpu),
+    Rule("precision", precision.of_gpus),
     Rule("folders", folders.unusable),
     Rule("task", environment.unknown_task),
     Rule("reward", environment.reward_not_offered),
@@ -84,6 +85,7 @@ WARNINGS: tuple[Rule, ...] = (
     Rule("lora_lr", lora.far_lr, of_model=True),
     Rule("useless_samples", environment.useless_samples),
     Rule("sft_of_nothing", budget.sft_of_nothing, of_model=True),
+    Rule("bf16", precision.without_instructions, of_model=True),
     Rule("large_on_cpu", model.large_on_cpu, of_model=True),
     Rule("unseen_environment", model.unseen_environment, of_model=True),
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from turngrid.config import precision
 from turngrid.experiments.evaluation.matrix import EvaluationResult, results_of
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.experiments.evaluation.stage import Checkpoint, played
@@ -60,6 +61,7 @@ def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> Ru
             **_notes(allocation, entries, seconds),
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
+            "precision": precision.explained(config),
             "no_signal": NoSignal.of(run).note(metrics),
         },
         matrix=matrix,
