@@ -15,7 +15,7 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import asynchronous, cards, lora, machine, method_settings, prompts
+from turngrid.config import asynchronous, cards, lora, machine, method_settings, precision, prompts
 from turngrid.envs import extensions
 from turngrid.records.process.exit_codes import Refusal
 
@@ -35,6 +35,7 @@ RESOLVERS = (  # resolvers, which conf/ calls as ${NAME:...}
     asynchronous.when_async,
     asynchronous.updates_of_a_step,
     lora.lr,
+    precision.of_precision,
     prompts.of_scale,
     prompts.answer_tokens,
     prompts.of_prompt,

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.machine import one_for_cores
 from turngrid.config.method_settings import has_critic, kinds
+from turngrid.config.precision import of_precision
 from turngrid.records.models import gpus
 from turngrid.records.models.checkpoint_cost import size, steps_between
 from turngrid.records.models.gpus import GB, Gpu
@@ -50,11 +51,12 @@ def at_least(count: int, there: int | None = None) -> int:
 def importance_weights(*, _root_: DictConfig) -> str | None:
     """Return the level of truncated importance weights.
 
-    On GPUs the server computes log-probs in bf16 with other kernels than the trainer. So a token's
-    loss is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
+    In bf16, on GPUs with other kernels too, the server's log-probs differ from the trainer's. So a
+    token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
     """
     of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
-    return "token" if _root_.trainer.device == "cuda" and not of_turns else None
+    half = _root_.trainer.device == "cuda" or of_precision(False, True, _root_=_root_)
+    return "token" if half and not of_turns else None
 
 
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:

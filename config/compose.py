@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from turngrid.config import base, extension, machine, method_settings, nodes, suggest
+from turngrid.config import base, extension, machine, method_settings, nodes, precision, suggest
 from turngrid.config import overrides as given
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import finalise
@@ -52,7 +52,11 @@ def composer(config_dir: str | None = None) -> Iterator[Composer]:
 
 def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     def of_one(words: Sequence[str]) -> DictConfig:
-        return finalise(_explained(words, config_dir))
+        config = finalise(_explained(words, config_dir))
+        begun = precision.begun_in(config)
+        if begun in (None, config.cluster.computes_in):
+            return config
+        return finalise(_explained([*words, f"cluster.computes_in={begun}"], config_dir))
 
     if run := extension.source(overrides):
         return extension.compose_extended(overrides, run, of_one)

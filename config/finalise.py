@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import asynchronous, curriculum_settings, experience, lora, method_settings, prompts
+from turngrid.config import asynchronous, curriculum_settings, experience, lora, method_settings, precision, prompts
 from turngrid.config.errors import ConfigError
 from turngrid.envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
 from turngrid.envs.types import TaskError
@@ -29,6 +29,7 @@ def finalise(config: DictConfig) -> DictConfig:
     Raises:
         ConfigError: the environment or its task does not exist, or the mixture is invalid.
     """
+    precision.fill_in(config)
     method_settings.made(config)  # a rollout form that refuses its settings has no cost a step
     prompts.fill_in(config)
     experience.fill_in(config)

@@ -20,7 +20,7 @@ def number(low: float, high: float) -> Any:
     return field(metadata={"range": (low, high)})
 
 
-def choice(*words: str) -> Any:
+def choice(*words: str | None) -> Any:
     """Return a field that is one of some words."""
     return field(metadata={"choices": words})
 
@@ -188,6 +188,7 @@ class Cluster:
     name: str = option_name()
     trainer_threads: int = number(1, 1024)
     start_deadline_s: float = number(1, 10**6)
+    computes_in: str | None = choice(None, "fp32", "bf16")
     launcher: str = choice("here", "slurm", "local_parallel")
     runs_at_once: int | None = number(1, 1024)
     gpu_memory_gb: float | None = number(1, 10**4)
@@ -235,6 +236,7 @@ class Top:
     """Keys outside any node."""
 
     seed: int = number(*SEEDS)
+    precision: str = choice("auto", "fp32", "bf16")
     output_dir: str
     fresh: bool
     extend: str | None

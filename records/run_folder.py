@@ -116,6 +116,8 @@ def _blanked(config: DictConfig) -> Plain:
         _put(whole, key, None)
     if _turned_off(config):
         _put(whole, CORRECTION, "none")
+    if whole.get("precision") == "auto":  # it follows from the model and the machine
+        whole["precision"] = None
     if whole.get("extend"):
         whole["extend"] = Path(whole["extend"]).name  # the folder may move
     return whole

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import machine
+from turngrid.config import machine, precision
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
@@ -135,6 +135,8 @@ def _finish(config: DictConfig, folder: Path) -> str:
     from turngrid.tasks.run import Run
 
     say(f"run folder {folder}")
+    if line := precision.explained(config):
+        say(line)
     result = pipeline.execute(Run(config, folder))
     throughput.record(config, folder)
     return summary_table(result)

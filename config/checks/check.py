@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from omegaconf import DictConfig
 
-from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora
+from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora, precision
 from turngrid.config.checks import budget, environment, folders, methods, model, prompt, training
 from turngrid.config.errors import ConfigError
 
@@ -18,6 +18,7 @@ Check = Callable[[DictConfig], Iterator[str]]
 
 CHECKS: tuple[Check, ...] = (
     model.estimate_gpu,
+    precision.of_gpus,
     folders.unusable,
     environment.unknown_task,
     environment.reward_not_offered,
@@ -57,6 +58,7 @@ OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
     prompt.few_summaries,
     lora.far_lr,
     budget.sft_of_nothing,
+    precision.without_instructions,
     model.doubtful_model,
 )
 

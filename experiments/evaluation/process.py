@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
+from turngrid.config import precision
 from turngrid.envs.utils.printable import printable
 from turngrid.experiments.evaluation.stage import episodes_file, played, progress_file, through_servers
 from turngrid.experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs
@@ -96,7 +97,7 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()
-        yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks)
+        yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks, precision.dtype(run.config, path))
         return
     from turngrid.verl_plugin.rollout.served_rollouts import served  # imports verl, which takes seconds
 

@@ -19,6 +19,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from tqdm import tqdm
 
+from turngrid.config import precision
 from turngrid.config.experience import writer
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import Observation, TaskRef
@@ -145,7 +146,7 @@ async def draw(run: Run, path: str) -> list[Episode]:
     games = read_tasks(task_file(run.folder, "demonstrations"))
     bases = [EpisodeSpec(game, run.environment.prompt, 1, run.reward, form=run.prompt) for game in games]
     wanted = [specs(shown, base, config.demos.alternatives) for shown, base in zip(demonstrations, bases, strict=True)]
-    model = LoadedModel(path, config.trainer.device, run.chat, run.prompt.marks)
+    model = LoadedModel(path, config.trainer.device, run.chat, run.prompt.marks, precision.dtype(config, path))
     limit = ContextLimit(prompt, min(int(config.data.max_response_length), model.context - prompt))
     params = SamplingParams(TEMPERATURE, max_action_tokens=int(config.env.max_action_tokens))
     async with pool_of(config.env, legal=run.prompt.admissible) as pool:

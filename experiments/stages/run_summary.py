@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from turngrid.config import precision
 from turngrid.experiments.evaluation.matrix import EvaluationResult, results_of
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.experiments.evaluation.stage import Checkpoint, played
@@ -65,6 +66,7 @@ def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> Ru
             "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
+            "precision": precision.explained(config),
             "no_signal": NoSignal.of(run).note(metrics),
         },
         matrix=matrix,

@@ -28,7 +28,12 @@ def one_layer(folder: Path) -> str:
 
 
 def make_engine(
-    kind: str = "language_model", forward_only: bool = False, path: str = TINY, heads: int = 1, **model: Any
+    kind: str = "language_model",
+    forward_only: bool = False,
+    path: str = TINY,
+    heads: int = 1,
+    precision: str = "fp32",
+    **model: Any,
 ) -> Any:
     """``heads``: of a critic; ``model``: more keys of verl's model node."""
     engine = EngineRegistry.new(
@@ -46,7 +51,7 @@ def make_engine(
             strategy="fsdp2",
             forward_only=forward_only,
             use_torch_compile=False,
-            mixed_precision={"param_dtype": "fp32"},
+            mixed_precision={"param_dtype": precision},
         ),
         optimizer_config=FSDPOptimizerConfig(lr=1e-3, total_training_steps=10),
         checkpoint_config=CheckpointConfig(save_contents=["model", "optimizer", "extra", "hf_model"]),

@@ -60,6 +60,11 @@ class _OnCpu:
             inputs |= {"attention_mask": None, "position_ids": None}
         return inputs, outputs
 
+    def prepare_model_outputs(self, output: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Log-softmax and values are fp32, whatever the model computes in."""
+        output.logits = output.logits.float()
+        return super().prepare_model_outputs(output, *args, **kwargs)  # type: ignore[misc]
+
     def _build_fsdp_module(self, module: Any) -> Any:
         """Build without offloading: verl offloads a reference policy to pinned memory, which needs
         an accelerator.

@@ -103,7 +103,7 @@ class PackedLogits(PackedRows):
         if self._layout is None:
             return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
         where = self._positions
-        logits = output.logits[0] / output_args["temperature"][where.rows, None]
+        logits = output.logits[0] / output_args["temperature"][where.rows, None]  # in fp32, as the temperatures are
         results = {"log_probs": _log_probs(logits, output_args["input_ids_rmpad_rolled"][where.flat])}
         if tu.get_non_tensor_data(data=micro_batch, key="calculate_entropy", default=False):
             results["entropy"] = verl_F.entropy_from_logits(logits)

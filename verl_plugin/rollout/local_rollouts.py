@@ -27,10 +27,10 @@ from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValue
 LOCKSTEP_SIZE = 64  # episodes in a lockstep batch; two batches alternate
 
 
-def generator_on(device: str, path: str) -> Generator:
+def generator_on(device: str, path: str, dtype: str = "float32") -> Generator:
     """Load a generator; on GPUs in bf16, with half of the free memory for cached prefixes."""
     if device == "cpu":
-        return Generator.from_pretrained(path)
+        return Generator.from_pretrained(path, dtype=getattr(torch, dtype))
     generator = Generator.from_pretrained(path, device=device, dtype=torch.bfloat16)
     generator.memory = KeyValues(generator.model, torch.cuda.mem_get_info()[0] // 2)
     return generator
@@ -48,8 +48,10 @@ class Rules:
 class LoadedModel:
     """A checkpoint's generator in a separate thread, and its tokenizer."""
 
-    def __init__(self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = ()) -> None:
-        self.generator = generator_on(device, path)
+    def __init__(
+        self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = (), dtype: str = "float32"
+    ) -> None:
+        self.generator = generator_on(device, path, dtype)
         self.context = self.generator.context
         self.codec = codec_of(path, self.generator.model.config.model_type, chat, marks)
         self._thread = ThreadPoolExecutor(max_workers=1)

@@ -89,8 +89,9 @@ class WeightSync(BaseRollout):
         if wire_format != "named_tensors":
             raise ValueError(f"rollout=transformers takes named tensors, not {wire_format!r}")
         # Every rank drains the iterator: gathering a sharded tensor is a collective call.
+        dtype = getattr(torch, self.config.dtype)
         named = ensure_async_iterator(weights)
-        state = {name: tensor.detach().to("cpu", torch.float32, copy=True) async for name, tensor in named}
+        state = {name: tensor.detach().to("cpu", dtype, copy=True) async for name, tensor in named}
         if self._leads:
             self._server = self._server or ray.get_actor(server_name(self._replica))
             await self._server.update_weights.remote(ray.put(state), global_steps)

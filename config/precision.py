@@ -1,0 +1,119 @@
+"""The precision in which a run on CPUs computes (docs/model.md).
+
+``precision`` is what the user asks for. ``cluster.computes_in`` is what follows from it, from the
+model and from the processor; verl's keys follow from that, in ``conf/cluster/cpu.yaml``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from turngrid.records.models.locate import ModelError
+from turngrid.records.models.shape import shape_of
+from turngrid.records.run_folder import composed, run_name
+
+AUTO, FULL, HALF = WORDS = ("auto", "fp32", "bf16")
+DTYPES = {FULL: "float32", HALF: "bfloat16"}
+LARGE = 20_000_000  # parameters; in smaller models the matrices are too small for bf16 to gain much
+INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}  # by their flags in Linux's /proc/cpuinfo
+NONE = f"this processor has neither {' nor '.join(INSTRUCTIONS.values())}"
+
+
+@cache
+def instructions() -> str:
+    """Return the processor's instructions for bf16 matrices; "" if it has none."""
+    with suppress(OSError):
+        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+        return next((name for flag, name in INSTRUCTIONS.items() if flag in flags), "")
+    return ""
+
+
+def of_precision(full: Any, half: Any, *, _root_: DictConfig) -> Any:
+    """Return the value for fp32 or for bf16. GPU presets have no ``computes_in``."""
+    return half if OmegaConf.select(_root_, "cluster.computes_in") == HALF else full
+
+
+def fill_in(config: DictConfig) -> None:
+    if config.trainer.device == "cpu" and config.cluster.computes_in is None:
+        config.cluster.computes_in = choice(config.precision, config.model.path)[0]
+
+
+def choice(precision: str, model: str) -> tuple[str, str]:
+    """Return the precision for a model on this machine, and the reason."""
+    if precision != AUTO:
+        return precision, f"precision={precision}"
+    size = _parameters(model)
+    if not size:
+        return FULL, "the model's number of parameters is not known"
+    reason = f"{size / 1e6:.3g}M parameters"
+    if size <= LARGE:
+        return FULL, reason
+    return (HALF, f"{reason}, and this processor has {instructions()}") if instructions() else (FULL, NONE)
+
+
+def _parameters(model: str) -> int:
+    with suppress(ModelError):  # it is refused later
+        shape = shape_of(model)
+        return shape.parameters if shape else 0
+    return 0
+
+
+def begun_in(config: DictConfig) -> str | None:
+    """Return the precision of the run that this config resumes or extends; None if there is none.
+
+    A run without a record of it computed in fp32.
+    """
+    if config.trainer.device != "cpu" or config.precision != AUTO or config.fresh:
+        return None
+    if _parameters(config.model.path) <= LARGE:
+        return None
+    folder = Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
+    with suppress(ValueError):  # a damaged config is replaced
+        if before := composed(folder):
+            return before["cluster"].get("computes_in", FULL)
+    return None
+
+
+def dtype(config: DictConfig, model: str) -> str:
+    """Return torch's name of the dtype in which a process of the run samples with ``model``.
+
+    An evaluation may play a larger model than the one that its config names.
+    """
+    if config.trainer.device != "cpu":
+        return DTYPES[HALF]
+    word = config.cluster.computes_in
+    if config.precision == AUTO and _parameters(config.model.path) <= LARGE:
+        word = choice(AUTO, model)[0]
+    return DTYPES[word]
+
+
+def explained(config: DictConfig) -> str:
+    """Return one line: what a run on CPUs computes in, and why; "" on GPUs."""
+    word = config.cluster.computes_in
+    if config.trainer.device != "cpu":
+        return ""
+    chosen, reason = choice(config.precision, config.model.path)
+    return f"computes in {word}: {reason if chosen == word else 'as this run began'}"
+
+
+# ---- checks
+
+
+def of_gpus(config: DictConfig) -> Iterator[str]:
+    if config.trainer.device != "cpu" and config.precision != AUTO:
+        cluster = config.cluster.name
+        yield f"precision={config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
+
+
+def without_instructions(config: DictConfig) -> Iterator[str]:
+    if config.trainer.device == "cpu" and config.cluster.computes_in == HALF and not instructions():
+        yield (
+            f"cluster.computes_in={HALF}: {NONE}, so it computes more slowly than in {FULL}: 1.3 times with AVX-512, "
+            f"4 times without; use precision={FULL}"
+        )

@@ -1,0 +1,88 @@
+"""``precision=``: what a run on CPUs computes in, and that a run keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from turngrid.config import precision
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.records.run_folder import run_name
+
+SMOL = "model=smollm2_135m"
+HALVES = (
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype",
+    "actor_rollout_ref.ref.fsdp_config.mixed_precision.param_dtype",
+    "critic.fsdp.mixed_precision.param_dtype",
+)
+
+
+def on(monkeypatch: pytest.MonkeyPatch, instructions: str) -> None:
+    monkeypatch.setattr(precision, "instructions", lambda: instructions)
+
+
+def words(config: DictConfig) -> set[str]:
+    """Of all engines and of the server. In bf16 the trainer computes old log-probs itself."""
+    correction = config.algorithm.rollout_correction
+    half = config.cluster.computes_in == "bf16"
+    assert (correction.bypass_mode, correction.rollout_is) == ((False, "token") if half else (True, None))
+    assert {OmegaConf.select(config, key) for key in HALVES} == {config.cluster.computes_in}
+    return {config.cluster.computes_in, config.actor_rollout_ref.rollout.dtype}
+
+
+def test_auto_follows_the_model_and_the_processor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    here = f"output_dir={tmp_path}"
+    on(monkeypatch, "AMX")
+    tiny, large = compose([here]), compose([here, SMOL])
+    assert words(tiny) == {"fp32", "float32"} and words(large) == {"bf16", "bfloat16"}
+    assert precision.explained(tiny) == "computes in fp32: 0.315M parameters"
+    assert precision.explained(large) == "computes in bf16: 134M parameters, and this processor has AMX"
+    assert [precision.dtype(tiny, model) for model in ("asset://tiny", "packaged://smollm2_135m")] == [
+        "float32",
+        "bfloat16",
+    ], "an evaluation may play a larger model than its config names"
+    on(monkeypatch, "")
+    older = compose([here, SMOL])
+    assert words(older) == {"fp32", "float32"} and run_name(older) == run_name(large)
+    assert precision.explained(older) == f"computes in fp32: {precision.NONE}"
+
+
+def test_a_word_that_is_typed_is_another_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    on(monkeypatch, "")
+    here = f"output_dir={tmp_path}"
+    half = compose([here, "precision=bf16"])
+    assert words(half) == {"bf16", "bfloat16"} and run_name(half) != run_name(compose([here]))
+    (warning,) = [text for text in check(half) if "bf16" in text]
+    assert "4 times without" in warning and "use precision=fp32" in warning
+    with pytest.raises(ConfigError, match="precision=fp8 must be one of: auto, bf16, fp32"):
+        compose([here, "precision=fp8"])
+
+
+def test_gpus_have_a_precision_of_their_own():
+    config = compose(["cluster=gpu1", "precision=bf16"])
+    assert config.cluster.computes_in is None and precision.explained(config) == ""
+    with pytest.raises(ConfigError, match="precision=bf16: cluster=gpu1 .* use precision=auto"):
+        check(config)
+
+
+@pytest.mark.parametrize("recorded", ["bf16", "fp32", "nothing"])
+def test_a_run_keeps_what_it_began_in(recorded: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A run without a record of it is of an earlier version, which had fp32 only."""
+    began, other = ("AMX", "") if recorded == "bf16" else ("", "AMX")
+    line = [SMOL, f"output_dir={tmp_path}"]
+    on(monkeypatch, began)
+    config = compose(line)
+    folder = tmp_path / run_name(config)
+    folder.mkdir()
+    text = OmegaConf.to_yaml(config, resolve=True)
+    (folder / "config.yaml").write_text(text.replace("  computes_in: fp32\n", "") if recorded == "nothing" else text)
+    on(monkeypatch, other)
+    again = compose(line)
+    assert words(again) == words(config) and run_name(again) == folder.name
+    assert precision.explained(again).endswith("as this run began")
+    assert bool([text for text in check(again) if "computes_in" in text]) == (recorded == "bf16")
+    assert words(compose([*line, "fresh=true"])) != words(again)

@@ -1,0 +1,128 @@
+"""bf16 on a CPU: server and engine against transformers and against fp32, on small models."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from engine_probe import jagged, make_engine
+from tensordict import TensorDict
+from test_engines import policy_gradient, value_error, with_advantages
+from torch.nn.functional import cosine_similarity
+from transformers import AutoConfig, AutoModelForCausalLM
+from verl.utils import tensordict_utils as tu
+
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 64,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+
+
+def forced(model: Any, ids: list[int], count: int) -> torch.Tensor:
+    """Transformers' log-probs of the last ``count`` ids."""
+    logits = model(torch.tensor([ids])).logits[0, -count - 1 : -1].float()
+    return logits.log_softmax(-1)[torch.arange(count), ids[-count:]]
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral", "olmo2"])
+def test_the_server_in_bf16_is_as_near_to_fp32_as_transformers_in_bf16(kind: str):
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **SIZES, sliding_window=None, pad_token_id=None)
+    exact = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    with torch.no_grad():
+        exact.get_output_embeddings().weight.mul_(20)  # logits as a trained model has them, of about 3
+    rounded = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    rounded.load_state_dict(exact.state_dict())
+    own = copy.deepcopy(config)  # the generator sets its attention there
+    served = AutoModelForCausalLM.from_config(own, dtype=torch.bfloat16, attn_implementation="sdpa")
+    generator = Generator(served, eos_ids=[])
+    generator.load_weights(exact.state_dict().items())
+    requests = [SampleRequest(f"r{i}", list(range(3, 20 + i)), 16, 1.0, seed=i) for i in range(8)]
+    ours, theirs, apart = [], [], []
+    with torch.inference_mode():
+        for request, answer in zip(requests, generator.generate(requests), strict=True):
+            ids, told = [*request.prompt_ids, *answer.token_ids], torch.tensor(answer.log_probs)
+            full, half = (forced(model, ids, len(told)) for model in (exact, rounded))
+            ours.append(told - full)
+            theirs.append(half - full)
+            apart.append(told - half)
+    mine, other, between = (torch.cat(rows).abs().mean() for rows in (ours, theirs, apart))
+    print(kind, mine, other, between)
+    assert 1e-4 < mine < 1.3 * other and between < 1.5 * other
+
+
+def rows_of_random_ids() -> TensorDict:
+    """Eight rows, with advantages of both signs."""
+    generator = torch.Generator().manual_seed(0)
+    rows = [torch.randint(10, 1000, (24 + row,), generator=generator).tolist() for row in range(8)]
+    masks = [[1] * 16 for _ in rows]
+    columns = {
+        "input_ids": rows,
+        "position_ids": [list(range(len(row))) for row in rows],
+        "response_mask": masks,
+        "loss_mask": masks,
+    }
+    batch = TensorDict({name: jagged(column) for name, column in columns.items()}, batch_size=len(rows))
+    tu.assign_non_tensor(batch, temperature=1.0, use_remove_padding=False, use_dynamic_bsz=False)
+    return with_advantages(batch, [1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -0.25])
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize(("kind", "loss"), [("language_model", policy_gradient), ("value_model", value_error)])
+def test_gradients_are_those_of_fp32_and_all_that_is_kept_is_fp32(kind: str, loss: Any):
+    """The cosine of each layer's gradient; weights, gradients and Adam's moments are kept."""
+    found, batch = {}, rows_of_random_ids()
+    for precision in ("fp32", "bf16"):
+        engine = make_engine(kind, precision=precision)
+        engine.optimizer_zero_grad()
+        with engine.train_mode():
+            engine.forward_backward_batch(batch, loss)
+            found[precision] = by_layer({n: p.grad.full_tensor().clone() for n, p in engine.module.named_parameters()})
+            engine.optimizer_step()
+        kept = [*engine.module.parameters(), *(v for state in engine.optimizer.state.values() for v in state.values())]
+        assert {tensor.dtype for tensor in kept} == {gradient.dtype for gradient in found[precision].values()}
+        assert {tensor.dtype for tensor in kept} == {torch.float32}
+    cosines = {
+        name: float(cosine_similarity(found["bf16"][name], exact, dim=0)) for name, exact in found["fp32"].items()
+    }
+    assert len(cosines) >= 6 and 0.999 < min(cosines.values()) < 1 - 1e-7, cosines
+
+
+def by_layer(gradients: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A block's gradients end to end; those outside of blocks by their names."""
+    layers: dict[str, list[torch.Tensor]] = {}
+    for name, gradient in gradients.items():
+        key = ".".join(name.split(".")[:3]) if ".layers." in name else name
+        layers.setdefault(key, []).append(gradient.flatten())
+    return {key: torch.cat(parts) for key, parts in layers.items()}
+
+
+@pytest.mark.usefixtures("one_process")
+def test_an_update_after_a_checkpoint_has_the_same_bits(tmp_path: Path):
+    """A checkpoint loses nothing, since it has the fp32 weights and moments."""
+    batch = rows_of_random_ids()
+
+    def update(engine: Any) -> list[torch.Tensor]:
+        engine.optimizer_zero_grad()
+        with engine.train_mode():
+            engine.forward_backward_batch(batch, policy_gradient)
+            engine.optimizer_step()
+        return [parameter.full_tensor().clone() for parameter in engine.module.parameters()]
+
+    unbroken = make_engine(precision="bf16")
+    first = update(unbroken)
+    unbroken.save_checkpoint(str(tmp_path / "saved"), global_step=1)
+    second = update(unbroken)
+    resumed = make_engine(precision="bf16")
+    resumed.load_checkpoint(str(tmp_path / "saved"))
+    assert all(map(torch.equal, update(resumed), second)) and not any(map(torch.equal, first, second))
