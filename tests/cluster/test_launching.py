@@ -105,6 +105,27 @@ def test_without_slurm_nothing_is_submitted(
     assert "no sbatch" in line and "login node" in line
 
 
+@pytest.mark.parametrize(("words", "lines"), [(["seed=0"], []), (["-m", "seed=0,1,2"], ["--array=0-2%3"])])
+def test_a_dry_run_shows_the_script_for_sbatch(
+    words: list[str],
+    lines: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """For one run and for several, on a machine without SLURM too."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    runs = tmp_path / "runs"
+    own = [f"output_dir={runs}", "cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
+    assert main([*words, "cluster=slurm", *own, "dry_run=true"]) == 0
+    out = capfd.readouterr().out
+    shown = out.splitlines()
+    asked = ["--partition=x", "--cpus-per-task=2", "--mem=8GB", "--time=1440", *lines]
+    assert [line for line in asked if f"#SBATCH {line}" not in shown] == []
+    assert "module load cuda" in shown and shown[-1].endswith(f"submitit.core._submit {runs}/slurm")
+    assert f"{len(lines) * 2 + 1} run" in out and not runs.exists()
+
+
 def test_a_plan_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not launching.elsewhere(compose(["cluster=slurm", "estimate=true"]))
     assert launching.elsewhere(compose(["cluster=slurm"]))
