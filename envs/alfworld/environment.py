@@ -72,7 +72,7 @@ class AlfWorld(Environment):
         for key, choices in _CHOICES.items():
             if (value := getattr(self.settings, key)) not in choices:
                 near = nearest(value, choices)
-                raise TaskError(f"env.{key}={value}: did you mean {near}? (choices: {', '.join(choices)})")
+                raise TaskError(f"env.{key}={value} is unknown; use {near} (choices: {', '.join(choices)})")
         types = kinds.task_types(str(task), self.settings.task_types)
         source = "official" if official.folder(self.settings.data_dir) else "generated"
         return {"types": types, "source": source}

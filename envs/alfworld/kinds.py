@@ -33,7 +33,7 @@ def task_types(task: str, only: Sequence[str] = ()) -> list[str]:
     wanted = {_known(name, TYPES, "type in env.task_types") for name in only}
     left = [name for name in names if not wanted or name in wanted]
     if not left:
-        raise TaskError(f"env.task_types={list(only)} leaves no type of {task}; did you mean env.task=all_types?")
+        raise TaskError(f"env.task_types={list(only)} leaves no type of {task}; use env.task=all_types")
     return left
 
 
@@ -41,7 +41,7 @@ def _known(name: str, choices: Iterable[str], what: str) -> str:
     choices = list(choices)
     if name not in choices:
         near = nearest(name, choices)
-        raise TaskError(f"unknown {what} {name!r} of alfworld; did you mean {near}? (choices: {', '.join(choices)})")
+        raise TaskError(f"unknown {what} {name!r} of alfworld; use {near} (choices: {', '.join(choices)})")
     return name
 
 

@@ -138,7 +138,7 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
         raise TaskError(f"env.id={game_id}: {' '.join(reason.split())}") from error
     full = game.spec.id if game.spec else game_id
     if full != game_id.rpartition(":")[2]:  # a bare name means the newest version, which may change
-        raise TaskError(f"env.id={game_id} does not say which version; did you mean {full}?")
+        raise TaskError(f"env.id={game_id} does not say which version; use {full}")
     return game
 
 

@@ -135,10 +135,10 @@ class RepoRepair(RepairEnvironment):
 
         if self.settings.test_split not in _TEST_SPLITS:
             near = nearest(self.settings.test_split, _TEST_SPLITS)
-            raise TaskError(f"env.test_split={self.settings.test_split!r} is unknown; did you mean {near}?")
+            raise TaskError(f"env.test_split={self.settings.test_split!r} is unknown; use {near}")
         self.check_settings()
         if task not in _TASKS and task not in TESTS:
-            raise TaskError(f"unknown task {task!r} of repo_repair; did you mean {nearest(task, [*_TASKS, *TESTS])}?")
+            raise TaskError(f"unknown task {task!r} of repo_repair; use {nearest(task, [*_TASKS, *TESTS])}")
         kind, _, level = str(task).partition("-")
         sizes = {name: level if kind == name else "" for name in ("lines", "tests")}
         return {**sizes, "library": task if task in TESTS else "", "test_split": self.settings.test_split}

@@ -61,7 +61,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
             names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
             sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
             near = nearest(str(task), [*names, *sized])
-            raise TaskError(f"unknown task {task!r} of swegym; did you mean {near}?")
+            raise TaskError(f"unknown task {task!r} of swegym; use {near}")
         self.check_settings()
         return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
 
@@ -119,7 +119,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         if settings.provider not in PROVIDERS:
             near = nearest(settings.provider, PROVIDERS)
             choices = ", ".join(PROVIDERS)
-            raise TaskError(f"env.provider={settings.provider!r}; did you mean {near}? (choices: {choices})")
+            raise TaskError(f"env.provider={settings.provider!r} is unknown; use {near} (choices: {choices})")
         if settings.provider == "git" and not settings.mirror_dir:
             raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():

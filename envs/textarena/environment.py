@@ -70,7 +70,7 @@ class TextArena(Environment):
             raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
         if task not in KNOWN:
             near = nearest(task, KNOWN)
-            raise TaskError(f"env.id={task} is no game of env=textarena; did you mean {near}? ({', '.join(KNOWN)})")
+            raise TaskError(f"env.id={task} is no game of env=textarena; use {near} ({', '.join(KNOWN)})")
         if find_spec("textarena") is None:
             raise TaskError('env=textarena needs textarena: pip install "turngrid[textarena]"')
         return {"id": task, "turns": KNOWN[task].turns}

@@ -59,7 +59,7 @@ class TextWorldCustom(TextWorldGames):
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))
         if not match:
-            raise TaskError(f"unknown task {task!r} of textworld; did you mean {_nearest(str(task))}?")
+            raise TaskError(f"unknown task {task!r} of textworld; use {_nearest(str(task))}")
         rooms, objects, quest = map(int, match.groups())
         return {"rooms": rooms, "objects": objects, "quest": quest}
 
@@ -102,7 +102,7 @@ class TwSimple(TextWorldGames):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if str(task).replace("_", "-") != _SIMPLE:
-            raise TaskError(f"unknown task {task!r} of tw_simple; did you mean {_SIMPLE}?")
+            raise TaskError(f"unknown task {task!r} of tw_simple; use {_SIMPLE}")
         return {"rewards": "sparse", "goal": "detailed", "test": False}
 
     def max_turns(self, task: str) -> int:

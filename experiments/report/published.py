@@ -100,5 +100,5 @@ def _data() -> dict[str, Any]:
 def _known(what: str, name: str | None, choices: Iterable[str]) -> str:
     choices = list(choices)
     if name is None or name not in choices:
-        raise PublishedError(f"no {what} is called {name!r}; did you mean {nearest(name or NONE, choices)}?")
+        raise PublishedError(f"no {what} is called {name!r}; use {nearest(name or NONE, choices)}")
     return name

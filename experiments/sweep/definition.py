@@ -121,7 +121,7 @@ def _measured(scale: Scale) -> Scale:
 
 def _meant(name: str) -> str:
     near = nearest(name, names(), cutoff=0.3) or next((other for other in names() if name in other), "")
-    return f"; did you mean sweep={near}?" * bool(near) + f" (choices: {', '.join(names())})"
+    return f"; use sweep={near}" * bool(near) + f" (choices: {', '.join(names())})"
 
 
 def scale_of(definition: Definition, scale: str) -> Scale:

@@ -87,7 +87,7 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
         number = isinstance(getattr(options, key, None), int)
         if key not in vars(options):
             if "." not in key and (near := nearest(key, vars(options), cutoff=0.7)):
-                raise error(f"unknown key {key}; did you mean {near}?")
+                raise error(f"unknown key {key}; use {near}")
             others.append(item)
         elif isinstance(getattr(options, key), bool):
             if value not in ("true", "false"):

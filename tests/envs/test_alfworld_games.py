@@ -92,12 +92,12 @@ def test_types_come_in_equal_shares_and_can_be_filtered(games):
 @pytest.mark.parametrize(
     ("settings", "task", "message"),
     [
-        ({}, "pick_and_place", "did you mean pick_and_place_simple"),
-        ({}, "six_types", "did you mean"),
-        ({"task_types": ["look_at_object"]}, "all_types", "did you mean look_at_obj_in_light"),
+        ({}, "pick_and_place", "use pick_and_place_simple"),
+        ({}, "six_types", "; use "),
+        ({"task_types": ["look_at_object"]}, "all_types", "use look_at_obj_in_light"),
         ({"task_types": [TYPES[5]]}, "four_types", "leaves no type of four_types"),
-        ({"test_split": "valid_unsen"}, "all_types", "env.test_split=valid_unsen: did you mean valid_unseen"),
-        ({"expert": "search"}, "all_types", "did you mean searcher"),
+        ({"test_split": "valid_unsen"}, "all_types", "env.test_split=valid_unsen is unknown; use valid_unseen"),
+        ({"expert": "search"}, "all_types", "use searcher"),
         ({"data_dir": "/nowhere"}, "all_types", "env.data_dir=/nowhere: no folder json_2.1"),
     ],
 )

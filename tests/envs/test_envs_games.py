@@ -140,7 +140,7 @@ def test_an_env_plays_one_game_after_another(custom_games):
     ],
 )
 def test_a_wrong_task_is_answered_with_a_right_one(name, task, hint):
-    with pytest.raises(TaskError, match=f"did you mean {hint}"):
+    with pytest.raises(TaskError, match=f"use {hint}"):
         registry.make_environment(name).parse_task(task)
 
 

@@ -72,14 +72,14 @@ def bug(library: str, old: str, new: str) -> Bug:
     [("line-easy", "lines-easy"), ("lines-eazy", "lines-easy"), ("tests-mid", "tests-medium"), ("legder", "ledger")],
 )
 def test_an_unknown_task_is_answered_with_the_nearest(task, near):
-    with pytest.raises(TaskError, match=f"unknown task '{task}' of repo_repair; did you mean {near}"):
+    with pytest.raises(TaskError, match=f"unknown task '{task}' of repo_repair; use {near}"):
         registry.make_environment("repo_repair").parse_task(task)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"test_split": "unseen"}, "env.test_split='unseen' is unknown; did you mean unseen_libraries"),
+        ({"test_split": "unseen"}, "env.test_split='unseen' is unknown; use unseen_libraries"),
         ({"sandbox": "none"}, "env.sandbox='none' is not one of auto, limits"),
     ],
 )

@@ -231,14 +231,14 @@ def test_tasks_choose_among_the_instances(tmp_path):
     ("task", "near"), [("moto-lines-esay", "moto-lines-easy"), ("getmoto/moto-test-easy x", "getmoto/moto-tests-easy")]
 )
 def test_a_wrong_task_is_answered_with_a_right_one(task, near):
-    with pytest.raises(TaskError, match=f"did you mean {near}"):
+    with pytest.raises(TaskError, match=f"use {near}"):
         make_environment("swegym").parse_task(task)
 
 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"provider": "gti"}, r"env.provider='gti'; did you mean git\?"),
+        ({"provider": "gti"}, r"env.provider='gti' is unknown; use git"),
         ({"provider": "git"}, "env.provider=git needs env.mirror_dir"),
         ({"mirror_dir": "/no/such"}, "env.mirror_dir='/no/such': no such folder"),
         ({"sandbox": "always"}, "env.sandbox='always' is not one of auto, limits"),

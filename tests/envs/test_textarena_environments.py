@@ -147,7 +147,7 @@ def test_another_game_than_the_accepted_one_is_not_played(tasks, tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "task", "answer"),
     [
-        ("Sokobn-v0", "Sokobn-v0", r"did you mean Sokoban-v0\?"),
+        ("Sokobn-v0", "Sokobn-v0", r"use Sokoban-v0"),
         ("Wordle-v0", "Wordle-v0", "is no game of env=textarena"),
         ("Sokoban-v0", "FrozenLake-v0", "set env.id=FrozenLake-v0"),
     ],

@@ -43,7 +43,7 @@ class Counting(Environment):
     def parse_task(self, task: str) -> dict[str, int]:
         name, _, steps = task.partition("-")
         if name != "count" or not steps.isdigit():
-            raise TaskError(f"unknown task {task!r} of counting; did you mean count-2?")
+            raise TaskError(f"unknown task {task!r} of counting; use count-2")
         return {"steps": int(steps)}
 
     def optimal_turns(self, params):

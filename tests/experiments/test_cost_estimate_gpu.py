@@ -57,7 +57,7 @@ def test_names(text: str, meant: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize(("text", "near"), [("H10x8", "H100"), ("A100_40", "A100-40"), ("H100x0", "H100")])
 def test_a_wrong_name_is_answered_with_the_nearest(text: str, near: str) -> None:
-    with pytest.raises(GpuError, match=f"did you mean {near}x8"):
+    with pytest.raises(GpuError, match=f"use {near}x8"):
         gpus.parse(text)
 
 

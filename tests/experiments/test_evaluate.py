@@ -220,7 +220,7 @@ def without_clocks(path: Path) -> list[dict]:
         (["endpoint_model=parrot"], "belong to endpoint=URL"),
         (["endpoint=localhost:8000", "endpoint_model=parrot"], "must be an address"),
         (["endpoint=http://localhost:8000/v1"], "needs endpoint_model=NAME"),
-        (["expert", "endpoints=http://localhost:8000/v1"], "did you mean endpoint?"),
+        (["expert", "endpoints=http://localhost:8000/v1"], "use endpoint"),
         (["expert", "at_once=none"], "must be a number"),
     ],
 )

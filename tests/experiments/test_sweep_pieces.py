@@ -63,7 +63,7 @@ def test_a_broken_file_says_where(text: str, tmp_path: Path) -> None:
 
 
 def test_an_unknown_sweep_is_answered_with_the_nearest() -> None:
-    with pytest.raises(SweepError, match=r"did you mean sweep=table10_algorithms\?"):
+    with pytest.raises(SweepError, match=r"use sweep=table10_algorithms"):
         load("table10_algorithm")
     assert "table9_sft_rl_budget" in names()
 
