@@ -58,7 +58,7 @@ def choice(precision: str, model: str) -> tuple[str, str]:
 
 
 def _parameters(model: str) -> int:
-    with suppress(ModelError):  # it is refused later
+    with suppress(ModelError, ValueError):  # no model, or no JSON: it is refused later
         shape = shape_of(model)
         return shape.parameters if shape else 0
     return 0
