@@ -26,7 +26,6 @@ from turngrid.envs.registry import ENVIRONMENTS, make_environment
 from turngrid.records.run_folder import open_run
 from turngrid.rewards.registry import REWARDS
 
-<<<<<<< HEAD
 COSINE = "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine"
 ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 # Overrides, then what their refusal begins with and what it says to use
@@ -35,6 +34,8 @@ estimate_gpu=H100x0
     estimate_gpu=H100x0; use estimate_gpu=
 estimate_gpu=H100
     estimate_gpu=H100; use cluster=gpu1
+precision=bf16 cluster=gpu1
+    precision=bf16; use precision=auto
 output_dir={CONF}/config.yaml
     output_dir={CONF}/config.yaml is a file; use another folder
 env.max_turns=12 env.task=w2-o3
@@ -135,76 +136,11 @@ model=qwen2.5_0.5b cluster=gpu1
     model.sft.lr=1e-06; use 
 model=qwen2.5_0.5b budget=rl_only
     cluster=cpu; use cluster=gpu1
+precision=bf16
+    cluster.computes_in=bf16; use precision=fp32
 env=alfworld
     model=tiny; use another model, such as model=tiny_alfworld
 """
-=======
-# What each entry of the table refuses. Where another entry would speak first, the case is made so
-# that none does.
-REFUSED = {
-    "estimate_gpu": ["estimate_gpu=H100x0"],
-    "precision": ["precision=bf16", "cluster=gpu1"],
-    "folders": [f"output_dir={CONF}/config.yaml"],
-    "task": ["env.max_turns=12", "env.task=w2-o3"],
-    "reward": ["reward=balanced"],
-    "reward_settings": ["env=repo_repair", "reward=judge"],
-    "step_deadline": ["env=repo_repair", "env.step_deadline_s=10"],
-    "window": ["env.window_turns=3", "env.window_keep=3"],
-    "prompt": ["prompt.history=2", "env.window_turns=3"],
-    "long_name": [f"model.name={'x' * 250}"],
-    "no_critic": ["algo=ppo", "critic.enable=false"],
-    "group_of_one": ["algo=rloo", "actor_rollout_ref.rollout.n=1"],
-    "mini_batch": ["actor_rollout_ref.actor.ppo_mini_batch_size=5"],
-    "batch_over_devices": ["cluster=gpu8", "data.train_batch_size=12", "actor_rollout_ref.rollout.n=3"],
-    "mini_batch_over_devices": [
-        "cluster=gpu8",
-        "algo=ppo",
-        "model=qwen3_8b",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
-    ],
-    "micro_batch": ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=7"],
-    "row_over_pass": ["cluster=gpu1", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024"],
-    "tensor_parallel": ["cluster=gpu8", "actor_rollout_ref.rollout.tensor_model_parallel_size=3"],
-    "methods": ["algo=ppo", "credit=[gigpo]"],
-    "share_against_name": ["budget=rl_only", "budget.sft_share=0.5"],
-    "no_demonstration": ["budget.units=15"],
-    "budget": ["budget.units=100", "budget.count=rollouts"],
-    "schedules": ["terms=[epo]", "terms.epo.alpha={linear: [1, -1, 10]}"],
-    "replay": ["buffer=task_replay"],
-    "demos": ["demos.source=episodes"],
-    "experience": ["demos.alternatives=4"],
-    "no_steps": ["budget.rl_steps=0"],
-    "mixture": ["env.tasks={w2-o3-q4: 1000, w2-o4-q4: 1}"],
-    "curriculum": ["curriculum=phases"],
-    "model": ["model.path=runs/never/was"],
-    "model_of_its_own": ["actor_rollout_ref.model.path=runs/never/was"],
-    "action_too_long": ["env.max_action_tokens=2000"],
-    "context": ["data.max_response_length=4096"],
-    "lora": ["model.lora_alpha=32"],
-    "evaluation": ["eval.tasks=[w2-o3-q4,w2o3]"],
-    "prompt_of_environment": ["prompt.admissible=true", "env=repo_repair"],
-    "trainer": ["trainer.use_v1=false"],
-    "no_model_saved": ["actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer]"],
-    "async": ["trainer.v1.trainer_mode=colocate_async", "curriculum=horizon"],
-}
-COSINE = "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine"
-WARNED = {
-    "extended": ["extend=RUN", "budget.rl_steps=30"],  # a run with COSINE
-    "equal_rewards": ["reward=dense"],
-    "too_few_turns": ["env.max_turns=3"],
-    "short_horizon": ["curriculum=horizon", "curriculum.horizon={1: 2, 5: 3, 9: 8}"],
-    "methods": ["algo=hgpo", "algorithm.use_kl_in_reward=true"],
-    "little_room": ["prompt=react", "env.max_turns=20"],
-    "few_summaries": ["algo=supo", "rollout_form.summary.turns=5", "rollout_form.summary.most=1"],
-    "set_in_vain": ["trainer.total_epochs=150"],
-    "lora_lr": ["model.lora_rank=16", "actor_rollout_ref.actor.optim.lr=4e-4"],
-    "useless_samples": ["eval.samples_per_game=2", "eval.temperatures=[0.4,0]"],
-    "sft_of_nothing": ["model=qwen2.5_0.5b", "cluster=gpu1"],
-    "bf16": ["precision=bf16"],  # on a processor that lacks its instructions
-    "large_on_cpu": ["model=qwen2.5_0.5b", "budget=rl_only"],
-    "unseen_environment": ["env=alfworld"],
-}
->>>>>>> x-pre
 OPTIONS = {
     "budget": ["rl_only", "sft_only", "sft_rl"],  # rows of table 9 are sft_rl with other shares: test_budget.py
     "model": sorted(file.stem for file in (CONF / "model").glob("*.yaml")),
@@ -232,21 +168,13 @@ def test_refused_with_the_key_and_the_fix(composed: Composer, words: str, expect
     assert_names(str(caught.value), expected)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(("words", "expected"), pairs(WARNED))
-def test_warned_in_one_line(composed: Composer, words: str, expected: str, shorter: Path) -> None:
+def test_warned_in_one_line(
+    composed: Composer, words: str, expected: str, shorter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "instructions", str)  # an older processor
     (warning,) = check(composed(words.replace("RUN", str(shorter)).split(" ")))
     assert_names(warning, expected)
-=======
-@pytest.mark.parametrize("rule", WARNINGS, ids=lambda rule: rule.name)
-def test_warned_in_one_line(composed: Composer, rule: Rule, shorter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if rule.name == "bf16":
-        monkeypatch.setattr(precision, "instructions", str)  # an older processor
-    words = [word.replace("RUN", str(shorter)) for word in WARNED[rule.name]]
-    (warning,) = check(composed(words))
-    assert warning == rule.applies(composed(words))
-    assert "\n" not in warning
->>>>>>> x-pre
 
 
 @pytest.mark.parametrize(
