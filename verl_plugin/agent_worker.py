@@ -40,7 +40,7 @@ class AgentLoopManager(AgentLoopManagerTQ):
     thread: WorkerThread | None = None
 
     async def _init_agent_loop_workers(self) -> None:
-        """A process for a single worker would take 430 MiB, and 5 CPU s to start."""
+        """Run a single worker in a thread: a process would take 430 MiB, and 5 CPU s to start."""
         if self.rollout_config.agent.num_workers == 1:
             self.thread = WorkerThread(self.config, self.llm_client)
             return
@@ -48,7 +48,7 @@ class AgentLoopManager(AgentLoopManagerTQ):
         await super()._init_agent_loop_workers()
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """A single worker is called without Ray."""
+        """Call a single worker directly, without Ray."""
         if self.thread is None:
             super().generate_sequences(prompts)
         else:

@@ -39,8 +39,8 @@ class TaskReplay(Method):
         ),
     )
     card = Card(
-        "gives a group without a win the newest win of its game in place of its worst episode (`replaced: random`: "
-        "of any), before the baseline; `reward/trained` stays that of what was played",
+        "replaces the worst episode of a group without a win (`replaced: random`: any of its episodes) by the newest "
+        "win of its game, before the baseline; `reward/trained` counts the sampled episodes, not the stored win",
         paper="2505.16282; `random`: 2509.24107",
         source="abstract",
         needs="no critic; games that come again (fewer `budget.units` than prompts)",

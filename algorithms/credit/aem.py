@@ -26,7 +26,8 @@ class Aem(Method):
     needs = frozenset({"entropy"})
     grains = frozenset({"token", "turn", "episode"})
     card = Card(
-        "multiplies a turn's advantage by more the surer the policy was, compared within `scope`; the mean factor is 1",
+        "multiplies a turn's advantage by a factor that grows with the policy's confidence, relative to the turns in "
+        "`scope`; the mean factor is 1",
         paper="2605.00425",
         source="a note",
         result="68.0 -> 76.8 (1.5B, GRPO)",

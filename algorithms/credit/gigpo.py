@@ -33,7 +33,7 @@ class Gigpo(Method):
     grains = frozenset({"episode"})  # an estimator over turns whitens, so its scale differs
     requires = frozenset({GROUPS, OWN_TURNS})
     card = Card(
-        "adds a comparison of the turns of a group that answered the same state",
+        "compares the turns of a group that answered the same state, and adds the result to the advantage",
         paper="2505.10978",
         source="equations 6 to 8",
         result="86.7 (1.5B)",

@@ -50,8 +50,8 @@ class Graft(Method):
         ),
     )
     card = Card(
-        "replaces the advantage by r_t + gamma V(s') - V(s), V by value iteration over the group's graph of states "
-        "(`backup: max`) or of the policy that acted there (`mean`, with `algo=graft`)",
+        "replaces the advantage by r_t + gamma V(s') - V(s). V comes from value iteration over the group's graph of "
+        "states (`backup: max`), or is the value of the policy that acted there (`mean`, as `algo=graft` sets)",
         paper="GRAFT",
         source="one line",
         ours="r_t, `mean`, `scale`, V of ends ([below](#episodes-that-are-cut-off), [measured](credit_quality.md))",

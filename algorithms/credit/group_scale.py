@@ -41,8 +41,8 @@ class GroupScale(Method):
         ),
     )
     card = Card(
-        "multiplies all advantages by groups / groups of unequal scores, at most `most`; the gradient keeps its size "
-        "if few groups differ",
+        "multiplies all advantages by (number of groups) / (number of groups with unequal scores), at most `most`; "
+        "so the gradient keeps its size if few groups have unequal scores",
         paper="2509.24107",
         needs="no credit after it",
         ours="`most` 8 (there no cap); the rest of RAPO is not built: pruning of solved prompts",

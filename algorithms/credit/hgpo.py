@@ -51,8 +51,8 @@ class Hgpo(Method):
         ),
     )
     card = Card(
-        "compares turns that answered the same state, and again those with the same `history` states before; replaces "
-        "the advantages (`base: true`: adds)",
+        "compares turns that answered the same state, and again turns with the same `history` states before it; the "
+        "result replaces the advantage (`base: true`: is added to it)",
         paper="2602.22817",
         source="code",
         needs="no credit before it",

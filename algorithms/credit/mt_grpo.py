@@ -37,8 +37,8 @@ class MtGrpo(Method):
         ),
     )
     card = Card(
-        "adds a comparison of a reward of turn t (`valid`, `parsed`, or the trained one) "
-        "with the group's other turns t",
+        "compares a reward of turn t (`valid`, `parsed`, or the trained one) with that of turn t in the group's other "
+        "episodes, and adds the result to the advantage",
         paper="2505.11821",
         source="code",
         ours="`scope: own` for more than two turns ([biased](#mt_grpo) if the policy decides when to stop); episodes "

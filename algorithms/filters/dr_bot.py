@@ -16,8 +16,8 @@ class DrBot(Method):
 
     when = "after"
     card = Card(
-        "mutes episodes that ran out of context, or with a turn that could not be parsed, has undecodable characters "
-        "or repeats 20 tokens 10 times; they stay in the baseline",
+        "mutes episodes that ran out of context, and those with a turn that could not be parsed, has undecodable "
+        "characters, or repeats 20 tokens 10 times; they stay in the baseline",
         paper="2509.22601",
         source="code",
         ours="tokens or words",

@@ -33,8 +33,8 @@ class EntropyTurns(Method):
         ),
     )
     card = Card(
-        "mutes turns whose mean token entropy is below the `share` quantile of the turns in `scope`, sure "
-        "and wrong ones included; advantages stay",
+        "mutes turns whose mean token entropy is below the `share` quantile of the turns in `scope`, "
+        "also turns that are confident but wrong; advantages do not change",
         paper="2509.23866",
         source="a note",
         result="of DART-GUI as a whole on OSWorld: 27.5 -> 42.1",

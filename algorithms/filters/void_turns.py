@@ -22,8 +22,8 @@ class VoidTurns(Method):
 
     when = "after"
     card = Card(
-        "mutes episodes with an answer without an action (`void: invalid`: also one that was not understood); "
-        "`stop: true` ends them there",
+        "mutes episodes that have an answer without an action (`void: invalid`: or with an action that was not "
+        "understood); `stop: true` ends an episode at such an answer",
         paper="2509.02479",
         source="code",
         ours="such an end is a loss",

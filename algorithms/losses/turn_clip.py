@@ -69,7 +69,7 @@ class StepClip(TurnClip):
     over_turns = True
     weighed = True
     card = Card(
-        "is `turn_clip`, at most `dual` x the advantage where that is negative, and a mean over turns",
+        "is `turn_clip` with a mean over turns; a negative advantage is multiplied by at most `dual`",
         paper="2604.18401",
         source="code",
         ours="the KL in the loss stays a mean by `loss_agg_mode`",

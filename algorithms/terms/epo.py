@@ -36,7 +36,7 @@ class Epo(Method):
     needs = frozenset({"entropy"})
     of_length = ("steps",)
     card = Card(
-        "holds entropy near its average over the run",
+        "keeps entropy near its average over the run",
         paper="2509.22576",
         source="v2, equations 6 to 9",
         result="63.3 -> 75.8 (3B, GRPO)",

@@ -25,7 +25,8 @@ class Overlong(Method):
     actions_only: bool
 
     card = Card(
-        "takes up to `factor` off the last turn as a row's tokens come from `limit - buffer` to `limit`, more beyond",
+        "lowers the last turn's reward, by 0 for a row of `limit - buffer` tokens, by `factor` for one of `limit`, "
+        "and further beyond",
         paper="2503.14476; 2510.11701",
         source="code",
         ours="the longest row counts",

@@ -31,7 +31,7 @@ class InvalidAction(Penalty):
     """A penalty for turns that the environment did not understand, or that have no action."""
 
     card = Card(
-        "takes `coefficient` off a turn that the environment did not understand",
+        "lowers the reward of a turn by `coefficient` if the environment did not understand the action",
         paper="verl-agent",
         source="code",
         ours="0.01, a win being 1 (there 0.1 and 10)",
@@ -45,7 +45,7 @@ class InvalidAction(Penalty):
 class Format(Penalty):
     """A penalty for answers from which no action could be read."""
 
-    card = Card("takes `coefficient` off an answer without an action, which pays `invalid_action` too")
+    card = Card("lowers the reward of an answer without an action by `coefficient`; `invalid_action` charges it too")
 
     def at_fault(self, turn: PlayedTurn) -> bool:
         return not turn.parsed

@@ -24,7 +24,7 @@ class Subgoals(Method):
 
     labels = (KEEP, SWITCH)
     card = Card(
-        "takes a price off turns that keep their subgoal, and off those that say KEEP and name another one",
+        "lowers the reward of turns that keep their subgoal, and of turns that say KEEP but name another subgoal",
         paper="2602.16165",
         source="code",
         ours="[see below](#hiper-and-rlvmr)",

@@ -28,8 +28,8 @@ class Aepo(Arpo):
     fatigue: float = number()
 
     card = Card(
-        "is `arpo`, but a first episode's entropies say how many begin at the start, "
-        "and branches in a row get less likely",
+        "is `arpo`, but the entropies of a first episode determine how many episodes begin at the start, "
+        "and consecutive branches get less likely",
         paper="2510.14545",
         source="notes",
         ours="`beta` (0.5 in the code), `fatigue`",

@@ -34,8 +34,8 @@ class Summary(Summaries, Linear):
         ),
     )
     card = Card(
-        "once a row has `tokens` tokens or `turns` turns the policy sums up, and a new row begins with goal, summary "
-        "and newest observation; after `most` summaries the episode ends out of context",
+        "when a row has `tokens` tokens or `turns` turns, the policy writes a summary; a new row begins with goal, "
+        "summary and newest observation. After `most` summaries the episode ends out of context",
         paper="2510.06727",
         source="notes",
         result="CodeGym +3.2, BrowseComp-Plus +14.0",

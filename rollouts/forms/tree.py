@@ -30,8 +30,8 @@ class Tree(Linear):
     compares_turns = False
     branches = True
     card = Card(
-        "runs `trees` episodes, and in each of `rounds` rounds branches off `nodes` of each; `rollout.n` of them, "
-        "drawn, are trained on",
+        "runs `trees` episodes; in each of `rounds` rounds, `nodes` more branch off from each at random turns. "
+        "`rollout.n` of all episodes, drawn at random, are trained on",
         paper="2509.21240",
         source="code",
         needs="`rollout.n` of at most trees x (1 + nodes x rounds)",

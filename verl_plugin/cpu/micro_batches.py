@@ -29,7 +29,7 @@ BY_IDS = "passes_by_ids"  # batch key: a common prefix of rows in a micro-batch 
 
 
 def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> Passes:
-    """Replace verl's ``prepare_micro_batches`` in a process that trains alone.
+    """Leave out rows that change nothing, and put rows of one prefix or of similar length together.
 
     Args:
         data: a batch of jagged rows with ``micro_batch_size_per_gpu`` (rows) or

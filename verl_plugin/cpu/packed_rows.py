@@ -41,7 +41,7 @@ def knows(config: Any) -> bool:
 
 
 class PackedRows:
-    """Mixin for an FSDP engine, placed before ``FSDPEngineWithValueHead``: run packed rows.
+    """Run rows without padding: a mixin for an FSDP engine, before ``FSDPEngineWithValueHead``.
 
     Attributes:
         by_rows: whether the model runs packed.
@@ -84,8 +84,8 @@ class PackedRows:
 
 
 class PackedLogits(PackedRows):
-    """Mixin for an FSDP engine, before ``FSDPEngineWithLMHead``: compute logits only before action
-    tokens.
+    """Compute logits only before action tokens: a mixin for an FSDP engine, placed before
+    ``FSDPEngineWithLMHead``.
     """
 
     _positions: Positions

@@ -69,6 +69,7 @@ class CpuPlatform(PlatformBase):
         return "GPU"
 
     def ray_resource_options(self, num_gpus: float) -> dict[str, Any]:
+        """Request logical "GPUs" of Ray, one per training process."""
         return {"num_gpus": num_gpus}
 
     def ray_noset_envvars(self) -> list[str]:

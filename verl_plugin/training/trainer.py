@@ -162,7 +162,7 @@ class StepTrainer(Base):
         return self.windows.mini_batches(node, batch) if self.windows else nullcontext()
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
-        """A step of windows has as many updates as one of whole episodes."""
+        """With windows a step has as many updates as with whole episodes."""
         return self.windows.multiple(dp_size) if self.windows else super()._get_required_batch_multiple(dp_size)
 
     # ---- prompts
@@ -229,7 +229,7 @@ class StepTrainer(Base):
         }
 
     def _validate(self) -> dict[str, float]:
-        """Metrics of validation episodes, which are recorded in one file a step."""
+        """Compute our metrics of validation episodes, and record these in one file a step."""
         metrics = super()._validate()
         folder = Path(self.config.run.validation) / f"{self.global_steps:06d}"
         episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
