@@ -24,7 +24,7 @@ GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
 train: .venv/.cpu
 	@$(PY) -m train $(TURNGRID_ARGS) $(ARGS)
 
-# A first run: 40 steps, 5,120 episodes, about 20 minutes on a card of 24 GB by arithmetic. The study's length: ARGS=scale=paper.
+# A first run: 40 steps, 5,120 episodes, about 20 minutes on a card of 24 GB, we expect. The study's length: ARGS=scale=paper.
 #   make train-gpu GPU="cluster=gpu8 model=qwen2.5_7b" ARGS="algo=ppo"
 train-gpu: .venv-gpu/.gpu
 	@$(GPU_PY) -m train $(GPU) $(TURNGRID_ARGS) $(ARGS)
