@@ -49,7 +49,7 @@ def test_cfg_shows_what_the_run_gets_and_leaves_nothing_behind(
     assert main(["--cfg", "job", "--package", "algo", "algo=ppo", "critic.enable=false"]) == 0
     out, err = capfd.readouterr()
     assert "name: ppo" in out and err.startswith(
-        "turngrid: note: this config is only shown; a run of it is refused: algo=ppo"
+        "turngrid: note: this config is only shown; a run of it is refused: critic.enable=false"
     )
     assert list(tmp_path.iterdir()) == []
 
