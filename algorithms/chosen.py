@@ -88,7 +88,7 @@ def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
 
 
 def algorithm(word: str) -> Algorithm:
-    """Return the trainer's facts about ``algo.name``.
+    """Return what the trainer must know of an algorithm, by the value of ``algo.name``.
 
     Raises:
         UnknownName: there is no such algorithm.

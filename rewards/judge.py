@@ -101,7 +101,11 @@ class Judge:
 
 
 def _score(reply: Any) -> float:
-    """Return the answer as a number. Raises: JudgeError: it is anything else."""
+    """Return the judge's answer as a number.
+
+    Raises:
+        JudgeError: the answer is not a number.
+    """
     try:
         text = reply["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:

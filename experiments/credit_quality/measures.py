@@ -77,7 +77,7 @@ class Truth:
 
     @cached_property
     def significant(self) -> np.ndarray:
-        """Return (N,) bool: the advantage's sign is significant."""
+        """Return (N,) bool: the advantage exceeds ``SIGNIFICANT`` standard errors."""
         return np.abs(self.advantage) > np.maximum(SIGNIFICANT * self.error, 1e-9)
 
     @cached_property

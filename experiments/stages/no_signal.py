@@ -1,6 +1,6 @@
 """RL steps without signal: all compared episodes had the same reward, so there is little to learn.
 
-They are read from a run's metrics, so a resumed run also counts the steps before it resumed.
+The steps are read from the run's metrics, so those before a resume count too.
 """
 
 from __future__ import annotations

@@ -62,5 +62,7 @@ def parse(text: str) -> tuple[str, int]:
         number = 0
     if number < 1:
         known = f"or a memory size, as 24GB; known: {', '.join(GPUS)}"
-        raise GpuError(f"estimate_gpu={text}: unknown; use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, {known}")
+        raise GpuError(
+            f"estimate_gpu={text}: unknown; use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, {known}"
+        )
     return name, number

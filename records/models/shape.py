@@ -1,7 +1,7 @@
 """Size of a model and the linear layers that LoRA can adapt, without loading it.
 
-They are read from ``config.json`` and the headers of the weights or, for names of ``conf/model``,
-from a table.
+For names of ``conf/model`` the numbers are in a table. For other models they are read from
+``config.json`` and the headers of the weights.
 """
 
 from __future__ import annotations

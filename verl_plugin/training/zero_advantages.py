@@ -1,9 +1,9 @@
 """Decides whether rows whose advantage is 0 everywhere may be left out of a policy update.
 
-They may if every term of the loss is multiplied by the advantages, since such rows then have no
-gradient. ``NEEDS_ALL_ROWS`` lists the terms that are not. If a loss compares the tokens of a pass,
-only passes that consist of such rows may be left out. The answer is sent only with the policy's
-batch: a critic is trained on every row with an action token.
+If every term of the loss is multiplied by the advantages, such rows have no gradient.
+``NEEDS_ALL_ROWS`` lists the terms that are not. If a loss compares the tokens of a forward pass,
+only a pass whose rows all have advantage 0 may be left out. The decision is sent with the policy's
+batch only: a critic is trained on every row with an action token.
 """
 
 from __future__ import annotations
