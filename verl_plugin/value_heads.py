@@ -34,7 +34,7 @@ def weight(head: int) -> str:
 def with_heads(load: Callable[..., Any]) -> Callable[..., Any]:
     """Load a critic with several heads.
 
-    Needed as long as verl's critics have one head.
+    Until verl's critics have several heads.
     """
 
     def load_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
@@ -47,7 +47,7 @@ def with_heads(load: Callable[..., Any]) -> Callable[..., Any]:
 def each_head(usual: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
     """Return the values of each head; verl expects one number a token.
 
-    Needed as long as verl's critics have one head.
+    Until verl's critics have several heads.
     """
 
     def prepare_model_outputs(
@@ -68,7 +68,7 @@ def each_head(usual: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str
 def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
     """Sum a loss over the heads of the critic; metrics of further heads end in their number.
 
-    Needed as long as verl's critics have one head.
+    Until verl's critics have several heads.
     """
 
     def value_loss(
