@@ -167,8 +167,8 @@ class Chosen:
         """Return the settings that are null and so follow from the run's number of steps."""
         named = ((f"{slot}.{name}", method.made) for slot, own in self._methods.items() for name, method in own.items())
         return [
-            f"{place}.{key}"
-            for place, method in named
+            f"{key_prefix}.{key}"
+            for key_prefix, method in named
             for key in getattr(method, "of_length", ())
             if getattr(method, key) is None
         ]

@@ -72,7 +72,12 @@ class Judge:
         return ""
 
     def ask(self, problem: str, patch: str) -> float:
-        """Return the judge's score of one change. Raises as the class says."""
+        """Return the judge's score of one change.
+
+        Raises:
+            JudgeError: no attempt gave a usable answer.
+            ValueError: a setting is wrong.
+        """
         if wrong := self.problem():
             raise ValueError(wrong)
         for left in range(self.settings.retries, -1, -1):

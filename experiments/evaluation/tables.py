@@ -150,7 +150,6 @@ def _number(value: float | None) -> str:
 
 
 def _share(share: float | None) -> str:
-    """Return a share in percent."""
     return "-" if share is None else f"{100 * share:.1f}"
 
 

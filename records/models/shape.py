@@ -49,7 +49,7 @@ class Shape:
 
     @property
     def cached_numbers(self) -> int:
-        """Keys and values of one token, all layers."""
+        """Number of cached keys and values of one token, over all layers."""
         return 2 * self.layers * (self.kv_heads * self.head_size if self.kv_heads else self.hidden)
 
 
