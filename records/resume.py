@@ -33,7 +33,7 @@ class RlFolder:
         self.config = self.root / "config.yaml"
 
     def saved_step(self) -> int:
-        """Return the step of the newest checkpoint whose file sizes are right; 0 if there is none."""
+        """Return the newest checkpoint's step, checked by file sizes only; 0 if there is none."""
         return checkpoints.newest(self.checkpoints).step
 
     def model(self, step: int) -> Path:

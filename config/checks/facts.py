@@ -37,7 +37,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A composed config and its methods, from the view of one method: ``name`` in ``slot``."""
+    """A composed config and its methods, as seen by the method ``name`` in ``slot``."""
 
     config: DictConfig
     methods: Chosen

@@ -70,7 +70,7 @@ def _of_another(key: str) -> Limit:
 
 
 def because(config: DictConfig, key: str) -> str:
-    """Return words that name the key from which this one is interpolated; "" if it is not."""
+    """Return a message's words on the key from which this one is interpolated; "" if it is not."""
     parts, node = key.split("."), OmegaConf.to_container(config)
     for depth, part in enumerate(parts):
         node = node.get(part) if isinstance(node, dict) else None

@@ -82,7 +82,7 @@ class Truth:
 
     @cached_property
     def neutral(self) -> np.ndarray:
-        """Return (N,) bool: the advantage is known to be almost 0."""
+        """Return (N,) bool: advantage within ``NEUTRAL`` of 0, error at most ``NEUTRAL_ERROR``."""
         return (np.abs(self.advantage) <= NEUTRAL) & (self.error <= NEUTRAL_ERROR)
 
 

@@ -47,7 +47,7 @@ NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
 
 
 def may_be_left_out(config: DictConfig) -> Literal["", "rows", "passes"]:
-    """Return what may be left out: nothing, such rows, or passes that consist of such rows."""
+    """Return what an update may leave out: nothing, rows of advantage 0, or passes of them only."""
     if any(needs(config) for needs in NEEDS_ALL_ROWS.values()):
         return ""
     return PASSES if config.actor_rollout_ref.actor.policy_loss.loss_mode in BY_PASS else ROWS
