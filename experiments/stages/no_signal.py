@@ -42,7 +42,7 @@ class NoSignal:
         return f"all {self._compared} alike for {len(last)} steps" if len(last) >= IN_A_ROW else ""
 
     def note(self, lines: Iterable[Line]) -> str:
-        """Report the longest streak of such steps and what to try; "" without a long one."""
+        """Report the longest streak without signal and what to try; "" without a long one."""
         longest = max(self._streaks(lines), key=len)
         if len(longest) < IN_A_ROW:
             return ""
