@@ -88,7 +88,7 @@ def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
 
 
 def algorithm(word: str) -> Algorithm:
-    """Return the trainer's facts about ``algo.name``.
+    """Return what the trainer must know of an algorithm, by the value of ``algo.name``.
 
     Raises:
         UnknownName: there is no such algorithm.
@@ -167,8 +167,8 @@ class Chosen:
         """Return the settings that are null and so follow from the run's number of steps."""
         named = ((f"{slot}.{name}", method.made) for slot, own in self._methods.items() for name, method in own.items())
         return [
-            f"{place}.{key}"
-            for place, method in named
+            f"{key_prefix}.{key}"
+            for key_prefix, method in named
             for key in getattr(method, "of_length", ())
             if getattr(method, key) is None
         ]

@@ -45,8 +45,8 @@ def pools(*keys: Tensor) -> Tensor:
     """Number pools from 0; (n,) int64. Entries share a pool if all ``keys``, (n,), are equal."""
     number = torch.zeros_like(keys[0])
     for key in keys if keys[0].numel() else ():
-        values, place = key.unique(return_inverse=True)
-        number = (number * len(values) + place).unique(return_inverse=True)[1]
+        values, index = key.unique(return_inverse=True)
+        number = (number * len(values) + index).unique(return_inverse=True)[1]
     return number
 
 

@@ -33,7 +33,7 @@ ALGO = "algo"
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The trainer's facts about an ``algo=`` word.
+    """What the trainer must know of the algorithm that ``algo=`` names.
 
     Attributes:
         name: the entry of ``ALGORITHMS`` that the word is built on, or an estimator over turns.

@@ -43,5 +43,5 @@ def reinforce_plus_plus(
 def reinforce_plus_plus_reset(
     token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """Return the advantages of the study's released code, for comparison."""
+    """``reinforce_plus_plus`` as released: the return restarts at each observation token."""
     return reinforce_plus_plus(token_level_rewards, response_mask, gamma, reset_at_observations=True)

@@ -117,8 +117,8 @@ def credited(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Apply credit methods in order.
 
-    If advantages differ inside a turn (``grain`` is a token), credit can only scale them, and there
-    are no layers.
+    If ``grain`` is "token", advantages differ inside a turn: credit then scales them, and the
+    second result is empty.
 
     Args:
         credits: the methods by name.
@@ -232,7 +232,7 @@ class Buffer(Protocol):
     """
 
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:
-        """Return the indices of the episodes to store; ``offer`` gets their rows."""
+        """Return the indices of the episodes to store; ``offer`` receives them with their rows."""
 
     def offer(self, step: int, episodes: Sequence[StoredEpisode], turns: Turns) -> None: ...
 

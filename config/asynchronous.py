@@ -63,7 +63,7 @@ def _separate_on_cpu(config: DictConfig) -> None:
 
 
 def bad_async(config: DictConfig) -> Iterator[str]:
-    """Yield problems that verl asserts only after its processes have started, or never."""
+    """Refuse settings that verl refuses only after its processes have started, or never."""
     name, sampler = mode(config), config.trainer.v1.sampler
     if name == SYNC:
         return

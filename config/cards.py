@@ -23,7 +23,7 @@ USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submi
 
 
 def gpu_memory(*, _root_: DictConfig) -> float:
-    """Return the GB of the card in ``estimate_gpu``, else of the smallest card here."""
+    """Return the memory in GB of the GPU in ``estimate_gpu``, else of the smallest GPU here."""
     if _root_.estimate_gpu:
         try:
             return gpus.gpu(gpus.parse(_root_.estimate_gpu)[0]).memory / GB
@@ -68,19 +68,19 @@ def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
 
 
 def here() -> Gpu | None:
-    """Return the smallest card that a process here may use; None if the driver reports none."""
+    """Return the smallest GPU that a process here may use; None if the driver reports none."""
     return _smallest(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def name_of(config: DictConfig) -> str:
-    """Return the card that the sizes are for, such as ``24GB``."""
+    """Return the GPU that the preset's sizes are for, such as ``24GB``."""
     card = here()
     memory = config.cluster.gpu_memory_gb
     return f"{int(memory or (card.memory / GB if card else USUAL))}GB"
 
 
 def is_known(config: DictConfig) -> bool:
-    """Return whether the memory of a card is set or reported by the driver."""
+    """Return whether the memory of a GPU is set or reported by the driver."""
     return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 

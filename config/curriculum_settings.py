@@ -84,13 +84,13 @@ def _bad_steps(key: str, given: Any, kind: type, example: str, steps: int) -> It
 
 
 def _bad_phases(phases: Mapping[int, Sequence[str]], tasks: Sequence[str]) -> Iterator[str]:
-    played = [name for names in phases.values() for name in names]
+    scheduled = [name for names in phases.values() for name in names]
     for step, names in phases.items():
         if not names:
             yield f"curriculum.phases: no task at step {step}; use one at least"
-    for name in (name for name in played if name not in tasks):
+    for name in (name for name in scheduled if name not in tasks):
         yield f"curriculum.phases: {name} is no task of env.tasks; use {nearest(name, tasks)}"
-    if phases and (unused := [task for task in tasks if task not in played]):
+    if phases and (unused := [task for task in tasks if task not in scheduled]):
         yield f"curriculum.phases: it never plays {unused[0]}; leave that out of env.tasks"
 
 

@@ -35,7 +35,7 @@ def lr(full: float, *, _root_: DictConfig) -> float:
 
 
 def far_lr(config: DictConfig) -> Iterator[str]:
-    """Warn of a learning rate far from ours, often one for full training."""
+    """Warn of a LoRA learning rate far from the default, often one meant for full training."""
     share, rank = config.budget.sft_share, config.model.lora_rank
     for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True):
         rate, ours = OmegaConf.select(config, key), LR_FACTOR * _full_lr(config, key)

@@ -57,8 +57,9 @@ def _can_be_run(values: Any) -> bool:
 
 
 def is_value(override: Override) -> bool:
-    """Return whether an override sets or adds one key, to a value that Hydra would not merge into a
-    node.
+    """Return whether an override gives one key a value, in place of what it had.
+
+    Hydra merges a mapping into a node, except for schedules of methods, which are replaced.
     """
     key, value = override.key_or_group, override.value()
     plain = override.package is None and not (override.is_force_add() or override.is_delete())
@@ -172,8 +173,10 @@ def _needed(key: str) -> bool:
 
 
 def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) -> None:
-    """Raises: ConfigError: a whole node was replaced by a value or removed, as in
-    ``turn_reward=dense``.
+    """Refuse overrides that replace a whole node by a value, or remove it.
+
+    Raises:
+        ConfigError: there is one, such as ``turn_reward=dense``.
     """
     verl = base.verl_tree()
     for node in (*NODES, *(str(node) for node in verl if OmegaConf.is_dict(verl[node]))):

@@ -183,7 +183,10 @@ class Slurm:
 
 @dataclass(kw_only=True)
 class Cluster:
-    """Where a run computes (docs/cluster.md); the devices are verl's keys."""
+    """Launcher, precision and limits of the machine (docs/cluster.md).
+
+    The number of nodes and GPUs are verl's keys ``trainer.nnodes`` and ``trainer.n_gpus_per_node``.
+    """
 
     name: str = option_name()
     trainer_threads: int = number(1, 1024)

@@ -30,7 +30,11 @@ def spec(name: str) -> str:
 
 
 def known(name: str) -> bool:
-    """Return whether ``spec`` knows a name. Raises: TaskError: two packages offer one name."""
+    """Return whether ``spec`` knows a name.
+
+    Raises:
+        TaskError: two packages offer one name.
+    """
     return ":" in name or name in ENVIRONMENTS or name in extensions.installed("env", ENVIRONMENTS)
 
 

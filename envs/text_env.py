@@ -195,7 +195,7 @@ class TextEnv(abc.ABC):
         return sanitise(action)
 
     def finish_game(self) -> RawStep:
-        """Grade the episode as it stands."""
+        """Grade an episode that was cut off; return its last step."""
         raise NotImplementedError(f"{type(self).__name__} does not grade unfinished episodes")
 
     def save_game(self) -> Any:

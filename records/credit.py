@@ -59,7 +59,7 @@ def _credit(fields: dict[str, Any] | None) -> Credit | None:
 
 
 def pack_runs(numbers: Sequence[float | None]) -> list[Any]:
-    """``[0.5, 0.5, 1.0]`` -> ``[[0.5, 2], 1.0]``."""
+    """Encode runs of equal numbers: ``[0.5, 0.5, 1.0]`` becomes ``[[0.5, 2], 1.0]``."""
     packed: list[Any] = []
     for number, equal in groupby(numbers):
         count = sum(1 for _ in equal)

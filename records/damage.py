@@ -42,7 +42,7 @@ def discard(folder: Path, path: Path) -> Path:
 
 
 def discard_damaged(folder: Path) -> list[str]:
-    """Discard what is damaged in an unfinished run; return a line for each part.
+    """Discard the damaged parts of an unfinished run; return a line for each part.
 
     Raises:
         Refusal: a step's record is damaged and no checkpoint before that step is left.

@@ -56,7 +56,7 @@ RENAMED: Mapping[str, str] = {
 
 
 def family_name(name: str) -> str:
-    """Return our name of a metric; a name of ours stays."""
+    """Return our name of a metric of verl; a name of ours is returned unchanged."""
     if name in RENAMED:
         return RENAMED[name]
     for prefix, ours in RENAMED.items():
@@ -66,5 +66,5 @@ def family_name(name: str) -> str:
 
 
 def in_families(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metrics under our names; ``step`` stays."""
+    """Return metrics under our names; ``step`` keeps its name."""
     return {name if name == "step" else family_name(name): value for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""A run's metrics as JSON lines, each step once, under ``metric_names``."""
+"""Read and write a run's metrics: one JSON line a step, without duplicates after a resume."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class RlFolder:
         self.config = self.root / "config.yaml"
 
     def saved_step(self) -> int:
-        """Return the newest checkpoint's step, whole by its files' sizes; 0 if there is none."""
+        """Return the newest checkpoint's step, checked by file sizes only; 0 if there is none."""
         return checkpoints.newest(self.checkpoints).step
 
     def model(self, step: int) -> Path:
@@ -48,7 +48,7 @@ class RlFolder:
 
 
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
-    """Move what is newer than the last checkpoint to ``rl/discarded/``; return its step."""
+    """Move files newer than the last checkpoint to ``rl/discarded/``; return its step."""
     step = rl.saved_step()
     checkpoints.go_on_from(rl.checkpoints, step)
     for begun in [path for path in [*_entries(rl.episodes), *_entries(rl.validation)] if path.is_dir()]:

@@ -156,13 +156,13 @@ def _scores(episodes: Sequence[Episode], trained: str) -> list[float]:
 
 def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:
     """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens."""
-    played = [turn for turn in turns if not turn.summary]
+    action_turns = [turn for turn in turns if not turn.summary]
     return {
         "rollout/episodes": float(len(episodes)),
         "rollout/turns": _mean(len(episode.played_turns) for episode in episodes),
-        "rollout/invalid_actions": _mean(not turn.valid for turn in played),
-        "rollout/unparsed_actions": _mean(not turn.parsed for turn in played),
-        "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in played),
+        "rollout/invalid_actions": _mean(not turn.valid for turn in action_turns),
+        "rollout/unparsed_actions": _mean(not turn.parsed for turn in action_turns),
+        "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in action_turns),
         "rollout/entropy": -_mean(logprob for turn in turns for logprob in turn.logprobs),
         "rollout/retries": float(sum(episode.retries for episode in episodes)),
         "rollout/sampled_tokens": float(sum(len(turn.action_ids) for turn in turns)),

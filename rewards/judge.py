@@ -72,7 +72,12 @@ class Judge:
         return ""
 
     def ask(self, problem: str, patch: str) -> float:
-        """Return the judge's score of one change. Raises as the class says."""
+        """Return the judge's score of one change.
+
+        Raises:
+            JudgeError: no attempt gave a usable answer.
+            ValueError: a setting is wrong.
+        """
         if wrong := self.problem():
             raise ValueError(wrong)
         for left in range(self.settings.retries, -1, -1):
@@ -101,7 +106,11 @@ class Judge:
 
 
 def _score(reply: Any) -> float:
-    """Return the answer as a number. Raises: JudgeError: it is anything else."""
+    """Return the judge's answer as a number.
+
+    Raises:
+        JudgeError: the answer is not a number.
+    """
     try:
         text = reply["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:

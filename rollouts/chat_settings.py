@@ -27,7 +27,7 @@ class ChatSettings:
     template: str | None = None
 
     def over(self, other: ChatSettings) -> ChatSettings:
-        """Return these settings, completed by those of ``other``."""
+        """Return these settings, with missing ones taken from ``other``."""
         return ChatSettings({**other.kwargs, **self.kwargs}, self.template or other.template)
 
     def apply(self, tokenizer: Any) -> None:

@@ -67,7 +67,12 @@ class SampleLost(RuntimeError):
 
 class Sampler(Protocol):
     async def sample(self, request: SampleRequest) -> Sample:
-        """Raises: RequestTooLong, SampleLost."""
+        """Sample one turn's tokens.
+
+        Raises:
+            RequestTooLong: the request exceeds the context.
+            SampleLost: the sample did not arrive.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Chat messages, and the token side of an episode as a protocol over sequences of ints."""
+"""Chat messages, and the protocol for an episode's token ids."""
 
 from __future__ import annotations
 

@@ -41,13 +41,13 @@ class Curriculum:
         return [phase for phase in self._phases if phase.first_step <= step][-1]
 
     def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
-        """Receive a step's episodes by task, as (won, all)."""
+        """Receive the numbers of a step's episodes by task, as (won, all)."""
 
     def state(self) -> dict[str, Any]:
         return {}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore ``state``; here there is none."""
+        """Restore ``state``; this class has none."""
 
 
 @dataclass

@@ -41,7 +41,7 @@ class NotAgain(Refusal):
 
 
 def kind_of(config: DictConfig) -> str | None:
-    """Return one of ``KINDS``, or None."""
+    """Return the kind of early experience, one of ``KINDS``; None without it."""
     return OmegaConf.select(config, "demos.experience")
 
 
@@ -62,7 +62,10 @@ def alternatives_file(folder: Path) -> Path:
 
 
 def rows_file(folder: Path) -> Path:
-    """Return the file of other SFT rows than demonstrations; a row's last message is the target."""
+    """Return the file of SFT rows that are not demonstrations.
+
+    The target is a row's last message.
+    """
     return folder / "episodes" / "experience.jsonl"
 
 

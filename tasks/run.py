@@ -70,7 +70,10 @@ class Run:
 
     @cached_property
     def allocation(self) -> Allocation:
-        """What the budget buys; the environment may have fewer training games."""
+        """Demonstrations, games and steps that the budget pays for.
+
+        The environment may have fewer training games than that.
+        """
         return allocate_budget(self.config)
 
     @cached_property

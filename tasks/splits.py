@@ -161,7 +161,7 @@ def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
 
 @contextmanager
 def what_to_set() -> Iterator[None]:
-    """Add to ``TooFewGames`` which key to set.
+    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set.
 
     Raises:
         TaskError: a split has too few games.

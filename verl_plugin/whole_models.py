@@ -29,7 +29,7 @@ DERIVED = (  # fields that verl derives from the path of the model
 
 @dataclass(frozen=True)
 class Whole:
-    """Replaces a class of transformers."""
+    """Loads like ``kind``, a class of transformers, but never with weights missing."""
 
     kind: Any
 

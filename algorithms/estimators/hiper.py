@@ -64,15 +64,15 @@ class Hiper(Method):
         acts, begins = ActionTokens(turns), _begins(turns)
         used, places = acts.read(tokens.mask), (torch.zeros_like(turns.tokens), _after_subgoal(turns))
         values = [
-            acts.at(place, head)
-            for place, head in zip((*places, places[0]), (tokens.value, *tokens.heads), strict=True)
+            acts.at(offset, head)
+            for offset, head in zip((*places, places[0]), (tokens.value, *tokens.heads), strict=True)
         ]
         advantages, learned = (self._advantages(turns, *values, costs_go_on=on) for on in (True, False))
         by_token = torch.zeros(len(acts.turn))
         for matrix, some in zip(advantages, _learned(turns, acts, begins), strict=True):
             by_token += acts.of(self._normed(matrix, acts.any(some & used)).float()) * (some & used)
         high, low, term = (matrix + value for matrix, value in zip(learned, values, strict=True))
-        first, after = (acts.only(place) & used for place in places)
+        first, after = (acts.only(offset) & used for offset in places)
         targets = (first & acts.of(begins), after, first)
         of_high, of_low, of_term = map(acts.back, targets)
         return Estimate(

@@ -28,8 +28,8 @@ class TurnGae(Method):
     Without it, a V below 0 is added to the last turn's reward, only for the advantages, so that
     running out of turns is not rewarded for saving costs.
 
-    ``lambda_critic``, if not None, is the lambda of the returns. ``lambda_length``, if not None,
-    makes the advantages' ``max(0, 1 - 1 / (lambda_length * turns))`` of the episode.
+    ``lambda_critic``, if not None, is the lambda of the returns. If ``lambda_length`` is not None,
+    the lambda of an episode's advantages is ``max(0, 1 - 1 / (lambda_length * turns))``.
     """
 
     gamma: float = number(0, 1)

@@ -60,7 +60,7 @@ def nothing_left(config: DictConfig) -> Iterator[str]:
 
 
 def sft_of_nothing(config: DictConfig) -> Iterator[str]:
-    """Warn if SFT changes next to nothing: Adam moves a weight by about ``lr`` an update."""
+    """Warn if SFT hardly changes the model: Adam moves a weight by about ``lr`` an update."""
     sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
     updates = sft.epochs * -(-demonstrations // sft.batch_size)
     if updates and updates * sft.lr < LEAST_MOVE:

@@ -54,9 +54,9 @@ def bad_window(config: DictConfig) -> Iterator[str]:
 def equal_rewards(config: DictConfig) -> Iterator[str]:
     if config.turn_reward.name not in ("dense", "balanced"):
         return
-    place, tasks = make_environment(config.env.name, config.env), list(task_weights(config.env))
-    params = [place.with_reward(place.parse_task(task), config.turn_reward.name) for task in tasks]
-    if all(map(place.scores_only_at_end, params)):
+    environment, tasks = make_environment(config.env.name, config.env), list(task_weights(config.env))
+    params = [environment.with_reward(environment.parse_task(task), config.turn_reward.name) for task in tasks]
+    if all(map(environment.scores_only_at_end, params)):
         only = f"{' and '.join(tasks)} scores only at the end"
         yield f"reward={config.turn_reward.name}: it equals reward=sparse, since {only}"
 

@@ -37,7 +37,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A composed config and its methods, from the view of one method: ``name`` in ``slot``."""
+    """A composed config and its methods, as seen by the method ``name`` in ``slot``."""
 
     config: DictConfig
     methods: Chosen
@@ -56,9 +56,9 @@ class Run:
     def beside(self, after: bool) -> Fact:
         """Return the methods of the slot that act before this one, or after it."""
         names = [str(name) for name in self.config[self.slot]]
-        place, others = names.index(self.name), [name for name in names if name != self.name]
+        index, others = names.index(self.name), [name for name in names if name != self.name]
         order = [*others, self.name] if after else [self.name, *others]
-        fact = names[place + 1 :] if after else names[:place]
+        fact = names[index + 1 :] if after else names[:index]
         return Fact(fact, f"{self.slot}=[{','.join(names)}]", f"{self.slot}=[{','.join(order)}]")
 
     def form(self, is_one: Callable[[Any], bool]) -> Fact:

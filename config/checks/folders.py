@@ -40,7 +40,7 @@ def _reason(folder: str) -> str | None:
         return "is empty"
     try:
         path = Path(folder).expanduser().absolute()
-        there = next(place for place in (path, *path.parents) if place.exists())
+        there = next(parent for parent in (path, *path.parents) if parent.exists())
     except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, an unknown user's home, a null byte
         return f"is no path ({error})"
     if not there.is_dir():

@@ -75,7 +75,7 @@ def batches(config: DictConfig) -> Iterator[str]:
 
 
 def passes(config: DictConfig) -> Iterator[str]:
-    """Refuse passes that verl would fill by rows or tokens and cannot."""
+    """Refuse forward passes whose size in rows or tokens verl cannot fill."""
     rows, longest = rows_per_device(config), config.data.max_prompt_length + config.data.max_response_length
     for key in PASS_KEYS if config.actor_rollout_ref.actor.use_dynamic_bsz else ():
         if (tokens := OmegaConf.select(config, key)) is not None and tokens < longest:

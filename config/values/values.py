@@ -70,13 +70,13 @@ def _of_another(key: str) -> Limit:
 
 
 def because(config: DictConfig, key: str) -> str:
-    """Return words that name the key from which this one is interpolated; "" if it is not."""
+    """Return a message's words on the key from which this one is interpolated; "" if it is not."""
     parts, node = key.split("."), OmegaConf.to_container(config)
     for depth, part in enumerate(parts):
         node = node.get(part) if isinstance(node, dict) else None
-        if isinstance(node, str) and (found := FOLLOWED.search(node)):
-            above = parts[: depth + 1 - len(found["dots"])] if found["dots"] else []
-            return f"; it follows from {'.'.join([*above, found['key'], *parts[depth + 1 :]])}"
+        if isinstance(node, str) and (match := FOLLOWED.search(node)):
+            above = parts[: depth + 1 - len(match["dots"])] if match["dots"] else []
+            return f"; it follows from {'.'.join([*above, match['key'], *parts[depth + 1 :]])}"
     return ""
 
 

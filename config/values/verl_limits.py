@@ -169,8 +169,9 @@ class Key:
 
 @cache
 def verl_keys() -> Mapping[str, Key]:
-    """Return every key of verl's tree, and those that only its dataclasses have, by the dotted
-    name.
+    """Return verl's keys by dotted name.
+
+    These are the keys of its config tree, and those that only its dataclasses have.
     """
     values, names = dict(dotted(OmegaConf.to_container(base.verl_tree()))), SCHEMA["nodes"]
     return {

@@ -78,7 +78,11 @@ class AlfWorld(Environment):
         return {"types": types, "source": source}
 
     def max_turns(self, task: str) -> int:
-        """Return the study's limit. Raises: as ``parse_task``."""
+        """Return the study's limit of turns.
+
+        Raises:
+            TaskError: as in ``parse_task``.
+        """
         self.parse_task(task)
         return 24
 

@@ -114,7 +114,11 @@ def _engine() -> Engine:
 
 
 def _loaded(data: Mapping[str, Any]) -> Engine:
-    """Load a game. Raises: Rejected: grammar or PDDL cannot be read."""
+    """Load a game.
+
+    Raises:
+        Rejected: grammar or PDDL cannot be read.
+    """
     engine = _engine()
     try:
         engine.load(data)
@@ -138,7 +142,11 @@ def _write(file: Path, data: Mapping[str, Any]) -> None:
 
 
 def _record(file: Path, data: Mapping[str, Any], engine: Engine, expert_plan: tuple[str, ...]) -> GameRecord:
-    """Return the record of a loaded game. Raises: Rejected: its goal holds from the start."""
+    """Return the record of a loaded game.
+
+    Raises:
+        Rejected: its goal holds from the start.
+    """
     engine.reset()
     parsed, asked = goal_of(data)
     todo = asked.total - asked.met(engine.facts)

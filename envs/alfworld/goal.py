@@ -102,9 +102,9 @@ class Goal:
         if self.task_type == LIGHT:
             held = any(thing in targets for _, thing in facts.get("holds", ()))
             return held + self._lit(facts)
-        placed = [(thing, place) for thing, place in self._placed(facts) if thing in targets]
+        placed = [(thing, receptacle) for thing, receptacle in self._placed(facts) if thing in targets]
         if self.task_type == TWO:
-            places = [place for _, place in placed]
+            places = [receptacle for _, receptacle in placed]
             return min(2, max(map(places.count, places), default=0))
         if self.task_type not in TOOLS:
             return int(bool(placed))
@@ -112,8 +112,10 @@ class Goal:
         return bool(placed) + bool(treated) + any(thing in treated for thing, _ in placed)
 
     def _placed(self, facts: Facts) -> Iterator[Arguments]:
-        wanted = {place for place, kind in facts.get("receptacletype", ()) if kind == f"{self.receptacle}type"}
-        return ((thing, place) for thing, place in facts.get("inreceptacle", ()) if place in wanted)
+        wanted = {
+            receptacle for receptacle, kind in facts.get("receptacletype", ()) if kind == f"{self.receptacle}type"
+        }
+        return ((thing, receptacle) for thing, receptacle in facts.get("inreceptacle", ()) if receptacle in wanted)
 
     def _treated(self, facts: Facts) -> set[str]:
         state = next(name for name, task_type in _STATES.items() if task_type == self.task_type)
@@ -123,10 +125,10 @@ class Goal:
     def _lit(self, facts: Facts) -> bool:
         """Return whether the agent stands at a lamp that was toggled, even if it is off again."""
         here = {spot for _, spot in facts.get("atlocation", ())}
-        near = {place for place, spot in facts.get("receptacleatlocation", ()) if spot in here}
+        near = {receptacle for receptacle, spot in facts.get("receptacleatlocation", ()) if spot in here}
         lamps = {thing for thing, kind in facts.get("objecttype", ()) if kind == f"{self.lamp}type"}
         on = {thing for (thing,) in facts.get("istoggled", set()) & facts.get("toggleable", set())} & lamps
-        return any(thing in on and place in near for thing, place in facts.get("inreceptacle", ()))
+        return any(thing in on and receptacle in near for thing, receptacle in facts.get("inreceptacle", ()))
 
 
 def parse(problem: Expression) -> Goal:
@@ -157,8 +159,8 @@ def _placing(atoms: list[Arguments], names: list[str], kinds: dict[str, str]) ->
     if len(states) > 1 or len(placed) not in (1, 2) or (states and len(placed) == 2):
         raise ValueError("the goal is not one of the six task types")
     task_type = states[0] if states else TWO if len(placed) == 2 else TYPES[0]
-    _, thing, place = placed[0]
-    return Goal(task_type, kinds.get(thing, ""), kinds.get(place, ""))
+    _, thing, receptacle = placed[0]
+    return Goal(task_type, kinds.get(thing, ""), kinds.get(receptacle, ""))
 
 
 def _atoms(parts: Iterable[Expression]) -> Iterator[Arguments]:

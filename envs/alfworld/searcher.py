@@ -71,12 +71,12 @@ def plan(engine: Engine, limit: int) -> tuple[str, ...]:
         searcher = Searcher(engine.task, introduction)
     except ValueError as error:
         raise Rejected(str(error)) from error
-    played: list[str] = []
-    while len(played) < limit:
-        played.append(searcher.act(engine.commands))
-        searcher.saw(played[-1], engine.step(played[-1]) or NOTHING)
+    commands: list[str] = []
+    while len(commands) < limit:
+        commands.append(searcher.act(engine.commands))
+        searcher.saw(commands[-1], engine.step(commands[-1]) or NOTHING)
         if engine.won:
-            return tuple(played)
+            return tuple(commands)
     raise Rejected(f"the searcher expert did not win within {limit} commands")
 
 
@@ -97,16 +97,19 @@ class Searcher:
 
     def _in_order(self) -> list[str]:
         """Sort the receptacles: those that may hold the thing, and of these open ones, first."""
-        return sorted(self.places, key=lambda place: (not may_hold(kind(place), self.wanted.thing), shut(kind(place))))
+        return sorted(
+            self.places,
+            key=lambda receptacle: (not may_hold(kind(receptacle), self.wanted.thing), shut(kind(receptacle))),
+        )
 
     def saw(self, command: str, answer: str) -> None:
         """Record the game's answer."""
         verb, *words = command.split()
         match verb:
             case "go" | "open" | "examine" if "you see" in answer:
-                place = " ".join(words[-2:])
-                self.seen |= {name: place for name in _NAMED.findall(answer)}
-                self._left = [other for other in self._left if other != place]
+                receptacle = " ".join(words[-2:])
+                self.seen |= {name: receptacle for name in _NAMED.findall(answer)}
+                self._left = [other for other in self._left if other != receptacle]
             case "take" if answer.startswith("You pick up"):
                 self.held = " ".join(words[:2])
                 self.seen.pop(self.held, None)
@@ -115,10 +118,10 @@ class Searcher:
             case "clean" | "heat" | "cool" if answer.startswith(f"You {verb}"):
                 self._treated.add(" ".join(words[:2]))
 
-    def _put(self, thing: str, place: str) -> None:
-        self.held, self.seen[thing] = "", place
-        if kind(thing) == self.wanted.thing and kind(place) == self.wanted.place:
-            self._done_at = place
+    def _put(self, thing: str, receptacle: str) -> None:
+        self.held, self.seen[thing] = "", receptacle
+        if kind(thing) == self.wanted.thing and kind(receptacle) == self.wanted.place:
+            self._done_at = receptacle
 
     def act(self, legal: Collection[str]) -> str:
         """Return the next command, one of ``legal``."""
@@ -131,8 +134,8 @@ class Searcher:
             return ""
         verb, tool = TOOLS.get(self.wanted.task_type, ("", ""))
         if self.wanted.task_type == LIGHT:
-            lamps = ((name, place) for name, place in self.seen.items() if kind(name) == self.wanted.place)
-            return next((_reach(place, f"use {name}", legal) for name, place in lamps), "")
+            lamps = ((name, receptacle) for name, receptacle in self.seen.items() if kind(name) == self.wanted.place)
+            return next((_reach(receptacle, f"use {name}", legal) for name, receptacle in lamps), "")
         if verb and self.held not in self._treated:
             return self._at(tool.lower(), f"{verb} {self.held} with {{}}", legal)
         return self._at(self.wanted.place, f"move {self.held} to {{}}", legal)
@@ -141,39 +144,41 @@ class Searcher:
         """Put down a thing that is not wanted, since the agent holds one thing at a time."""
         if not self.held or kind(self.held) == self.wanted.thing:
             return ""
-        return next((command for place in self.places if (command := f"move {self.held} to {place}") in legal), "")
+        return next(
+            (command for receptacle in self.places if (command := f"move {self.held} to {receptacle}") in legal), ""
+        )
 
     def _take(self, legal: Collection[str]) -> str:
         if self.held:
             return ""
-        found = ((name, place) for name, place in self.seen.items() if self._wants(name, place))
-        return next((_reach(place, f"take {name} from {place}", legal) for name, place in found), "")
+        visible = ((name, receptacle) for name, receptacle in self.seen.items() if self._wants(name, receptacle))
+        return next((_reach(receptacle, f"take {name} from {receptacle}", legal) for name, receptacle in visible), "")
 
-    def _wants(self, name: str, place: str) -> bool:
+    def _wants(self, name: str, receptacle: str) -> bool:
         if kind(name) != self.wanted.thing:
             return False
         if self.wanted.task_type == TWO:
-            return place != self._done_at
-        return kind(place) != self.wanted.place or (self.wanted.task_type in TOOLS and name not in self._treated)
+            return receptacle != self._done_at
+        return kind(receptacle) != self.wanted.place or (self.wanted.task_type in TOOLS and name not in self._treated)
 
     def _search(self, legal: Collection[str]) -> str:
         """Search the next receptacle; after the last one, begin again."""
         self._left = self._left or self._in_order()
-        place = self._left[0]
-        return _first(legal, f"go to {place}", f"open {place}", f"examine {place}")
+        receptacle = self._left[0]
+        return _first(legal, f"go to {receptacle}", f"open {receptacle}", f"examine {receptacle}")
 
     def _at(self, wanted: str, command: str, legal: Collection[str]) -> str:
-        """Return ``command`` at a place of a type, at the agent's location if possible."""
-        places = [place for place in self.places if kind(place) == wanted]
+        """Return ``command`` at a receptacle of a type, at the agent's location if possible."""
+        places = [receptacle for receptacle in self.places if kind(receptacle) == wanted]
         if wanted == self.wanted.place and self._done_at:
             places = [self._done_at]
-        here = [place for place in places if f"go to {place}" not in legal]
-        return next((_reach(place, command.format(place), legal) for place in here + places), "")
+        here = [receptacle for receptacle in places if f"go to {receptacle}" not in legal]
+        return next((_reach(receptacle, command.format(receptacle), legal) for receptacle in here + places), "")
 
 
-def _reach(place: str, command: str, legal: Collection[str]) -> str:
+def _reach(receptacle: str, command: str, legal: Collection[str]) -> str:
     """Return ``command``, or the command that makes it possible: go to ``place``, or open it."""
-    return _first(legal, command, f"go to {place}", f"open {place}")
+    return _first(legal, command, f"go to {receptacle}", f"open {receptacle}")
 
 
 def _first(legal: Collection[str], *commands: str) -> str:

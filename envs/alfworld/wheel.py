@@ -20,7 +20,11 @@ MISSING = "env=alfworld needs the package alfworld, which is not installed (pip 
 
 
 def version() -> str:
-    """Return the installed version. Raises: TaskError: alfworld is not installed."""
+    """Return the installed version.
+
+    Raises:
+        TaskError: alfworld is not installed.
+    """
     try:
         return metadata.version("alfworld")
     except metadata.PackageNotFoundError:
@@ -29,7 +33,11 @@ def version() -> str:
 
 @functools.cache
 def root() -> Path:
-    """Return the package's folder. Raises: TaskError: alfworld is not installed."""
+    """Return the package's folder.
+
+    Raises:
+        TaskError: alfworld is not installed.
+    """
     spec = importlib.util.find_spec("alfworld")
     if spec is None or not spec.submodule_search_locations:
         raise TaskError(MISSING)

@@ -83,7 +83,7 @@ class Catalogue:
         workers: int | None = None,
         progress: bool = True,
     ) -> list[TaskRef]:
-        """Return the games of ``listing``."""
+        """Return the first ``count`` games of a split, as in ``listing``."""
         return self.listing(task, split, count, reward, workers, progress).tasks
 
     def listing(

@@ -193,7 +193,10 @@ def expert_plan(game: Any, rules: Rules) -> list[int]:
 
 
 def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | None:
-    """Return a shortest plan from the present state, by breadth-first search."""
+    """Return a shortest winning plan from the current state; None if no plan wins.
+
+    Breadth-first search over the states; ``earned`` is the return so far.
+    """
     state = int(game.unwrapped.s)
     seen = {state}
     queue: deque[tuple[int, list[int], float]] = deque([(state, [], earned)])

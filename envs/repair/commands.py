@@ -146,8 +146,13 @@ def _parts(argument: str) -> tuple[str, str, str]:
 
 
 def edit(workspace: Workspace, argument: str, body: Sequence[str]) -> str:
-    """Replace lines with ``body``; FROM-TO with TO = FROM - 1 inserts before FROM, and 1-0 begins a
-    new file."""
+    """Run ``edit FILE FROM-TO``: replace these lines with ``body``.
+
+    If TO is FROM - 1, insert ``body`` before FROM. A new file begins with 1-0.
+
+    Raises:
+        CommandError: no such file or lines, or the change is refused.
+    """
     match = _EDIT.fullmatch(argument)
     if not match:
         raise CommandError("edit takes a file and line numbers, such as edit a.py 10-12, then the new lines below it.")
@@ -191,7 +196,11 @@ def syntax_problem(text: str) -> str:
 
 
 def read(workspace: Workspace, path: str) -> str:
-    """Return a file's text. Raises: CommandError: no such text file."""
+    """Return a file's text.
+
+    Raises:
+        CommandError: no such text file.
+    """
     if path.startswith("/") or ".." in path.split("/"):
         raise CommandError("Paths are those that ls shows, inside the repository.")
     try:

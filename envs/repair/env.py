@@ -161,7 +161,11 @@ def _as_env_error() -> Iterator[None]:
 
 
 def load(task: TaskRef) -> Instance:
-    """Read a task's instance. Raises: EnvError: its file is not the accepted one."""
+    """Read a task's instance.
+
+    Raises:
+        EnvError: its file is not the accepted one.
+    """
     return Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
 
 

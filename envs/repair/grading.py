@@ -110,7 +110,11 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
 
 
 def run_files(files: Mapping[str, str], tests: Iterable[str] = (), options: Options | None = None) -> TestRun:
-    """Run tests on a repository given as path -> text. Raises: as ``run_tests``."""
+    """Run tests on a repository given as text by path.
+
+    Raises:
+        SandboxError: as in ``run_tests``.
+    """
     with tempfile.TemporaryDirectory(prefix=sandbox.prefix()) as folder:
         write_files(Path(folder) / "repo", files)
         return run_tests([Path(folder) / "repo"], tests, options)

@@ -157,7 +157,11 @@ class ContainerImage(RepoProvider):
 
 @functools.cache
 def engine() -> str:
-    """Return the container engine's program. Raises: ProviderError: no engine answers."""
+    """Return the container engine's program.
+
+    Raises:
+        ProviderError: no engine answers.
+    """
     for name in filter(shutil.which, ENGINES):
         if subprocess.run([name, "info"], capture_output=True, timeout=60, check=False).returncode == 0:
             return name

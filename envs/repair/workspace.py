@@ -91,7 +91,11 @@ class Workspace:
         return self._texts[path] if self._texts else (self.base / path).read_bytes().decode()
 
     def text(self, path: str) -> str:
-        """Return a file as the agent sees it. Raises: as ``base_text``."""
+        """Return a file as the agent sees it.
+
+        Raises:
+            KeyError, UnicodeDecodeError: as in ``base_text``.
+        """
         return self.edits[path] if path in self.edits else self.base_text(path)
 
     def write(self, path: str, text: str) -> None:
@@ -197,7 +201,11 @@ class Workspace:
             yield [Path(folder) / "base" if self._texts else self.base, top]
 
     def hidden_tests(self) -> dict[str, str]:
-        """Return the files of ``test_patch``, removed ones empty. Raises: as ``layers``."""
+        """Return the files of ``test_patch`` by path; a removed file has the text "".
+
+        Raises:
+            PatchError: the patch does not fit or leaves the repository.
+        """
         changed = patches.apply(self.instance.test_patch, self.base_text)
         if outside := [path for path in changed if not is_plain_path(path)]:
             raise patches.PatchError(f"test_patch has the path {outside[0]!r}, which leaves the repository")

@@ -64,16 +64,18 @@ def run(
     mode: str = "auto",
     way: Walls | None = None,
 ) -> Completed:
-    """Run ``argv`` in a private copy of ``layers``, folders copied over each other in order.
+    """Run a command in a private copy of some folders.
 
-    Behind walls its folder is ``/repo``.
+    In bubblewrap its working directory is ``/repo``.
 
     Args:
+        argv: the command.
+        layers: folders, copied over each other in order.
         given: standard input.
         visible: further paths that the command may read.
 
     Raises:
-        SandboxError: the mode does not work here, or the walls could not be built.
+        SandboxError: the mode does not work here, or the sandbox cannot be built.
     """
     way, limits = way or walls(mode), limits or Limits()
     with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:

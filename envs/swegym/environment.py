@@ -134,8 +134,8 @@ def _checked_with(settings: Settings) -> str:
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
     clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
-    what = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
-    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+    values = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
 def difficulty(meta: Mapping[str, Any], measure: str) -> str:

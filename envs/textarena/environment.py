@@ -1,6 +1,6 @@
 """Single-player games of textarena without downloads: ``env=textarena env.id=Sokoban-v0``.
 
-textarena imports chat clients and word lists, so only workers and makers import it.
+textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,11 @@ def options(seed: int) -> textworld.GameOptions:
 
 
 def generate(options: textworld.GameOptions) -> Any:
-    """Generate a custom game. Raises: Rejected: the seed gives no quest of the asked length."""
+    """Generate a custom game.
+
+    Raises:
+        Rejected: the seed gives no quest of the asked length.
+    """
     try:
         return make_game(options)
     except QuestGenerationError as error:

@@ -29,7 +29,11 @@ def game_sha256(game_file: Path) -> str:
 
 
 def accepted(task: TaskRef) -> str:
-    """Return the path of a task's story file. Raises: EnvError: missing or not the accepted one."""
+    """Return the path of a task's story file.
+
+    Raises:
+        EnvError: the file is missing, or is not the accepted one.
+    """
     return str(accepted_file(task, game_sha256))
 
 
@@ -87,7 +91,7 @@ class Game:
         self._state: State | None = None  # the interpreter's
 
     def opening(self, seed: int) -> State:
-        """Return the first state."""
+        """Reset the game with this seed and return its first state."""
         if (state := self._openings.get(seed)) is not None:
             return state
         self._frotz.seed(seed)
@@ -127,7 +131,11 @@ class Interpreter:
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Printed:
-        """Start a game. Raises: EnvError: as ``accepted``."""
+        """Start a game and return its first output.
+
+        Raises:
+            EnvError: as in ``accepted``.
+        """
         if self._game is None or self._loaded != task.sha256:
             self._game = None
             self._game = _GAMES.get(task.sha256) or _GAMES.setdefault(task.sha256, Game(accepted(task)))
@@ -164,7 +172,11 @@ class Tracked:
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Any:
-        """Start a game; return TextWorld's state. Raises: EnvError: as ``accepted``."""
+        """Start a game and return TextWorld's state.
+
+        Raises:
+            EnvError: as in ``accepted``.
+        """
         if self._loaded != task.sha256:
             self.close()
             self._game = self._start(accepted(task), self._infos)

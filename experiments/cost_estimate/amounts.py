@@ -51,7 +51,7 @@ class Amounts:
 
     @property
     def units(self) -> dict[str, tuple[int, str]]:
-        """Return (count, unit) of each stage that the run has, in order."""
+        """Return (count, name of the unit) of each stage of the run, in order."""
         counts = {
             "demonstrations": (self.allocation.demonstrations, "episodes"),
             "sft": (self.sft_steps, "steps"),

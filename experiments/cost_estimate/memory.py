@@ -172,7 +172,7 @@ class Demand:
         return float((self.device.server * (not self.share) + WEIGHTS * reference) * self.shape.parameters)
 
     def lacking(self) -> Iterator[str]:
-        """Return what does not fit, in a line each."""
+        """Yield one line for each part of the run that does not fit into memory."""
         memory = self.where.memory
         if (need := self.peak()) > memory:
             each = "" if self.on_cpu else "a GPU "
@@ -200,7 +200,7 @@ def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
 
 
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
-    """Return what does not fit; the last line ends with settings that were checked to fit."""
+    """Return a line for each part that does not fit; the last one ends with settings that fit."""
     asked = demand(config, shape, where)
     reasons = list(asked.lacking())
     there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)

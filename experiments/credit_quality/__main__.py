@@ -146,11 +146,11 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         insight = _insight(config, policy, options.gradients)
         rated = results(taken, chosen, reward, size.samples, size.k, about | asdict(size), insight)
         rated.results.write(folder)
-        found = Results.read(folder / FILE)  # read back rounded, so that table and page show the same numbers
-        write_whole(folder / TABLE, markdown(found))
-        write_whole(folder / PAGE, html(found))
+        rounded = Results.read(folder / FILE)  # read back rounded, so that table and page show the same numbers
+        write_whole(folder / TABLE, markdown(rounded))
+        write_whole(folder / PAGE, html(rounded))
         write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
-    return f"{summary(found)}\n\n{markdown(found)}\npage: {folder / PAGE}\nepisodes: {folder / EPISODES}"
+    return f"{summary(rounded)}\n\n{markdown(rounded)}\npage: {folder / PAGE}\nepisodes: {folder / EPISODES}"
 
 
 def _insight(config: DictConfig, policy: PolicyRef, gradients: bool) -> Insight:

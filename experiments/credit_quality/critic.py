@@ -72,7 +72,7 @@ class RunCritic:
 
 
 def run_values(critic: RunCritic, games: Measured, groups: Groups, reward: str, k: int) -> Values:
-    """Return the values of the run's critic."""
+    """Compute the run's critic's value before each action token of the groups."""
     return _explained([[critic.values(episode) for episode in group] for group in groups], games, groups, reward, k)
 
 

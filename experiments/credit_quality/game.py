@@ -180,7 +180,7 @@ def token_counts(episode: Episode) -> list[int]:
 
 
 def score(episode: Episode, reward: str) -> float:
-    """Return the episode's return."""
+    """Return the episode's return under ``reward``, summed over its turns."""
     return sum(turn.trained(reward) for turn in episode.turns)
 
 

@@ -89,7 +89,7 @@ def share_interval(share: float, deviation: float, tasks: int) -> Interval:
 
 
 def less(statistics: Mapping[str, Statistic], against: str, tasks: int, draws: int) -> dict[str, Interval]:
-    """Return each statistic minus that of ``against``, on the same draws of tasks."""
+    """Return each statistic's difference from that of ``against``, on the same draws of tasks."""
     other = statistics[against]
     paired = {name: (lambda several, own=own: own(several) - other(several)) for name, own in statistics.items()}
     return {name: estimated(difference, tasks, draws) for name, difference in paired.items()}

@@ -77,12 +77,12 @@ class Truth:
 
     @cached_property
     def significant(self) -> np.ndarray:
-        """Return (N,) bool: the advantage's sign is significant."""
+        """Return (N,) bool: the advantage exceeds ``SIGNIFICANT`` standard errors."""
         return np.abs(self.advantage) > np.maximum(SIGNIFICANT * self.error, 1e-9)
 
     @cached_property
     def neutral(self) -> np.ndarray:
-        """Return (N,) bool: the advantage is known to be almost 0."""
+        """Return (N,) bool: advantage within ``NEUTRAL`` of 0, error at most ``NEUTRAL_ERROR``."""
         return (np.abs(self.advantage) <= NEUTRAL) & (self.error <= NEUTRAL_ERROR)
 
 

@@ -32,7 +32,7 @@ NOTE = (
 
 
 def html(results: Results) -> str:
-    """Return the page of the results."""
+    """Render the results as one HTML page."""
     loader = FileSystemLoader(str(files("turngrid.experiments.credit_quality") / "templates"))
     template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("page.html.j2")
     names = by_rating(results)

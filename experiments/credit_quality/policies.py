@@ -1,4 +1,4 @@
-"""The policies that can be measured."""
+"""Policies whose credit can be measured: language models, and policies that answer in text."""
 
 from __future__ import annotations
 

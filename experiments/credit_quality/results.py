@@ -130,7 +130,10 @@ class Insight:
     def gradients(
         self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
     ) -> Mapping[str, Products] | None:
-        """Return the gradients' products; None without a model or above ``MOST`` numbers."""
+        """Return the gradients' products.
+
+        None without a model, or if the gradients have more than ``MOST`` numbers together.
+        """
         if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
             return None
         from turngrid.experiments.credit_quality.policy_model import of_games

@@ -135,7 +135,7 @@ class Study:
 
 
 def study_of(config: DictConfig, policy: PolicyRef, noise: float) -> Study:
-    """Return the study; equal policies, games and settings have the same folder."""
+    """Return the study of a policy; equal policies, games and settings share a folder."""
     node: Any = OmegaConf.to_container(config, resolve=True)
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS}
     identity = {

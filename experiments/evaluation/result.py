@@ -108,7 +108,7 @@ class RunResult:
         return cls(**{**data, **parts})
 
     def write(self, folder: Path) -> Path:
-        """Write ``result.json`` whole or not at all."""
+        """Write ``result.json`` atomically."""
         path = folder / FILE
         write_whole(path, self.to_json())
         return path

@@ -62,7 +62,7 @@ def evaluation_folder(config: DictConfig) -> Path:
     node = OmegaConf.to_container(config, resolve=True)
     assert isinstance(node, dict)
     named = tested(config)
-    what = {
+    identity = {
         "worlds": {
             env: [make_environment(env, env_node(config, env)).version, _settings(config, env)] for env, _ in named
         },
@@ -71,9 +71,9 @@ def evaluation_folder(config: DictConfig) -> Path:
         "eval": {key: value for key, value in node["eval"].items() if key != "servers"},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
-    what |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}
-    what |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
-    digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}
+    identity |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
     name = file_name(f"{named[0][0]}-{task}-{digest}")
     return (Path(config.output_dir).expanduser() / EVALUATIONS / name).absolute()

@@ -83,7 +83,7 @@ def _spent(result: RunResult) -> str:
 
 
 def matrix_tables(evaluations: Sequence[EvaluationResult]) -> list[Table]:
-    """Return the success table, if there are several evaluation sets, and the table of manners."""
+    """Return the success table, if there are several evaluation sets, and ``manner_table``."""
     matrix = [success_table(evaluations)] if len(_columns(evaluations)) > 1 else []
     return [*matrix, manner_table(evaluations)] if evaluations else []
 
@@ -150,7 +150,6 @@ def _number(value: float | None) -> str:
 
 
 def _share(share: float | None) -> str:
-    """Return a share in percent."""
     return "-" if share is None else f"{100 * share:.1f}"
 
 

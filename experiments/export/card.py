@@ -65,7 +65,11 @@ class Exported:
 
 
 def find(asked: str) -> Exported:
-    """Find the model of a run. Raises: ExportError: there is none, or it is not whole."""
+    """Find the model of a run.
+
+    Raises:
+        ExportError: the run has no model, or its model is incomplete.
+    """
     folder = Path(asked.removeprefix("run://")).expanduser().absolute()
     try:
         model = checkpoint(folder)

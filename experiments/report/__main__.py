@@ -55,7 +55,7 @@ def _text(subject: Subject) -> str:
 
 
 def write(subject: Subject, folder: Path) -> str:
-    """Write both forms of the report, each whole or not at all, and return a line about them."""
+    """Write the report as HTML and as Markdown, atomically; return a line on the page."""
     from turngrid.experiments.report.contents import Contents  # imports scipy, so only when needed
     from turngrid.experiments.report.page import html, markdown
 

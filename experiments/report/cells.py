@@ -127,7 +127,7 @@ def interval_of(samples: Sequence[Sample]) -> Interval:
 
 
 def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """Return a vector for each evaluation set; their means add up to that of the samples."""
+    """Return a vector for each evaluation set; their means add up to the samples' mean."""
     vectors: dict[str, np.ndarray] = {}
     for item in samples:
         part = item.shares.mean(axis=0) / len(samples)

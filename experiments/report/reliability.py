@@ -46,7 +46,7 @@ class Reliability:
 
 
 def reliability(runs: Sequence[Run]) -> Reliability | None:
-    """Return None if no method has ``FEWEST`` seeds or the methods share no task."""
+    """Compare methods; None if none has ``FEWEST`` seeds or they share no task."""
     scores = {name: table for name, table in scores_of(runs).items() if table.size and len(table) >= FEWEST}
     if not scores:
         return None

@@ -27,7 +27,7 @@ Measured = tuple[Run, EvaluationResult]
 
 
 class Unfilled(Exception):
-    """No run has data for a selector; the message is a short reason."""
+    """No run has data for a table cell's selector; the message is the reason shown there."""
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from turngrid.tasks.run import Run
 
 
 def ledger(run: Run) -> list[Entry]:
-    """Return every entry in the order of spending."""
+    """Return the run's ledger entries in the order of spending."""
     parts = (_priors, _demonstrations, _alternatives, _sft, _training, _never_charged)
     return [entry for part in parts for entry in part(run)]
 

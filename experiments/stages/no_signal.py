@@ -1,6 +1,6 @@
 """RL steps without signal: all compared episodes had the same reward, so there is little to learn.
 
-They are read from a run's metrics, so a resumed run also counts the steps before it resumed.
+The steps are read from the run's metrics, so those before a resume count too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NoSignal:
         return f"all {self._compared} alike for {len(last)} steps" if len(last) >= IN_A_ROW else ""
 
     def note(self, lines: Iterable[Line]) -> str:
-        """Report the longest streak of such steps and what to try; "" without a long one."""
+        """Report the longest streak without signal and what to try; "" without a long one."""
         longest = max(self._streaks(lines), key=len)
         if len(longest) < IN_A_ROW:
             return ""

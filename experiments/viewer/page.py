@@ -66,7 +66,7 @@ def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -
 
 
 def page(episodes: Iterable[Shown], title: str, *, limit: int = LIMIT, note: str = "") -> str:
-    """Return a whole page, as high as the window."""
+    """Return a complete HTML page, as high as the window."""
     return (
         asset("page.html")
         .replace("{{title}}", html.escape(title))

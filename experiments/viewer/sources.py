@@ -199,8 +199,8 @@ def _files(path: Path) -> list[EpisodeFile]:
 def _run_around(path: Path) -> Path | None:
     """Return the run folder, or the folder of an evaluation without a run, that contains a file."""
     marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
-    played = (folder.parent for folder in path.parents if folder.name == EVALUATION)
-    return next(chain(marked, played), None)
+    evaluated = (folder.parent for folder in path.parents if folder.name == EVALUATION)
+    return next(chain(marked, evaluated), None)
 
 
 def _runs_in(path: Path) -> str:

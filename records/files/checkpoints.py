@@ -51,7 +51,7 @@ def newest(root: Path, content: bool = False, before: float = float("inf")) -> N
 
 
 def steps(root: Path) -> list[int]:
-    """Return the steps of all checkpoints that were ever whole, newest first."""
+    """Return the steps of all checkpoints that were complete at some time, newest first."""
     noted = [step for step in _with(root, "actor") if str(step) == _noted(root)]
     return sorted({*_with(root, MANIFEST), *noted}, reverse=True)
 

@@ -1,7 +1,7 @@
 """Size of a model and the linear layers that LoRA can adapt, without loading it.
 
-They are read from ``config.json`` and the headers of the weights or, for names of ``conf/model``,
-from a table.
+For names of ``conf/model`` the numbers are in a table. For other models they are read from
+``config.json`` and the headers of the weights.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Shape:
 
     @property
     def cached_numbers(self) -> int:
-        """Keys and values of one token, all layers."""
+        """Number of cached keys and values of one token, over all layers."""
         return 2 * self.layers * (self.kv_heads * self.head_size if self.kv_heads else self.hidden)
 
 

@@ -62,7 +62,7 @@ class StageRun:
 
     @classmethod
     def from_node(cls, node: Any) -> StageRun:
-        """Build it from the mapping in a config file."""
+        """Build a stage from the mapping in a config file."""
         fields: Any = OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
         return cls(**fields)
 
@@ -83,7 +83,7 @@ class StageRun:
         return not self.trackers or (self._marker.exists() and self._marker.read_bytes() == self._mark.encode())
 
     def mark_logged(self) -> None:
-        """Record that the trackers have everything; after an earlier kill all is logged again."""
+        """Record that the trackers have every line. A kill before this repeats the logging."""
         self._marker.write_text(self._mark, encoding="utf-8")
 
     @property
@@ -96,7 +96,6 @@ class StageRun:
 
 
 def _tags(config: DictConfig, folder: Path) -> list[str]:
-    """Return tags to filter by."""
     shown = [node for node in SHOWN_NODES if node != "algo" or trains_rl(config)]
     names = [OmegaConf.select(config, f"{node}.name") for node in shown]
     curriculum = OmegaConf.select(config, "curriculum.name", default="none")

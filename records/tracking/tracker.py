@@ -38,7 +38,7 @@ class Tracker(abc.ABC):
         """Log JSON values of a step; steps increase."""
 
     def keep(self, step: int) -> None:
-        """Take note that no later attempt will log this step or an earlier one again."""
+        """Mark the steps up to this one as final: no later attempt logs them again."""
 
     @abc.abstractmethod
     def finish(self, exit_code: int) -> None:

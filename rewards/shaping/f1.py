@@ -36,7 +36,7 @@ class F1(Method):
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         episode = view.episode
         recall = float(episode.won) if episode.score is None else episode.score
-        played = sum(not turn.summary for turn in [*episode.prefix, *episode.turns])
-        precision = min(1.0, recall * view.plan / max(1, played)) if view.plan else recall
+        turns = sum(not turn.summary for turn in [*episode.prefix, *episode.turns])
+        precision = min(1.0, recall * view.plan / max(1, turns)) if view.plan else recall
         paid = 2 * precision * recall / (precision + recall) if recall > 0 else 0.0
         return {TRAINED: [0.0] * (len(episode.turns) - 1) + [paid]}

@@ -24,5 +24,5 @@ class TurnBonus(Method):
     )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        played = sum(not turn.summary for turn in view.episode.turns)
-        return view.plus_last(self.weight * self.decay * min(1.0, self.a_turn * played))
+        turns = sum(not turn.summary for turn in view.episode.turns)
+        return view.plus_last(self.weight * self.decay * min(1.0, self.a_turn * turns))

@@ -77,5 +77,5 @@ class Arpo(Linear):
 
 
 def last_branching(played: Sequence[Episode]) -> int:
-    """Return after how many turns the latest branch began; earlier branches are all drawn."""
+    """Return after how many turns the latest branch began; later rounds branch after that."""
     return max(len(episode.turns) - len(episode.own_turns) for episode in played)

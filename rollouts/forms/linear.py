@@ -41,7 +41,7 @@ class Linear(Method):
     card: ClassVar[Card] = Card("samples each episode of a prompt from the start of its game (default)")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        """Return the first round of ``n`` samples; ``base`` is a sample's spec but for its number.
+        """Return the first round's specs. ``base`` has the values that all samples share.
 
         Raises:
             EnvError: this strategy cannot run this game.

@@ -58,7 +58,7 @@ class Cluster:
         """Run the head on the first node; yield a driver's environment once all nodes have joined.
 
         Raises:
-            RayClusterFailed: they have not within ten minutes.
+            RayClusterFailed: a node did not join within ten minutes.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with socket.create_server(("", 0)) as server:  # a free port

@@ -133,7 +133,7 @@ def script(slurm: DictConfig, folder: Path, runs: int) -> str:
 
 
 def still_there(folder: Path, runs: Sequence[Run]) -> Jobs:
-    """Return those of the runs that an earlier launch submitted and that SLURM has not ended."""
+    """Return the runs that an earlier launch submitted and that SLURM has not ended."""
     earlier: dict[str, str] = {}  # a run's overrides -> its last job
     for file in sorted(folder.glob(f"*_{RECORD}"), key=lambda path: path.stat().st_mtime):
         recorded = json.loads(file.read_text(encoding="utf-8"))

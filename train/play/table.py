@@ -101,7 +101,7 @@ class ShownSession:
             self.screen.show(f"Goal: {goal}", "cyan")
 
     def next_step(self) -> str | None:
-        """Return the step of the expert plan after as many as there were valid actions."""
+        """Return the plan's next action, by the number of valid actions so far; None at its end."""
         done = sum(result.valid for result in self.results)
         return self.spec.task.expert_plan[done] if done < len(self.spec.task.expert_plan) else None
 
@@ -114,10 +114,10 @@ class ShownSession:
         self.screen.show(seen.text)
 
     def _progress(self, results: Sequence[StepResult]) -> list[str]:
-        played, most, best = len(results), self.spec.max_turns, self.spec.task.max_score
+        turn_count, most, best = len(results), self.spec.max_turns, self.spec.task.max_score
         score = sum(result.score_delta for result in results)
-        over = played == most or (played and (results[-1].terminated or results[-1].truncated))
-        turns = f"{played} of {most} turns played" if over else f"turn {played + 1} of {most}"
+        over = turn_count == most or (turn_count and (results[-1].terminated or results[-1].truncated))
+        turns = f"{turn_count} of {most} turns played" if over else f"turn {turn_count + 1} of {most}"
         return [turns, f"score {score:.3g}" + (f" of {best:g}" if best > 0 else "")]
 
     def _last_turn(self, results: Sequence[StepResult]) -> list[str]:

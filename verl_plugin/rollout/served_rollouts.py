@@ -1,4 +1,4 @@
-"""Episodes of a checkpoint sampled through rollout servers, one a GPU, started by verl."""
+"""Sample episodes of a checkpoint through verl's rollout servers, one per GPU."""
 
 from __future__ import annotations
 

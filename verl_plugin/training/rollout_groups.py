@@ -75,7 +75,7 @@ class AsyncGroups(StepGroups):
         self.settle(self._step.number, prompts_in_queue())
 
     def restored(self) -> None:
-        """Sample those of the checkpoint's complete groups again whose files are missing."""
+        """Sample again the checkpoint's complete groups whose files are missing."""
         if lost := self.restore(self._step.number, prompts_in_queue()):
             print(f"turngrid: rl/groups lacks {', '.join(lost)}; these groups are played again", flush=True)
             tags = [{"is_prompt": True, "status": "pending", "global_steps": self._step.number} for _ in lost]

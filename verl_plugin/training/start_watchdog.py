@@ -25,7 +25,7 @@ def begin(seconds: float) -> None:
 
 
 def step_began() -> None:
-    """Stop the watchdog."""
+    """Stop the watchdog, since the first step has begun."""
     if _timer is not None:
         _timer.cancel()
 

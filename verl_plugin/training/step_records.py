@@ -35,7 +35,7 @@ class StepGroups:
 
     @property
     def folder(self) -> Path:
-        """The step's folder, which becomes one file beside it when the step is recorded."""
+        """The folder of the step's groups; recording the step merges it into one file."""
         return Path(self._config.run.episodes) / f"{self._step.number:06d}"
 
     def begin(self) -> None:
@@ -79,7 +79,7 @@ class StepGroups:
         """Act on the step's completed checkpoint."""
 
     def restored(self) -> None:
-        """Go back to the checkpoint of the step."""
+        """Act on a resume from the checkpoint of the step."""
 
 
 class StepLog:

@@ -79,7 +79,7 @@ class Games:
         if self.draws:
             order = self.draws.curriculum
             metrics["curriculum/stage"] = float(order.phase(step).number)
-            wins = {task: [episode.won for episode in played if episode.whole] for task, played in tasks.items()}
+            wins = {task: [episode.won for episode in episodes if episode.whole] for task, episodes in tasks.items()}
             order.observe(step, {task: (sum(won), len(won)) for task, won in wins.items()})
             if isinstance(order, Thresholded):
                 metrics["curriculum/success"] = order.success

@@ -293,6 +293,6 @@ def prompt_id(step: int, index: int) -> str:
 
 
 def row_order(key: str) -> tuple[str, int, int]:
-    """Sort key of a row's key."""
+    """Return the sort key of a row with the key ``<prompt>_<sample>_<output>``."""
     prompt, sample, output = key.rsplit("_", 2)
     return prompt, int(sample), int(output)

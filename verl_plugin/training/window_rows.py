@@ -69,8 +69,9 @@ class WindowRows:
 
     @contextmanager
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta) -> Iterator[None]:
-        """Cut ``batch`` into mini-batches by prompts; verl's have ``ppo_mini_batch_size`` x n
-        rows.
+        """Set verl's mini-batch size so that a batch has as many updates as without windows.
+
+        verl counts ``ppo_mini_batch_size`` x n rows; with windows an episode has several rows.
         """
         usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, self._updates(node)
         batch.extra_info[EPISODES] = self._prompts * samples // updates

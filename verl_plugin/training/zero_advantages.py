@@ -1,9 +1,9 @@
 """Decides whether rows whose advantage is 0 everywhere may be left out of a policy update.
 
-They may if every term of the loss is multiplied by the advantages, since such rows then have no
-gradient. ``NEEDS_ALL_ROWS`` lists the terms that are not. If a loss compares the tokens of a pass,
-only passes that consist of such rows may be left out. The answer is sent only with the policy's
-batch: a critic is trained on every row with an action token.
+If every term of the loss is multiplied by the advantages, such rows have no gradient.
+``NEEDS_ALL_ROWS`` lists the terms that are not. If a loss compares the tokens of a forward pass,
+only a pass whose rows all have advantage 0 may be left out. The decision is sent with the policy's
+batch only: a critic is trained on every row with an action token.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
 
 
 def may_be_left_out(config: DictConfig) -> Literal["", "rows", "passes"]:
-    """Return what may be left out: nothing, such rows, or passes that consist of such rows."""
+    """Return what an update may leave out: nothing, rows of advantage 0, or passes of them only."""
     if any(needs(config) for needs in NEEDS_ALL_ROWS.values()):
         return ""
     return PASSES if config.actor_rollout_ref.actor.policy_loss.loss_mode in BY_PASS else ROWS
