@@ -56,17 +56,12 @@ def allocate_budget(config: DictConfig) -> Allocation:
     demonstrations, affordable = shares(budget)
     if affordable == 0:
         return _sft_only(budget, demonstrations)
-    prompts, samples = int(config.data.train_batch_size), samples_played(config)
+    prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
+    samples = max((form.episodes(samples) for form in rollout_forms(config).values()), default=samples)
     games, steps, charged = _rl(config, affordable, prompts, samples)
     units = demonstrations * demonstration_price(budget) + charged * _exact(budget.episode_cost)
     unspent = _exact(budget.units) - units
     return Allocation(demonstrations, games, steps, prompts * samples, float(units), float(unspent))
-
-
-def samples_played(config: DictConfig) -> int:
-    """Return the most episodes of a prompt; some rollout strategies run more than n."""
-    samples = int(config.actor_rollout_ref.rollout.n)
-    return max((form.episodes(samples) for form in rollout_forms(config).values()), default=samples)
 
 
 def rollout_forms(config: DictConfig) -> dict[str, Any]:

@@ -11,23 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from omegaconf import DictConfig
 from tqdm import tqdm
 
 from turngrid.envs.hosting.pool import EnvPool, pool_of
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.bar import ticking_bar
-from turngrid.rewards.registry import reward
-from turngrid.rollouts.chat_settings import chat_settings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ExpertPolicy
-from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks import rejection
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks, task_file
 
 
@@ -39,8 +34,8 @@ def episodes_file(folder: Path) -> Path:
     return folder / "episodes" / "demonstrations.jsonl"
 
 
-def make_demonstrations(config: DictConfig, folder: Path, model: str) -> None:
-    """Write the demonstrations that ``config.demos`` asks for.
+def make_demonstrations(run: Run, model: str) -> None:
+    """Write the demonstrations that the run's ``demos`` node asks for.
 
     Args:
         model: path of the model that will learn from them.
@@ -49,40 +44,38 @@ def make_demonstrations(config: DictConfig, folder: Path, model: str) -> None:
         ExpertLost: an expert plan does not end in a win.
         DemosError: the other run has too few.
     """
-    take = _from_run if config.demos.source == "episodes" else _from_expert_plans
-    write_episodes(episodes_file(folder), take(config, folder, model))
+    episodes = _from_run(run, model) if run.config.demos.source == "episodes" else _from_expert_plans(run)
+    write_episodes(episodes_file(run.folder), episodes)
 
 
-def _from_expert_plans(config: DictConfig, folder: Path, model: str) -> list[Episode]:
+def _from_expert_plans(run: Run) -> list[Episode]:
     """Return one episode of each demonstration game, in order."""
-    tasks = read_tasks(task_file(folder, "demonstrations"))
-    episodes = asyncio.run(_run_all(config, tasks))
+    episodes = asyncio.run(_run_all(run, read_tasks(task_file(run.folder, "demonstrations"))))
     lost = [episode.task for episode in episodes if not episode.won]
     if lost:
         raise ExpertLost(f"{len(lost)} of {len(episodes)} expert plans did not win, first: {lost[0]}")
     return episodes
 
 
-def _from_run(config: DictConfig, folder: Path, model: str) -> list[Episode]:
+def _from_run(run: Run, model: str) -> list[Episode]:
     """Return wins of another run; ``episodes/left_out.json`` counts rejected ones by reason."""
-    chosen, left_out = rejection.draw(config, allocate_budget(config).demonstrations)
-    report = episodes_file(folder).with_name("left_out.json")
+    chosen, left_out = rejection.draw(run.config, run.allocation.demonstrations)
+    report = episodes_file(run.folder).with_name("left_out.json")
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(json.dumps(left_out, indent=2) + "\n", encoding="utf-8")
-    return rejection.as_demonstrations(chosen, rejection.source(config), model, chat_settings(config))
+    return rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
 
 
-async def _run_all(config: DictConfig, tasks: Sequence[TaskRef]) -> list[Episode]:
+async def _run_all(run: Run, tasks: Sequence[TaskRef]) -> list[Episode]:
     with ticking_bar(total=len(tasks), desc="demonstrations", unit="game") as bar:
-        async with pool_of(config.env, legal=prompt_form(config.get("prompt")).admissible) as pool:
-            return list(await asyncio.gather(*(_run(config, pool, task, bar) for task in tasks)))
+        async with pool_of(run.config.env, legal=run.prompt.admissible) as pool:
+            return list(await asyncio.gather(*(_run(run, pool, task, bar) for task in tasks)))
 
 
-async def _run(config: DictConfig, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
-    turns = max(int(config.env.max_turns), len(task.expert_plan))
-    style = make_environment(config.env.name, config.env).prompt
-    form = replace(prompt_form(config.get("prompt")), train_thoughts=True)  # demonstrations teach thoughts
-    spec = EpisodeSpec(task, style, turns, reward(config.turn_reward.name, config.turn_reward), form=form)
+async def _run(run: Run, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
+    turns = max(int(run.config.env.max_turns), len(task.expert_plan))
+    form = replace(run.prompt, train_thoughts=True)  # demonstrations teach thoughts
+    spec = EpisodeSpec(task, run.environment.prompt, turns, run.reward, form=form)
     episode = await run_with_retries(pool.open, lambda session: run_episode(ExpertPolicy(), session, spec, None))
     bar.update()
     return episode

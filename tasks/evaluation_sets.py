@@ -226,8 +226,3 @@ def reward_on(environment: Environment, config: DictConfig) -> str:
     """
     name = str(config.turn_reward.name)
     return name if environment.offers(name) else environment.rewards[0]
-
-
-def from_dict(data: dict[str, Any]) -> EvaluationSetting:
-    """Build a setting from the result of ``dataclasses.asdict``."""
-    return EvaluationSetting(**{**data, "evaluation_set": EvaluationSet(**data["evaluation_set"])})

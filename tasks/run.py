@@ -19,6 +19,7 @@ from turngrid.records.tracking.stage_run import StageRun
 from turngrid.rewards.registry import reward
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.policy import ContextLimit
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.spec import EpisodeSpec
@@ -98,6 +99,17 @@ class Run:
         style, unfinished = self.environment.prompt, self.environment.grades_unfinished
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
+
+    def limit(self, context: int, response: int | None = None) -> ContextLimit:
+        """Return the token limits of an episode.
+
+        Args:
+            context: tokens of the model's context.
+            response: tokens after the prompt at most; by default training's.
+        """
+        data = self.config.data
+        prompt, longest = int(data.max_prompt_length), response or int(data.max_response_length)
+        return ContextLimit(prompt, min(longest, context - prompt))
 
     def of_environment(self, name: str) -> Run:
         """Return the same run with another environment's ``env`` node."""

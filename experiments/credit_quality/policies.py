@@ -15,7 +15,7 @@ from turngrid.experiments.evaluation.policies import PolicyRef
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.lockstep import LockstepBatch, Slot
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Action, ContextLimit, Policy, RandomPolicy, TurnContext, any_legal, dice
+from turngrid.rollouts.policy import Action, Policy, RandomPolicy, TurnContext, any_legal, dice
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
 from turngrid.tasks.run import Run
 
@@ -101,15 +101,12 @@ def rollouts_of(run: Run, policy: PolicyRef, noise: float) -> Rollouts:
         return TextRollouts(NoisyExpert(noise, seed))
     if policy.kind == "random":
         return TextRollouts(RandomPolicy(seed))
-    import torch  # this and the next imports take seconds
-    from transformers.utils.logging import disable_progress_bar
+    import torch  # this and the next import take seconds
 
     from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
     torch.set_num_threads(1)  # more threads do not speed up small models and slow a busy machine down
-    disable_progress_bar()
     model = LoadedModel(policy.path, config.trainer.device, policy.chat, run.prompt.marks)
-    rollout, prompt = config.actor_rollout_ref.rollout, int(config.data.max_prompt_length)
+    rollout = config.actor_rollout_ref.rollout
     params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, config.env.max_action_tokens)
-    response = min(int(config.data.max_response_length), model.context - prompt)
-    return ModelRollouts(model, Rules(params, ContextLimit(prompt, response), seed))
+    return ModelRollouts(model, Rules(params, run.limit(model.context), seed))

@@ -29,7 +29,6 @@ from turngrid.records.process.exit_codes import Failure
 from turngrid.records.tracking.tracker import Table, Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.policy import ContextLimit
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting
@@ -72,7 +71,9 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
             async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
                 for item, file in todo:
                     pool = await pools.of(run, item.evaluation_set.env)
-                    rules = _rules(run, item, model.context)
+                    params = SamplingParams(item.temperature, max_action_tokens=int(run.config.env.max_action_tokens))
+                    limit = run.limit(model.context, item.evaluation_set.max_response_length)
+                    rules = Rules(params, limit, run.config.eval.seed)
                     episodes = await model.roll_out(episode_specs(run, item), rules, pool, count)
                     if cause := common_failure(episodes):
                         task = item.evaluation_set.task
@@ -82,21 +83,10 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
         log_evaluation(run, [policy["name"] for policy in policies])
 
 
-def _rules(run: Run, item: EvaluationSetting, context: int) -> Rules:
-    """Return the sampling rules for a model with ``context`` tokens of context."""
-    config, prompt = run.config, int(run.config.data.max_prompt_length)
-    response = min(item.evaluation_set.max_response_length, context - prompt)
-    params = SamplingParams(item.temperature, max_action_tokens=int(config.env.max_action_tokens))
-    return Rules(params, ContextLimit(prompt, response), config.eval.seed)
-
-
 @asynccontextmanager
 async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[LoadedModel | ServedModel]:
     """Load a checkpoint in this process, or behind rollout servers on all GPUs of the run."""
     if not through_servers(run.config):
-        from transformers.utils.logging import disable_progress_bar
-
-        disable_progress_bar()
         yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks, precision.dtype(run.config, path))
         return
     from turngrid.verl_plugin.rollout.served_rollouts import served  # imports verl, which takes seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -29,19 +30,12 @@ class State(StrEnum):
 
 def state(folder: Path) -> State:
     """Return the state read from the run's folder, the only trace of a job on another machine."""
-    if is_there(folder):
-        return State.FINISHED
+    with suppress(DamagedResult):
+        if RunResult.read(folder):
+            return State.FINISHED
     if read_failure(folder):
         return State.FAILED
     return State.UNFINISHED if (folder / ATTEMPTS).exists() else State.NOT_STARTED
-
-
-def is_there(folder: Path) -> bool:
-    """Return whether the run in ``folder`` has a result that can be read."""
-    try:
-        return RunResult.read(folder) is not None
-    except DamagedResult:
-        return False
 
 
 class DamagedResult(Refusal):
@@ -94,23 +88,10 @@ class RunResult:
     def stage(self, name: str) -> StageResult | None:
         return next((stage for stage in self.stages if stage.name == name), None)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> RunResult:
-        data = json.loads(text)
-        parts = {
-            "stages": [StageResult(**stage) for stage in data["stages"]],
-            "matrix": [EvaluationResult(**evaluation) for evaluation in data.get("matrix", ())],
-            "comparisons": [PairedComparison(**comparison) for comparison in data.get("comparisons", ())],
-        }
-        return cls(**{**data, **parts})
-
     def write(self, folder: Path) -> Path:
         """Write ``result.json`` atomically."""
         path = folder / FILE
-        write_whole(path, self.to_json())
+        write_whole(path, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
         return path
 
     @classmethod
@@ -121,7 +102,15 @@ class RunResult:
             DamagedResult: it cannot be read.
         """
         path = folder / FILE
+        if not path.exists():
+            return None
         try:
-            return cls.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
+            data = json.loads(path.read_text(encoding="utf-8"))
+            parts = {
+                "stages": [StageResult(**stage) for stage in data["stages"]],
+                "matrix": [EvaluationResult(**evaluation) for evaluation in data.get("matrix", ())],
+                "comparisons": [PairedComparison(**comparison) for comparison in data.get("comparisons", ())],
+            }
+            return cls(**{**data, **parts})
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedResult(f"{path} cannot be read; the same command makes it again") from error

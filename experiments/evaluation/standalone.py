@@ -54,7 +54,18 @@ def hold(config: DictConfig, asked: Sequence[PolicyRef], at_once: int) -> str:
     """
     run = Run(config, evaluation_folder(config))
     with held(run.folder):
-        return _hold(run, asked, at_once)
+        if config.fresh:
+            for file in (run.folder / "evaluation").rglob("*.jsonl"):
+                file.unlink()
+        say(f"evaluation folder {run.folder}")
+        for damage in discard_files(run.folder):
+            say(f"note: {damage}")
+        prepare_evaluation_sets(config, run.folder, also_own=True)
+        settings = run.evaluation_settings
+        asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
+        models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
+        evaluate(run, [Checkpoint(candidate.name, candidate.path, candidate.chat) for candidate in models])
+        return _report(run.folder, asked, settings)
 
 
 def evaluation_folder(config: DictConfig) -> Path:
@@ -83,22 +94,6 @@ def _settings(config: DictConfig, env: str) -> dict[str, object]:
     """Return the ``env`` settings that change a game, without the task, which ``turns`` has."""
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS} | {"task", "tasks", "max_turns"}
     return {key: value for key, value in env_node(config, env).items() if key not in outside}
-
-
-def _hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
-    folder = run.folder
-    if run.config.fresh:
-        for file in (folder / "evaluation").rglob("*.jsonl"):
-            file.unlink()
-    say(f"evaluation folder {folder}")
-    for damage in discard_files(folder):
-        say(f"note: {damage}")
-    prepare_evaluation_sets(run.config, folder, also_own=True)
-    settings = run.evaluation_settings
-    asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
-    models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
-    evaluate(run, [Checkpoint(candidate.name, candidate.path, candidate.chat) for candidate in models])
-    return _report(folder, asked, settings)
 
 
 def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting]) -> str:

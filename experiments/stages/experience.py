@@ -30,7 +30,7 @@ from turngrid.records.process.variables import run_stage
 from turngrid.rollouts.chat_policy import ChatPolicy, EndpointError
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.policy import ContextLimit, TurnContext
+from turngrid.rollouts.policy import TurnContext
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import user
@@ -133,25 +133,22 @@ async def draw(run: Run, path: str) -> list[Episode]:
     Raises:
         NotAgain: a game did not repeat its demonstration.
     """
-    from transformers.utils.logging import disable_progress_bar
-
     from turngrid.verl_plugin.rollout.local_rollouts import (  # torch and transformers: in this process only
         LoadedModel,
         Rules,
     )
 
-    disable_progress_bar()
-    config, prompt = run.config, int(run.config.data.max_prompt_length)
+    config = run.config
     demonstrations = list(read_episodes(episodes_file(run.folder)))
     games = read_tasks(task_file(run.folder, "demonstrations"))
     bases = [EpisodeSpec(game, run.environment.prompt, 1, run.reward, form=run.prompt) for game in games]
     wanted = [specs(shown, base, config.demos.alternatives) for shown, base in zip(demonstrations, bases, strict=True)]
     model = LoadedModel(path, config.trainer.device, run.chat, run.prompt.marks, precision.dtype(config, path))
-    limit = ContextLimit(prompt, min(int(config.data.max_response_length), model.context - prompt))
     params = SamplingParams(TEMPERATURE, max_action_tokens=int(config.env.max_action_tokens))
     async with pool_of(config.env, legal=run.prompt.admissible) as pool:
         every = [spec for of_one in wanted for spec in of_one]
-        drawn = iter(await model.roll_out(every, Rules(params, limit, int(config.seed)), pool, lambda: None))
+        rules = Rules(params, run.limit(model.context), int(config.seed))
+        drawn = iter(await model.roll_out(every, rules, pool, lambda: None))
     return [
         alternative
         for shown, of_one in zip(demonstrations, wanted, strict=True)

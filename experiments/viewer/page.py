@@ -46,12 +46,12 @@ def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -
         limit: maximum number of episodes.
         note: text above the list.
     """
-    packer = Packer(islice(episodes, limit))
-    blocks = "\n".join(f'<script type="application/gzip" class="block">{block}</script>' for block in packer.blocks)
+    index, packed = _pack(islice(episodes, limit))
+    blocks = "\n".join(f'<script type="application/gzip" class="block">{block}</script>' for block in packed)
     program = "\n".join(asset(f"{name}.js") for name in SCRIPTS)
     return f"""<div class="turngrid-viewer" data-note="{html.escape(note)}">
 <noscript>The trajectory viewer needs JavaScript.</noscript>
-<script type="application/gzip" class="index">{packer.index()}</script>
+<script type="application/gzip" class="index">{index}</script>
 {blocks}
 <template class="styles"><style>
 {asset("viewer.css")}</style></template>
@@ -82,36 +82,16 @@ def asset(name: str) -> str:
 # ---- packed episodes
 
 
-class Packer:
-    """Pack episodes one by one; ``index()`` and ``blocks`` are base64 of gzip of JSON."""
-
-    def __init__(self, shown: Iterable[Shown] = ()) -> None:
-        self.blocks: list[str] = []
-        self._rows: list[dict[str, Any]] = []
-        self._waiting: list[dict[str, Any]] = []
-        self._vocabularies = Vocabularies()
-        for item in shown:
-            self._add(item)
-        self._close_block()
-
-    @property
-    def count(self) -> int:
-        return len(self._rows)
-
-    def index(self) -> str:
-        columns = {name: [row[name] for row in self._rows] for name in (self._rows[0] if self._rows else ())}
-        return squeeze({"block": BLOCK, "nats": NATS, "columns": columns, "words": self._vocabularies.words()})
-
-    def _add(self, shown: Shown) -> None:
-        self._rows.append(_row(shown) | {"words": self._vocabularies.use(shown.tokenizer, shown.episode)})
-        self._waiting.append(_episode(shown))
-        if len(self._waiting) == BLOCK:
-            self._close_block()
-
-    def _close_block(self) -> None:
-        if self._waiting:
-            self.blocks.append(squeeze(self._waiting))
-        self._waiting = []
+def _pack(shown: Iterator[Shown]) -> tuple[str, list[str]]:
+    """Return the index and the blocks, each as ``squeeze`` writes it."""
+    blocks: list[str] = []
+    rows: list[dict[str, Any]] = []
+    vocabularies = Vocabularies()
+    while block := list(islice(shown, BLOCK)):
+        rows += [_row(item) | {"words": vocabularies.use(item.tokenizer, item.episode)} for item in block]
+        blocks.append(squeeze([_episode(item) for item in block]))
+    columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    return squeeze({"block": BLOCK, "nats": NATS, "columns": columns, "words": vocabularies.words()}), blocks
 
 
 def squeeze(data: Any) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.result import DamagedResult, RunResult, StageResult
 from turngrid.experiments.evaluation.tables import summary_table
 from turngrid.experiments.stages.run_summary import learning_curve
 from turngrid.records.statistics import running_mean
@@ -81,9 +81,11 @@ def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_result_of_another_shape_is_an_error(result: RunResult) -> None:
-    with pytest.raises(TypeError, match="success_rate"):
-        RunResult.from_json(result.to_json().replace('"successes"', '"success_rate"'))
+def test_a_result_of_another_shape_is_an_error(result: RunResult, tmp_path: Path) -> None:
+    path = result.write(tmp_path)
+    path.write_text(path.read_text().replace('"successes"', '"success_rate"'))
+    with pytest.raises(DamagedResult, match="cannot be read"):
+        RunResult.read(tmp_path)
 
 
 def test_closing_table(result: RunResult) -> None:

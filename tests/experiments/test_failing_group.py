@@ -95,7 +95,7 @@ def test_its_cause_is_logged_with_its_place(run: tuple[Path, str]):
 def demonstrate(config: DictConfig, folder: Path) -> None:
     catalogue = Catalogue(make_environment(config.env.name), None)
     write_tasks(task_file(folder, "demonstrations"), catalogue.tasks(config.env.task, "demonstrations", 1))
-    make_demonstrations(config, folder, "")
+    make_demonstrations(Run(config, folder), "")
 
 
 def evaluate_tiny(config: DictConfig, folder: Path) -> None:

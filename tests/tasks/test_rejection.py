@@ -18,6 +18,7 @@ from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks import demonstrations
 from turngrid.tasks.rejection import Standards, as_demonstrations, draw, same_tokens, select
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft_rows import with_ids
 
@@ -123,7 +124,7 @@ def test_what_cannot_be_drawn_from_is_refused(overrides: list[str], words: str) 
 
 
 def test_the_stage_writes_records_and_counts_what_it_left_out(run: Path, tmp_path: Path) -> None:
-    demonstrations.make_demonstrations(asked(run), tmp_path / "mine", str(TINY))
+    demonstrations.make_demonstrations(Run(asked(run), tmp_path / "mine"), str(TINY))
     written = list(read_episodes(demonstrations.episodes_file(tmp_path / "mine")))
     assert words(written) == [
         (1, "open go", 3), (2, "look look open go", 1), (3, "a b c d e f g", 4), (4, "go", 5)

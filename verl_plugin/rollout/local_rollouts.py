@@ -10,6 +10,7 @@ from itertools import chain
 
 import torch
 from transformers import AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.rollouts.chat_settings import ChatSettings
@@ -51,6 +52,7 @@ class LoadedModel:
     def __init__(
         self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = (), dtype: str = "float32"
     ) -> None:
+        disable_progress_bar()
         self.generator = generator_on(device, path, dtype)
         self.context = self.generator.context
         self.codec = codec_of(path, self.generator.model.config.model_type, chat, marks)
