@@ -148,7 +148,7 @@ def test_the_transform_pays(found: dict[str, Any]) -> None:
 
 def test_names_are_known_to_typos(found: dict[str, Any]) -> None:
     for said, near in zip(
-        found["near"], ("env=lamps?", "credit=last?", "mean lamps?", "credit.last.others?"), strict=True
+        found["near"], ("use env=lamps", "use credit=last", "use lamps", "use credit.last.others"), strict=True
     ):
         assert near in said and "\n" not in said
 
