@@ -245,7 +245,7 @@ def test_a_prompt_must_suit_only_the_environments_that_are_evaluated(overrides: 
     assert composed([], overrides).eval.tasks
     with pytest.raises(ConfigError, match=f"env={compose(overrides).env.name} "):
         check(compose(overrides))
-    with pytest.raises(ConfigError, match="prompt=tool_call calls functions, and the actions of env=textworld"):
+    with pytest.raises(ConfigError, match="prompt=tool_call: .*env=textworld.*use prompt=think_action"):
         composed([], ["prompt=tool_call", "eval.tasks=[repo_repair/all,w2-o3-q4]"])
 
 
