@@ -48,7 +48,7 @@ def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate_gpu=H10"]) == 2
     assert capfd.readouterr().err.splitlines()[-1].startswith("turngrid: estimate_gpu=H10: unknown; use H100x8")
     assert main(["estimate_gpu=H100"]) == 2
-    assert "cluster=cpu has none: choose cluster=gpu1 or gpu8" in capfd.readouterr().err
+    assert "cluster=cpu has no GPU; use cluster=gpu1" in capfd.readouterr().err
     assert main(["cluster=gpu1", "estimate_gpu=H100", "model.path=nobody/knows"]) == 2
 
 
