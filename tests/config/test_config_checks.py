@@ -36,8 +36,8 @@ estimate_gpu=H100
     estimate_gpu=H100; use cluster=gpu1
 precision=bf16 cluster=gpu1
     precision=bf16; use precision=auto
-output_dir={CONF}/config.yaml
-    output_dir={CONF}/config.yaml is a file; use another folder
+output_dir=/etc/passwd
+    output_dir=/etc/passwd is a file; use another folder
 env.max_turns=12 env.task=w2-o3
     env.task=w2-o3; use w2-o3-q4
 reward=balanced
