@@ -94,6 +94,7 @@ class Game:
         """Reset the game with this seed and return its first state."""
         if (state := self._openings.get(seed)) is not None:
             return state
+        self._state = None  # if a call below fails, the interpreter is in no known state
         self._frotz.seed(seed)
         opening, _ = self._frotz.reset()
         extra = [Printed.of(self._frotz.step(f"tw-extra-infos {name}")[0]) for name in _ASKED]
@@ -106,6 +107,7 @@ class Game:
             return reached
         if self._state is not state:
             self._frotz.set_state(state.saved)
+        self._state = None
         state.after[command] = reached = self._reached(Printed.of(self._frotz.step(command)[0]))
         return reached
 
