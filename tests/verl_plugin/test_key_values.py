@@ -59,11 +59,11 @@ def test_what_is_taken_covers_the_common_beginning_and_leaves_one_id(model: Qwen
 def test_an_episode_that_outgrows_its_stretch_takes_what_it_knows_along(model: Qwen3ForCausalLM) -> None:
     memory = memory_for(model, blocks=4)
     first = keep(memory, "a", [5] * 100)
-    known = torch.randn(2, 2, 100, 1, 4)
-    memory.buffer[:, :, first.start : first.start + 100] = known
+    known = torch.randn(2, 2, 1, 100, 4)
+    memory.buffer[:, :, :, first.start : first.start + 100] = known
     longer = take(memory, "a", [5] * 100 + [6], more=BLOCK)
     assert (longer.size, len(longer.ids)) == (2 * BLOCK, 100) and longer.start != first.start
-    assert torch.equal(memory.buffer[:, :, longer.start : longer.start + 100], known)
+    assert torch.equal(memory.buffer[:, :, :, longer.start : longer.start + 100], known)
     memory.put("a", longer, longer.ids)
     assert take(memory, "b", [7]).start == first.start, "what it left is free again"
 
@@ -74,7 +74,7 @@ def test_no_two_requests_of_a_batch_share_a_place_even_beyond_the_limit(model: Q
     sizes = [1, BLOCK, 3 * BLOCK, 5]
     stretches = memory.take([SampleRequest("twice", [1] * size, 1) for size in sizes])
     places = [place for one in stretches for place in range(one.start, one.start + one.size)]
-    assert len(set(places)) == len(places) and max(places) < memory.buffer.shape[2]
+    assert len(set(places)) == len(places) and max(places) < memory.buffer.shape[3]
     assert [one.size for one in stretches] == [BLOCK, 2 * BLOCK, 4 * BLOCK, BLOCK]
     for stretch, size in zip(stretches, sizes, strict=True):
         memory.put("twice", stretch, [1] * size)

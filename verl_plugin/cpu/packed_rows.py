@@ -22,6 +22,7 @@ from transformers.masking_utils import sdpa_mask
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
 
+from turngrid.verl_plugin.attention import attend
 from turngrid.verl_plugin.cpu.layout import Layout, ids_of
 from turngrid.verl_plugin.servers.transformers_server.llama_forward import KINDS
 
@@ -198,8 +199,21 @@ def _blocks(
     end, longest = key.shape[2] - query.shape[2], mask.shape[1] - len(mask)
     for queries in query.split(QUERIES, dim=2):
         start, end = end, end + queries.shape[2]
-        own = mask[: end - start, longest - start : longest - start + end] if start else None
-        yield sdpa_attention_forward(module, queries, key[:, :, :end], value[:, :, :end], own, **settings)[0]
+        own = mask[: end - start, longest - start : longest - start + end]
+        yield _block(module, queries, key[:, :, :end], value[:, :, :end], own, **settings)
+
+
+def _block(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **settings: Any) -> Tensor:
+    """Return (1, tokens, heads, head size); in bf16 query heads that share a key head become its
+    tokens.
+    """
+    if query.dtype != torch.bfloat16:
+        first = query.shape[2] == key.shape[2]  # then torch computes only the causal half
+        return sdpa_attention_forward(module, query, key, value, None if first else mask, **settings)[0]
+    sharing = query.shape[1] // key.shape[1]
+    side_by_side = query.reshape(1, key.shape[1], -1, query.shape[3])
+    seen = attend(side_by_side, key, value, mask.repeat(sharing, 1), settings.get("scaling"))
+    return seen.reshape(query.shape).transpose(1, 2)
 
 
 AttentionInterface.register(BY_ROWS, attention)

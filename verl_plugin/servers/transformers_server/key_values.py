@@ -28,8 +28,8 @@ class Stretch:
 class KeyValues:
     """Stretches by request id. If memory is short, the least recently used are dropped.
 
-    ``buffer`` is (layer, key or value, position, head, head size). Positions of a stretch that were
-    not yet written hold garbage and are never read.
+    ``buffer`` is (layer, key or value, head, position, head size). A new stretch is filled with 0:
+    attention reads positions that are not yet written, and masks them.
 
     Args:
         model: a causal language model of transformers.
@@ -49,7 +49,7 @@ class KeyValues:
     def _shape(self, places: int) -> tuple[int, ...]:
         config = self._config
         head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return config.num_hidden_layers, 2, places, config.num_key_value_heads, head_size
+        return config.num_hidden_layers, 2, config.num_key_value_heads, places, head_size
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -98,7 +98,7 @@ class KeyValues:
         there.
         """
         start, end = source.start + first, source.start + last
-        self.buffer[:, :, target.start + first : target.start + last] = self.buffer[:, :, start:end]
+        self.buffer[:, :, :, target.start + first : target.start + last] = self.buffer[:, :, :, start:end]
 
     def _fitted(self, stretch: Stretch | None, request: SampleRequest) -> Stretch:
         need = len(request.prompt_ids) + request.max_tokens
@@ -121,15 +121,17 @@ class KeyValues:
                 self._taken.extend(bytes(blocks))
         self._taken[first : first + blocks] = b"\1" * blocks
         self._fill(len(self._taken) * BLOCK)
-        return Stretch(first * BLOCK, blocks * BLOCK)
+        stretch = Stretch(first * BLOCK, blocks * BLOCK)
+        self.buffer[:, :, :, stretch.start : stretch.start + stretch.size] = 0
+        return stretch
 
     def _fill(self, places: int) -> None:
         """Grow the buffer to ``places``. Memory that is never written costs nothing on a CPU."""
-        have = self.buffer.shape[2]
+        have = self.buffer.shape[3]
         if places > have:
             more = max(places, have + have // 4)  # grow by a margin, since many rows may each need a little more
-            old, self.buffer = self.buffer, self.buffer.new_empty(self._shape(more))
-            self.buffer[:, :, :have] = old
+            old, self.buffer = self.buffer, self.buffer.new_empty(self._shape(-(-more // BLOCK) * BLOCK))
+            self.buffer[:, :, :, :have] = old
 
     def _evict(self) -> None:
         self._free(self._kept.pop(next(iter(self._kept))))

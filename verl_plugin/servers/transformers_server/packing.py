@@ -8,14 +8,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
+from turngrid.verl_plugin.attention import attend
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 
-# Rows in one attention call, by device: one needs neither copy nor padding, but on a GPU calls cost
-# more
-ROWS_AT_ONCE = {"cpu": 1, "cuda": 32}
+# Rows in one attention call, others than 32. One row needs neither copy nor padding, but on a GPU,
+# and with torch's fast bf16 products on a CPU, calls cost more than copies.
+ROWS_AT_ONCE = {("cpu", torch.float32): 1, ("cpu", torch.bfloat16): 16}
 MASK_PLACES = 2**26  # mask elements of one call (queries x keys): 128 MiB in bfloat16
+CHUNK = 64  # positions that are copied together; it divides ``BLOCK``
 
 
 class Span(NamedTuple):
@@ -61,8 +62,8 @@ class Packing:
     def write(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
         """Store the tokens' keys and values, each (tokens, key heads, head size)."""
         keys, values = self._memory.buffer[layer]
-        keys.index_copy_(0, self._places, key)
-        values.index_copy_(0, self._places, value)
+        keys.index_copy_(1, self._places, key.transpose(0, 1))
+        values.index_copy_(1, self._places, value.transpose(0, 1))
 
     def attend(self, layer: int, query: torch.Tensor, scale: float | None = None) -> torch.Tensor:
         """Attend from each token to its row up to itself: (tokens, heads, head size) -> the same
@@ -79,9 +80,10 @@ class Packing:
 
     @cached_property
     def _buckets(self) -> Sequence[_Alone | _Together]:
-        rows, spans = ROWS_AT_ONCE[self._memory.buffer.device.type], self._pieces()
+        buffer, spans = self._memory.buffer, self._pieces()
+        rows = ROWS_AT_ONCE.get((buffer.device.type, buffer.dtype), 32)
         if rows == 1:
-            states = self._memory.buffer[:, :, None].transpose(3, 4).flatten(0, 1)
+            states = buffer[:, :, None].flatten(0, 1)
             mask, sharing = self._widest_mask(spans), self._memory.sharing
             return [_Alone(states, span, mask, sharing) for span in spans]
         return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
@@ -137,34 +139,39 @@ class _Alone:
         size).
         """
         keys, values = self._states[2 * layer : 2 * layer + 2]
-        return scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale).transpose(1, 2)
+        return attend(query, keys, values, attn_mask=self._mask, scale=scale).transpose(1, 2)
 
 
 class _Together:
-    """Neighbouring rows whose keys and values are copied into one padded tensor.
+    """Neighbouring rows whose keys and values are copied into one padded tensor, in chunks.
 
     Queries are padded with a row's last token, which is cut from the result. Keys are padded with
-    its last position, which is masked.
+    its last chunk, which is masked.
     """
 
     def __init__(self, memory: KeyValues, spans: Sequence[Span]) -> None:
         device, sharing = memory.buffer.device, memory.sharing
-        self.tokens, self._memory = sum(span.new for span in spans), memory
+        self.tokens, self._memory, self._rows = sum(span.new for span in spans), memory, len(spans)
         start, known, count = torch.tensor(spans, device=device).T[:, :, None]
         index = torch.arange(max(span.new for span in spans), device=device)
-        places = torch.arange(max(span.width for span in spans), device=device)
-        self._places = start + torch.minimum(places, known + count - 1)
-        self._mask = _mask(known + index, len(places), memory)
+        chunks = torch.arange(-(-max(span.width for span in spans) // CHUNK), device=device)
+        self._chunks = (start // CHUNK + torch.minimum(chunks, (known + count - 1) // CHUNK)).flatten()
+        self._mask = _mask(known + index, len(chunks) * CHUNK, memory)
         tokens = count.cumsum(0) - count + torch.minimum(index, count - 1)
-        self._queries = (tokens[..., None] * sharing + torch.arange(sharing, device=device)).flatten(1)
+        self._queries = (tokens[..., None] * sharing + torch.arange(sharing, device=device)).flatten()
         self._real = (index < count).repeat_interleave(sharing, dim=1).flatten().nonzero().squeeze(1)
 
     def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
         """Attend as ``_Alone`` does, for all rows."""
-        query = query[0][:, self._queries].transpose(0, 1)
-        keys, values = (states[self._places].transpose(1, 2) for states in self._memory.buffer[layer])
-        seen = scaled_dot_product_attention(query, keys, values, attn_mask=self._mask, scale=scale)
-        return seen.transpose(1, 2).flatten(0, 1)[self._real][None]
+        query = query[0].index_select(1, self._queries).unflatten(1, (self._rows, -1))
+        keys, values = (self._copied(states) for states in self._memory.buffer[layer])
+        seen = attend(query, keys, values, attn_mask=self._mask[:, 0], scale=scale)
+        return seen.flatten(1, 2).index_select(1, self._real).transpose(0, 1)[None]
+
+    def _copied(self, states: torch.Tensor) -> torch.Tensor:
+        """Copy (heads, positions, head size) to (heads, rows, width, head size)."""
+        chunks = states.unflatten(1, (-1, CHUNK)).flatten(2).index_select(1, self._chunks)
+        return chunks.view(len(states), self._rows, -1, states.shape[-1])
 
 
 def _mask(positions: torch.Tensor, width: int, memory: KeyValues) -> torch.Tensor:
