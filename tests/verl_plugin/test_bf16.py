@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from test_engines import policy_gradient, value_error, with_advantages
 from torch.nn.functional import cosine_similarity
 from transformers import AutoConfig, AutoModelForCausalLM
 from verl.utils import tensordict_utils as tu
+from verl.workers.utils.losses import sft_loss
 
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 
@@ -96,6 +98,31 @@ def test_gradients_are_those_of_fp32_and_all_that_is_kept_is_fp32(kind: str, los
         name: float(cosine_similarity(found["bf16"][name], exact, dim=0)) for name, exact in found["fp32"].items()
     }
     assert len(cosines) >= 6 and 0.999 < min(cosines.values()) < 1 - 1e-7, cosines
+
+
+@pytest.mark.usefixtures("one_process")
+def test_rows_of_sft_run_without_padding_and_their_gradients_are_those_of_fp32():
+    generator, found = torch.Generator().manual_seed(0), {}
+    rows = [torch.randint(10, 1000, (24 + row,), generator=generator).tolist() for row in range(8)]
+    columns = {
+        "input_ids": rows,
+        "position_ids": [list(range(len(row))) for row in rows],
+        "loss_mask": [[0] * 10 + [1, 1, 0, 0] * 3 + [1] * (len(row) - 22) for row in rows],
+    }
+    batch = TensorDict({name: jagged(column) for name, column in columns.items()}, batch_size=len(rows))
+    settings = {"use_remove_padding": False, "use_dynamic_bsz": True, "max_token_len_per_gpu": 100, "dp_size": 1}
+    tu.assign_non_tensor(batch, temperature=1.0, **settings)
+    for precision in ("fp32", "bf16"):
+        engine = make_engine(precision=precision)
+        engine.optimizer_zero_grad()
+        with engine.train_mode():
+            output = engine.forward_backward_batch(batch, partial(sft_loss, None))
+            gradients = by_layer({n: p.grad.full_tensor().clone() for n, p in engine.module.named_parameters()})
+        assert (engine._layout is not None) == (precision == "bf16")
+        found[precision] = sum(output["loss"]), gradients
+    (exact, gradients), (loss, rounded) = found["fp32"], found["bf16"]
+    assert loss == pytest.approx(exact, rel=2e-3) and exact > 1
+    assert min(float(cosine_similarity(rounded[name], full, dim=0)) for name, full in gradients.items()) > 0.999
 
 
 def by_layer(gradients: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -63,12 +63,18 @@ class PackedRows:
         return inputs | self._packed_inputs(micro_batch), outputs
 
     def _packs(self, micro_batch: TensorDict) -> bool:
-        """Return whether to pack: RL's rows on verl's padded path. SFT's rows have no response
-        mask.
-        """
+        """Return whether to pack: jagged rows on verl's padded path."""
         other = any(tu.get_non_tensor_data(data=micro_batch, key=key, default=False) for key in LEFT_TO_VERL)
-        mask = micro_batch.get("response_mask", None)
+        mask = self._mask_of(micro_batch)
         return self.by_rows and not other and mask is not None and mask.is_nested
+
+    def _mask_of(self, micro_batch: TensorDict) -> Tensor | None:
+        """Return the mask of the trained tokens. SFT's rows have no response mask.
+
+        In fp32 verl pads those, so that SFT's earlier models repeat bit by bit.
+        """
+        half = (self.engine_config.mixed_precision or {}).get("param_dtype") == "bf16"  # type: ignore[attr-defined]
+        return micro_batch.get("response_mask", micro_batch["loss_mask"] if half else None)
 
     def _packed_inputs(self, micro_batch: TensorDict) -> dict[str, Any]:
         if self._layout is None:
@@ -95,7 +101,7 @@ class PackedLogits(PackedRows):
         inputs = super()._packed_inputs(micro_batch)
         if self._layout is None:
             return inputs
-        self._positions = where = action_positions(micro_batch["input_ids"], micro_batch["response_mask"])
+        self._positions = where = action_positions(micro_batch["input_ids"], self._mask_of(micro_batch))
         return inputs | {"logits_to_keep": self._layout.places[where.rows, where.columns]}
 
     def prepare_model_outputs(
@@ -125,16 +131,16 @@ class Positions:
     flat: Tensor
 
 
-def action_positions(input_ids: Any, response_mask: Any) -> Positions:
+def action_positions(input_ids: Any, mask: Any) -> Positions:
     """Return the positions before action tokens.
 
     Args:
         input_ids: jagged, whole rows.
-        response_mask: jagged, over the response at the end of each row.
+        mask: jagged, over the end of each row: the response, or in SFT the whole row.
     """
     starts, lengths = input_ids.offsets()[:-1], input_ids.offsets().diff()
-    mask_starts, mask_lengths = response_mask.offsets()[:-1], response_mask.offsets().diff()
-    chosen = response_mask.values().nonzero().squeeze(1)
+    mask_starts, mask_lengths = mask.offsets()[:-1], mask.offsets().diff()
+    chosen = mask.values().nonzero().squeeze(1)
     rows = torch.searchsorted(mask_starts, chosen, right=True) - 1
     columns = lengths[rows] - mask_lengths[rows] + (chosen - mask_starts[rows]) - 1
     return Positions(rows, columns, starts[rows] + columns)
