@@ -28,7 +28,7 @@ SECONDS = 1.0  # between two looks at the memory
 def facts(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Return rows of the report."""
     memory, attempt, rank = psutil.virtual_memory(), Attempt.now(), config.model.lora_rank
-    yield "machine", f"{machine()}, {instructions() or 'no instructions'} for bf16, {platform.platform()}"
+    yield "machine", f"{machine()}, {instructions() or 'no instructions'} for bf16, {' '.join(platform.libc_ver())}"
     places = {"on this disk": Path.cwd(), "in /dev/shm": Path("/dev/shm")}
     disks = [f"{shutil.disk_usage(path).free / GB:.0f} GB {where}" for where, path in places.items() if path.exists()]
     yield "free", ", ".join([f"{memory.available / GB:.1f} of {memory.total / GB:.1f} GB memory", *disks])
