@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.config import machine
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.records.models.hub import check_hub
@@ -50,6 +51,8 @@ PROBE = "turngrid.verl_plugin.training.probe"
 @command(__doc__, resumes=False)
 def main(given: list[str]) -> int:
     """Print the report; return 1 if it names a fault."""
+    if flag := next((word for word in given if word.startswith("-") and word != "--config-dir"), None):
+        raise ConfigError(f"{flag}: python -m train.doctor takes KEY=VALUE, --config-dir and --help")
     args = parsed(given)
     taken = {word: word.lstrip("+~").partition("=")[0] for word in args.overrides}
     words = [word for word, key in taken.items() if key.split(".")[0] not in NOT_TAKEN]
