@@ -65,6 +65,12 @@ def test_sizes_follow_the_cards_memory_and_the_critic(composed: Composer, words:
     assert sizes(composed([QWEN, *words.split()])) == expected
 
 
+def test_the_fused_kernels_are_those_that_need_no_other_package(composed: Composer) -> None:
+    config = composed([QWEN, "cluster=gpu1"])
+    assert config.actor_rollout_ref.model.fused_kernel_options.impl_backend == "torch"
+    assert not config.critic.model.use_fused_kernels, "a critic's head has one number a token"
+
+
 def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (smi / "cards").write_text("NVIDIA H100 80GB HBM3, 81559\nNVIDIA GeForce RTX 4090, 24564\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
