@@ -88,9 +88,9 @@ def read_steps(folder: Path) -> tuple[list[Step], list[Episode]]:
     """Read a run's steps, as ``turngrid.verl_plugin.training.probe`` wrote them, and its
     episodes.
     """
-    steps, episodes = [], []
-    for file in sorted((folder / "probe").glob("*.npz")):
-        played = list(read_episodes(RlFolder(folder).step_episodes(int(file.stem))))
+    steps, episodes, rl = [], [], RlFolder(folder)
+    for file in sorted(rl.probe.glob("*.npz")):
+        played = list(read_episodes(rl.step_episodes(int(file.stem))))
         with np.load(file) as columns:
             steps.append(Step(int(file.stem), min(one.versions()[0] for one in played), **columns))
         episodes += played

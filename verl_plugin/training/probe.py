@@ -14,12 +14,11 @@ from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from turngrid.records.resume import RlFolder
 from turngrid.verl_plugin.training import task
 from turngrid.verl_plugin.training.step import Metrics
 from turngrid.verl_plugin.training.trainer import TurngridTrainer
 from turngrid.verl_plugin.training.turn_rows import padded, write_tokens
-
-FOLDER = "probe"  # of the run folder: one file a step
 
 
 def train(config: DictConfig) -> None:
@@ -62,7 +61,7 @@ class ProbedTrainer(TurngridTrainer):
     def _write(self, columns: dict[str, Tensor], sampled: Tensor) -> None:
         begins = sampled & ~torch.nn.functional.pad(sampled, (1, 0))[:, :-1]
         columns = {"turn": begins.cumsum(1) - 1, **columns}
-        folder = Path(self.config.run.folder) / FOLDER
+        folder = RlFolder(Path(self.config.run.folder)).probe
         folder.mkdir(exist_ok=True)
         chosen = {name: column[sampled].float().numpy() for name, column in columns.items()}
         np.savez(folder / f"{self.global_steps:06d}.npz", **chosen)
