@@ -18,7 +18,7 @@ from turngrid.records.models.shape import shape_of
 OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # WSL, AMD: no device file for each GPU
 VLLM_CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.30's CPUAttentionBackend
 FLASH = "flash_attention_2"  # verl's default
-INSTALL_FLASH = "pip install --no-build-isolation flash-attn==2.8.3"
+INSTALL_FLASH = "python -m turngrid.train.flash_attn"
 PACKAGES = ("wandb", "trackio")  # trackers of trainer.logger that are optional packages
 HOST = "https://api.wandb.ai"
 QUIET_MODES = ("offline", "disabled", "dryrun", "shared")

@@ -26,6 +26,7 @@ class RlFolder:
         self.credit = self.root / "credit"
         self.replayed = self.root / "replayed"
         self.validation = self.root / "validation"
+        self.probe = self.root / "probe"  # of the doctor only
         self.metrics = self.root / "metrics.jsonl"
         self.groups = self.root / "groups"  # this and the next: asynchronous trainers only
         self.stale = self.root / "stale"

@@ -62,6 +62,7 @@ WITH_RAY = (
 LONG = (
     "test_whole_run",
     "test_failing_group",
+    "test_doctor",
     *WITH_RAY,
     "test_slurm_jobs",
     "test_experiments_sft",

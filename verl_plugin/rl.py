@@ -1,9 +1,10 @@
 """The RL stage's process: verl's V1 trainer, run from a config file of
 ``turngrid.experiments.stages.rl``.
 
-    python -P -m verl_plugin.rl [CONFIG.yaml]
+    python -P -m verl_plugin.rl [CONFIG.yaml [MODULE]]
 
 Without an argument it first imports its modules, then reads the argument from standard input.
+MODULE has the function ``train``; without it, it is ``turngrid.verl_plugin.training.task``.
 """
 
 from __future__ import annotations
@@ -18,23 +19,26 @@ from turngrid.records.process.child import stage_exit_code
 from turngrid.verl_plugin.servers import vllm_cpu
 from turngrid.verl_plugin.training import start_watchdog
 
+TASK = "turngrid.verl_plugin.training.task"
 
-def main(config_file: Path) -> None:
+
+def main(config_file: Path, module: str = TASK) -> None:
     """Train with the config in a file."""
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
     start_watchdog.begin(config.cluster.start_deadline_s)
     importlib.import_module("turngrid.verl_plugin.cpu.early_start").start(config)  # Ray's processes import meanwhile
-    importlib.import_module("turngrid.verl_plugin.training.task").train(config)
+    importlib.import_module(module).train(config)
 
 
 def argument_from_stdin() -> str:
     """Import the modules that training needs, then wait for the argument."""
-    importlib.import_module("turngrid.verl_plugin.training.task")
+    importlib.import_module(TASK)
     line = sys.stdin.readline().rstrip("\n")
     return line or sys.exit("no config file was named")
 
 
 if __name__ == "__main__":
-    sys.exit(stage_exit_code(lambda: main(Path(sys.argv[1] if len(sys.argv) > 1 else argument_from_stdin()))))
+    config_file, *module = sys.argv[1:] or [argument_from_stdin()]
+    sys.exit(stage_exit_code(lambda: main(Path(config_file), *module)))

@@ -26,6 +26,7 @@ from turngrid.records.run_folder import flattened
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
 KV_BYTES = 2  # bytes of each value in vLLM's KV cache
 SERVER_BYTES = 1 * GB  # part of vLLM's share for activations and CUDA graphs
+FUSED, CHUNK = 24, 512  # bytes a logit and tokens at a time of verl's fused kernels (FusedLinearForPPO)
 GATHERED = 8  # bytes a parameter of embedding and head, gathered whole if the rest is offloaded
 USABLE = 0.95  # share of a machine's memory
 LORA, RANK = "model.lora_rank", 16  # the suggested setting
@@ -148,7 +149,10 @@ class Demand:
         states = self.states(critic) / self.where.number
         if self.engines("offload_policy"):
             states = GATHERED * 2.0 * shape.vocabulary * shape.hidden
-        return states + tokens * (kept * shape.layers * shape.hidden + with_logits * device.logit * shape.vocabulary)
+        logits = with_logits * device.logit * tokens
+        if self.keys[f"{MODEL}.use_fused_kernels"] and not self.on_cpu:
+            logits = FUSED * min(tokens, CHUNK)
+        return states + tokens * kept * shape.layers * shape.hidden + logits * shape.vocabulary
 
     def _sampling(self) -> float:
         """Return the bytes a device holds while sampling: the server, and trainer state not

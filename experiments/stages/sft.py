@@ -7,6 +7,7 @@ minutes on a GPU.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import FORM
+from turngrid.config.cards import SMALL
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files.manifest import seal
@@ -27,6 +29,7 @@ from turngrid.rollouts.window import rows_of, summed_up
 from turngrid.tasks import early_experience
 from turngrid.tasks.run import Run
 
+ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 
@@ -53,8 +56,18 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
     with _progress(stage, _steps(run, episodes_file)) as update:
         module, arguments = _launch(config)
         arguments.append(str(stage / "config.yaml"))
-        run_stage(config, run.folder, "sft", module, arguments, update, None, PYTHONSAFEPATH="1", **ALONE)
+        variables = {"PYTHONSAFEPATH": "1", **ALONE, **allocator(config)}
+        run_stage(config, run.folder, "sft", module, arguments, update, None, **variables)
     return _publish(stage)
+
+
+def allocator(config: DictConfig) -> dict[str, str]:
+    """Return torch's setting against fragmented memory on small cards, unless the user has one.
+
+    RL needs none: verl 0.9.1 makes it in the trainer's process after each transfer of weights.
+    """
+    small = config.trainer.device == "cuda" and config.cluster.gpu_memory_gb < SMALL
+    return {ALLOCATOR: "expandable_segments:True"} if small and ALLOCATOR not in os.environ else {}
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
@@ -97,7 +110,7 @@ def _experience(run: Run) -> dict[str, Any]:
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:
     keys = ["trust_remote_code", "override_config", "custom_chat_template"]
-    keys += ["enable_gradient_checkpointing", "use_remove_padding"]
+    keys += ["enable_gradient_checkpointing", "use_remove_padding", "use_fused_kernels"]
     keys += ["lora_rank", "lora_alpha", "target_modules"] if settings.lora_rank else []
     return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
 

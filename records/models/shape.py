@@ -22,6 +22,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864, "tie_word_embeddings": True},
     "Qwen/Qwen2.5-1.5B-Instruct": {"vocab_size": 151936, "hidden_size": 1536, "num_hidden_layers": 28,
         "num_attention_heads": 12, "num_key_value_heads": 2, "intermediate_size": 8960, "tie_word_embeddings": True},
+    "Qwen/Qwen2.5-3B-Instruct": {"vocab_size": 151936, "hidden_size": 2048, "num_hidden_layers": 36,
+        "num_attention_heads": 16, "num_key_value_heads": 2, "intermediate_size": 11008, "tie_word_embeddings": True},
     "Qwen/Qwen2.5-7B-Instruct": {"vocab_size": 152064, "hidden_size": 3584, "num_hidden_layers": 28,
         "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944, "tie_word_embeddings": False},
     "Qwen/Qwen3-8B": {"vocab_size": 151936, "hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32,

@@ -21,6 +21,7 @@ SIZES = (
     "critic.ppo_infer_max_token_len_per_gpu",
     "actor_rollout_ref.rollout.gpu_memory_utilization",
     "actor_rollout_ref.rollout.max_num_seqs",
+    "actor_rollout_ref.model.use_fused_kernels",
 )
 CORRECTION = "algorithm.rollout_correction.rollout_is"
 QWEN = "model=qwen2.5_1.5b"
@@ -51,17 +52,23 @@ def sizes(config: DictConfig) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("cluster=gpu1 algo=grpo estimate_gpu=RTX4090", (8192, 8192, 0.4, 128)),
-        ("cluster=gpu1 algo=ppo estimate_gpu=A10", (8192, 8192, 0.4, 128)),
-        ("cluster=gpu1 algo=rloo estimate_gpu=A100", (24576, 24576, 0.5, 256)),
-        ("cluster=gpu1 algo=ppo estimate_gpu=H100", (16384, 16384, 0.4, 256)),
-        ("cluster=gpu8 algo=grpo estimate_gpu=H100x8", (24576, 24576, 0.6, 256)),
-        ("cluster=gpu8 algo=ppo estimate_gpu=H100x8", (16384, 16384, 0.5, 256)),
-        ("cluster=slurm_gpu1 algo=grpo cluster.gpu_memory_gb=24", (8192, 8192, 0.4, 128)),
+        ("cluster=gpu1 algo=grpo estimate_gpu=RTX4090", (8192, 8192, 0.4, 128, True)),
+        ("cluster=gpu1 algo=ppo estimate_gpu=A10", (8192, 8192, 0.4, 128, True)),
+        ("cluster=gpu1 algo=rloo estimate_gpu=A100", (24576, 24576, 0.5, 256, False)),
+        ("cluster=gpu1 algo=ppo estimate_gpu=H100", (16384, 16384, 0.4, 256, False)),
+        ("cluster=gpu8 algo=grpo estimate_gpu=H100x8", (24576, 24576, 0.6, 256, False)),
+        ("cluster=gpu8 algo=ppo estimate_gpu=H100x8", (16384, 16384, 0.5, 256, False)),
+        ("cluster=slurm_gpu1 algo=grpo cluster.gpu_memory_gb=24", (8192, 8192, 0.4, 128, True)),
     ],
 )
 def test_sizes_follow_the_cards_memory_and_the_critic(composed: Composer, words: str, expected: object) -> None:
     assert sizes(composed([QWEN, *words.split()])) == expected
+
+
+def test_the_fused_kernels_are_those_that_need_no_other_package(composed: Composer) -> None:
+    config = composed([QWEN, "cluster=gpu1"])
+    assert config.actor_rollout_ref.model.fused_kernel_options.impl_backend == "torch"
+    assert not config.critic.model.use_fused_kernels, "a critic's head has one number a token"
 
 
 def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from turngrid.config.base import CONF, ROOT
 from turngrid.config.checks.check import check
 from turngrid.config.compose import Composer, composer
 
-MODELS = sorted(file.stem for file in (CONF / "model").glob("qwen*.yaml"))
+# without adapters, for which verl asks vLLM's version
+MODELS = sorted(file.stem for file in (CONF / "model").glob("qwen*b.yaml"))
 
 SIZES = "1x2 1x4 1x8 2x8"  # nodes x GPUs of each
 NCCL = "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl"

@@ -157,11 +157,11 @@ def test_which_runs_are_recorded(
 
 
 def test_shapes_have_the_published_sizes() -> None:
-    """Qwen2.5's model cards: 0.49B, 1.54B, 7.61B; Qwen3-8B: 8.2B; SmolLM2: 134.5M; ours: 316,096
-    with its norms."""
+    """Qwen2.5's model cards: 0.49B, 1.54B, 3.09B, 7.61B; Qwen3-8B: 8.2B; SmolLM2: 134.5M; ours:
+    316,096 with its norms."""
     sizes = [shape.parameters for config in PUBLISHED.values() if (shape := from_config(config))]
-    assert [round(size / 1e6, -1) for size in sizes[:4]] == [490, 1540, 7620, 8190]
-    assert sizes[4] == pytest.approx(134.5e6, rel=1e-3)
+    assert [round(size / 1e6, -1) for size in sizes[:5]] == [490, 1540, 3090, 7620, 8190]
+    assert sizes[5] == pytest.approx(134.5e6, rel=1e-3)
     tiny = shape_of("asset://tiny")
     assert tiny is not None and tiny.parameters == pytest.approx(316_096, rel=3e-3)
     assert shape_of("nobody/knows") is None

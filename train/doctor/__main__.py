@@ -1,0 +1,177 @@
+"""turngrid: check a machine and a run's settings in about two minutes
+
+    python -m train.doctor [KEY=VALUE ...]   from the repository root
+    turngrid-doctor [KEY=VALUE ...]          from any folder
+
+Takes what `python -m train` takes (model=, cluster=, rollout=, precision=, env=, ...).
+Two RL steps of one group of 8 episodes show whether rollout server and trainer agree, and whether
+the server gets the trainer's new weights. Prints a report to paste; the exit code is 1 if it names
+a fault. docs/cluster.md explains the report.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from math import gcd, sqrt
+from pathlib import Path
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+
+from turngrid.config import machine
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.config.lora import adapter_parameters
+from turngrid.envs.games.catalogue import cache_root
+from turngrid.records.models.hub import check_hub
+from turngrid.records.models.locate import resolve_model
+from turngrid.records.models.shape import shape_of
+from turngrid.records.process.exit_codes import command, say
+from turngrid.records.process.variables import run_stage
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import prepare_tasks
+from turngrid.train.arguments import parsed
+from turngrid.train.doctor import findings
+from turngrid.train.doctor.findings import Step
+from turngrid.train.doctor.host import Peak, facts
+
+STEPS = 2
+SAMPLES = 8  # episodes of the group
+# Adam's first step moves each weight by the rate, so log-probs by about rate x sqrt(weights)
+MOVES, RATE = 0.5, 1e-5  # nats; the rate if the model's size is not known
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+NOT_TAKEN = ("budget", "curriculum", "demos", "estimate", "estimate_gpu", "eval", "extend", "fresh", "tracking")
+PROBE = "turngrid.verl_plugin.training.probe"
+
+
+@command(__doc__, resumes=False)
+def main(given: list[str]) -> int:
+    """Print the report; return 1 if it names a fault."""
+    if flag := next((word for word in given if word.startswith("-") and word != "--config-dir"), None):
+        raise ConfigError(f"{flag}: python -m train.doctor takes KEY=VALUE, --config-dir and --help")
+    args = parsed(given)
+    taken = {word: word.lstrip("+~").partition("=")[0] for word in args.overrides}
+    words = [word for word, key in taken.items() if key.split(".")[0] not in NOT_TAKEN]
+    config = compose(words, args.config_dir)
+    for warning in check(config):
+        say(f"note: {warning}")
+    own = settings(config)
+    words = [word for word in words if taken[word] not in own]
+    config = compose([*words, *(f"{key}={value}" for key, value in own.items())], args.config_dir)
+    check(config)
+    print(f"turngrid doctor {' '.join(given)}\n", flush=True)
+    table(facts(config))
+    machine.check(config)
+    return examine(config)
+
+
+def settings(config: DictConfig) -> dict[str, object]:
+    """Return what the doctor sets: steps of one group, synchronously, with one update each."""
+    devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+    prompts = devices // gcd(devices, SAMPLES)
+    shape = shape_of(config.model.path)
+    trained = (adapter_parameters(config, shape) or shape.parameters) if shape else (MOVES / RATE) ** 2
+    return {
+        "budget": "rl_only",
+        "budget.rl_steps": STEPS,
+        "budget.games": 1,
+        "eval.games": 1,
+        "curriculum": "none",
+        "env.tasks": "null",
+        "filter": "[]",
+        "buffer": "[]",
+        "tracking": "local",
+        "trainer.logger": "[console]",
+        "trainer.v1.trainer_mode": "sync",
+        "trainer.critic_warmup": 0,
+        "trainer.test_freq": -1,
+        "trainer.val_before_train": "false",
+        "data.train_batch_size": prompts,
+        "algorithm.rollout_correction.bypass_mode": "false",
+        f"{ACTOR}.ppo_mini_batch_size": prompts,
+        f"{ACTOR}.ppo_epochs": 1,
+        f"{ACTOR}.optim.lr": f"{MOVES / sqrt(trained):.2g}",
+        f"{ACTOR}.optim.lr_warmup_steps": 0,
+        f"{ROLLOUT}.n": SAMPLES,
+    }
+
+
+def examine(config: DictConfig) -> int:
+    """Run the steps, print what they show, and keep the run folder only if that is a fault.
+
+    Raises:
+        StageFailed: the trainer's process failed; its log has the reason.
+    """
+    from transformers import AutoTokenizer
+
+    from turngrid.experiments.cost_estimate import estimate
+
+    estimate.check(config, say)
+    output, start, peak = Path(config.output_dir).expanduser().absolute(), time.monotonic(), Peak(config)
+    output.mkdir(parents=True, exist_ok=True)
+    run = Run(config, Path(tempfile.mkdtemp(prefix="doctor-", dir=output)))
+    train(run, model := resolve_model(config.model.path, cache_root()), peak)
+    steps, episodes = findings.read_steps(run.folder)
+    dtypes = findings.dtypes_of(config)
+    compared, faults = findings.of_template(episodes, AutoTokenizer.from_pretrained(model), run.chat.kwargs)
+    faults += findings.of_steps(steps, dtypes)
+    table(measured(steps, dtypes))
+    table([("chat template", f"{compared} prompts and messages compared")])
+    table([("peak memory", peak.beside_estimate()), ("time", f"{time.monotonic() - start:.0f} s")])
+    print(by_turn(steps))
+    for fault in faults:
+        print(f"{fault.name}{f' (step {fault.step})' if fault.step else ''}: {fault.shown_by}")
+    if ill := [fault for fault in faults if fault.name != findings.HIGH]:
+        print(f"found: {', '.join(dict.fromkeys(fault.name for fault in ill))}; run folder {run.folder}")
+        return 1
+    shutil.rmtree(run.folder)
+    print("no fault found")
+    return 0
+
+
+def train(run: Run, model: str, peak: Peak) -> None:
+    """Run the steps in the RL stage's process, without checkpoints."""
+    from turngrid.experiments.stages.rl import PROCESS, rl_config
+
+    check_hub(model)
+    config = rl_config(run, prepare_tasks(run.config, run.allocation, run.folder), model)
+    config.trainer.save_freq = -1
+    run.rl.root.mkdir(parents=True)
+    OmegaConf.save(config, run.rl.config)
+    run_stage(run.config, run.folder, "rl", PROCESS, [str(run.rl.config), PROBE], peak.look)
+
+
+# ---- the report
+
+
+def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    yield "computes in", "trainer {}, server {}".format(*dtypes)
+    bounds = "normal up to {:g}, suspect above {:g}".format(*findings.bounds_of(dtypes))
+    yield "bounds", f"mean |difference| of probabilities: {bounds}"
+    for step in steps:
+        yield f"step {step.number}", f"{len(step.turn)} tokens, sampled with the weights of step {step.version}"
+        yield "", f"server and trainer differ by {step.in_probability:.1e} in probability, {step.apart:.1e} nats"
+        yield "", f"the update moved the trainer's log-probs by {step.moved:.1e} nats"
+
+
+def by_turn(steps: Sequence[Step]) -> str:
+    """Return the differences in nats by turn: mean and 99 % of each step."""
+    lines = ["turn  " + "  ".join(f"{f'step {step.number}: mean, 99 %':>22}" for step in steps)]
+    for turn in range(1 + int(max(step.turn.max() for step in steps))):
+        found = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
+        cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in found]
+        lines.append(f"{turn + 1:>4}  " + "  ".join(f"{cell:>22}" for cell in cells))
+    return "\n".join([*lines, ""])
+
+
+def table(rows: Iterable[tuple[str, str]]) -> None:
+    for name, value in rows:
+        print(f"{name:<14}{value}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
