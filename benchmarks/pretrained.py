@@ -1,13 +1,15 @@
 """A pretrained model on CPUs: what bf16 gains, and how far the server's log-probs are from the
 trainer's.
 
-    python -m benchmarks.pretrained speed [--model FOLDER] [--episodes 16] [--turns 4]
+    python -m benchmarks.pretrained speed [--model FOLDER] [--episodes 64] [--turns 4]
     python -m benchmarks.pretrained mismatch --model FOLDER --file EPISODES.jsonl
 
-``speed`` runs in one thread, in fp32 and bf16 in turn, and counts CPU seconds; without a model it
-makes one of SmolLM2-135M's shape with random weights. Shares are of the rate at which this machine
-multiplies matrices of the model's MLP. ``mismatch`` reads episodes that the rollout server sampled
-with this model, in the same precision, at temperature 1.
+``speed`` runs in one thread, in fp32 and bf16 in turn, beside plain transformers in fp32, and
+counts CPU seconds; without a model it makes one of SmolLM2-135M's shape with random weights. Shares
+are of the rate at which this machine multiplies matrices of the model's MLP. Plain transformers
+reads each prompt from its beginning and computes logits at every token.
+``mismatch`` reads episodes that the rollout server sampled with this model, in the same precision,
+at temperature 1.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +148,31 @@ def matmul_rate(dtype: torch.dtype) -> float:
     return 2 * inputs.numel() * len(weight) / best
 
 
-def speed(model: str, precision: str, episodes: int, turns: int) -> dict[str, tuple[float, float]]:
+@dataclass(frozen=True)
+class Work:
+    """Token ids of episodes after each turn, and masks of the sampled ones at the end."""
+
+    rows: list[list[list[int]]]
+    masks: list[list[int]]
+    first: int  # tokens of the distinct first prompts
+
+    @property
+    def sampled(self) -> int:
+        return sum(map(sum, self.masks))
+
+
+def work(episodes: int, turns: int) -> Work:
+    """Groups of ``GROUP`` episodes with one first prompt, and random tokens after it."""
+    draw = np.random.default_rng(0)
+    first = [draw.integers(10, 1000, PROMPT).tolist() for _ in range(-(-episodes // GROUP))]
+    rows = [[first[index // GROUP] for index in range(episodes)]]
+    for _ in range(turns):
+        rows.append([row + draw.integers(10, 1000, SAMPLED + OBSERVED).tolist() for row in rows[-1]])
+    masks = [([1] * SAMPLED + [0] * OBSERVED) * turns] * episodes
+    return Work(rows, masks, PROMPT * len(first))
+
+
+def speed(model: str, precision: str, work: Work) -> dict[str, tuple[float, float]]:
     """Return FLOP and CPU seconds of each part; FLOP of all matrices, without attention."""
     from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
@@ -153,34 +180,56 @@ def speed(model: str, precision: str, episodes: int, turns: int) -> dict[str, tu
     config = generator.model.config
     head = 2.0 * config.hidden_size * config.vocab_size
     body = 2.0 * sum(p.numel() for p in generator.model.parameters()) - head * (1 if config.tie_word_embeddings else 2)
-    draw = np.random.default_rng(0)
-    first = [draw.integers(10, 1000, PROMPT).tolist() for _ in range(-(-episodes // GROUP))]
-    rows, masks = [list(first[index // GROUP]) for index in range(episodes)], [[] for _ in range(episodes)]
-    prefill, decode, fed, made = 0.0, 0.0, float(PROMPT * len(first)), 0
-    for _ in range(turns):
+    prefill, decode = 0.0, 0.0
+    *prompts, rows = work.rows
+    for turn in prompts:
         for limit in (1, SAMPLED):  # one token costs the prefill alone, and its prompt is then cached
-            asked = [SampleRequest(f"{index}", row, limit, 1.0, seed=index) for index, row in enumerate(rows)]
+            asked = [SampleRequest(f"{index}", row, limit, 1.0, seed=index) for index, row in enumerate(turn)]
             taken = seconds(lambda asked=asked: generator.generate(asked))
             prefill, decode = (prefill + taken, decode) if limit == 1 else (prefill, decode + taken)
-        made += episodes * SAMPLED
-        for row, mask in zip(rows, masks, strict=True):
-            row += draw.integers(10, 1000, SAMPLED + OBSERVED).tolist()
-            mask += [1] * SAMPLED + [0] * OBSERVED
-    fed += episodes * (turns - 1) * (SAMPLED + OBSERVED)
-    engine, batch = make_engine(model, precision), batch_of(rows, masks)
-    tokens = PROMPT * len(first) + sum(map(len, masks))
-    flop = body * tokens + head * made
+    made = len(rows) * len(prompts) * SAMPLED
+    fed = work.first + len(rows) * (len(prompts) - 1) * (SAMPLED + OBSERVED)
+    engine, batch = make_engine(model, precision), batch_of(rows, work.masks)
+    flop = body * (work.first + sum(map(len, work.masks))) + head * work.sampled
     with engine.eval_mode():
         passed = seconds(lambda: engine.infer_batch(batch))
     with engine.train_mode():
         engine.optimizer_zero_grad()
         updated = seconds(lambda: (engine.forward_backward_batch(batch, sum_of_log_probs), engine.optimizer_step()))
     return {
-        "prefill": (body * fed + head * episodes * turns, prefill),
-        f"decode of {episodes} rows": ((body + head) * made, decode),
+        "prefill": (body * fed + head * len(rows) * len(prompts), prefill),
+        "decode": ((body + head) * made, decode),
         "log-probs": (flop, passed),
         "update": (3 * flop, updated),
     }
+
+
+def plain(model: str, work: Work) -> dict[str, float]:
+    """Return CPU seconds of the same turns and update by plain transformers in fp32."""
+    made = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-6)
+    *prompts, rows = work.rows
+    settings = {"do_sample": True, "eos_token_id": None, "pad_token_id": 0}
+    prefill = decode = passed = updated = 0.0
+    for turn in prompts:
+        ids = torch.tensor(turn)
+        one, all_ = (
+            seconds(
+                lambda ids=ids, limit=limit: made.generate(ids, max_new_tokens=limit, min_new_tokens=limit, **settings)
+            )
+            for limit in (1, SAMPLED)
+        )
+        prefill, decode = prefill + one, decode + all_ - one
+    for start in range(0, len(rows), 4):
+        ids = torch.tensor(rows[start : start + 4])
+
+        def loss(ids: torch.Tensor = ids) -> torch.Tensor:
+            return made(ids).logits[:, :-1].log_softmax(-1).gather(2, ids[:, 1:, None]).mean()
+
+        with torch.no_grad():
+            passed += seconds(loss)
+        updated += seconds(lambda loss=loss: loss().backward())
+    return {"prefill": prefill, "decode": decode, "log-probs": passed, "update": updated + seconds(optimizer.step)}
 
 
 def sum_of_log_probs(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -193,12 +242,14 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--file", type=Path)
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
-    parser.add_argument("--episodes", type=int, default=16)
+    parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--turns", type=int, default=4)
     given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         model = given.model or random_model(Path(folder))
+        episodes = work(given.episodes, given.turns)
+        base = plain(model, episodes) if given.what == "speed" else {}
         for precision in given.precision:
             if given.what == "mismatch":
                 print(precision)
@@ -206,8 +257,12 @@ def main() -> None:
                 continue
             rate = matmul_rate({"fp32": torch.float32, "bf16": torch.bfloat16}[precision])
             print(f"{precision}: matrices {rate / 1e9:.0f} GFLOP/s")
-            for part, (flop, taken) in speed(model, precision, given.episodes, given.turns).items():
-                print(f"  {part}: {taken:.2f} CPU s, {flop / taken / rate:.2f} of the rate of matrices", flush=True)
+            parts = speed(model, precision, episodes)
+            for part, (flop, taken) in parts.items():
+                share, times = flop / taken / rate, base[part] / taken
+                print(f"  {part}: {taken:.2f} CPU s, {share:.2f} of the rate of matrices, {times:.1f} times plain fp32")
+            decoding = parts["decode"][1] / given.turns / SAMPLED
+            print(f"  a step of decoding {given.episodes} rows: {1e3 * decoding:.0f} ms", flush=True)
 
 
 if __name__ == "__main__":
