@@ -106,23 +106,26 @@ def batch_of(rows: list[list[int]], masks: list[list[int]]) -> TensorDict:
 
 
 def mismatch(model: str, file: Path, precision: str) -> None:
-    """Print mean and 99 % of |server - trainer| in nats, by turn."""
+    """Print mean and 99 % of |server - trainer| by turn, in nats and in probability."""
     episodes = [episode for episode in read_episodes(file) if episode.turns]
     rows = [[*episode.prompt_ids, *response(episode)[0]] for episode in episodes]
     batch = batch_of(rows, [response(episode)[1] for episode in episodes])
     engine = make_engine(model, precision)
     with engine.eval_mode():
         found = engine.infer_batch(batch)["model_output"]["log_probs"].unbind()
-    by_turn: dict[int, list[float]] = defaultdict(list)
+    by_turn: dict[int, list[tuple[float, float]]] = defaultdict(list)  # of each token: server's and trainer's
     for episode, log_probs in zip(episodes, found, strict=True):
         place = len(episode.prompt_ids) - 1  # the token at place t is judged at place t - 1
         for number, turn in enumerate(episode.turns, 1):
             judged = log_probs[place : place + len(turn.action_ids)].tolist()
-            by_turn[number] += np.abs(np.subtract(judged, turn.logprobs)).tolist()
+            by_turn[number] += zip(turn.logprobs, judged, strict=True)
             place += len(turn.action_ids) + len(turn.context_ids)
-    everything = [number for numbers in by_turn.values() for number in numbers]
-    for name, apart in [*by_turn.items(), ("all", everything)]:
-        print(f"turn {name}: {len(apart)} tokens, mean {np.mean(apart):.5f}, 99 % {np.quantile(apart, 0.99):.4f}")
+    everything = [pair for pairs in by_turn.values() for pair in pairs]
+    for name, pairs in [*by_turn.items(), ("all", everything)]:
+        server, trainer = np.array(pairs).T
+        nats, shares = np.abs(server - trainer), np.abs(np.exp(server) - np.exp(trainer))
+        told = (f"mean {apart.mean():.5f}, 99 % {np.quantile(apart, 0.99):.4f}" for apart in (nats, shares))
+        print(f"turn {name}: {len(pairs)} tokens, nats {next(told)}, probability {next(told)}")
 
 
 def response(episode: Episode) -> tuple[list[int], list[int]]:
