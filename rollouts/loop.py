@@ -14,7 +14,7 @@ from turngrid.envs.types import Observation, StepResult
 from turngrid.rewards.reward import one_a_turn
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.policy import Action, Policy, TurnContext
-from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, message
+from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
 from turngrid.rollouts.spec import EpisodeSpec, Session, begin
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
@@ -57,7 +57,7 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
     goal = observation.goal or spec.task.goal
     turns: list[Turn] = []
     view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
-    view.open(message(spec.form, observation))
+    view.open(messages(spec.form, observation))
     episode = Episode(
         task=spec.task.key,
         seed=spec.task.seed,
@@ -100,12 +100,12 @@ class _Run:
 
     async def act(self, seen: Observation) -> Action:
         """Ask the policy and record the turn, unless no room is left for an action."""
-        episode, view, content = self.episode, self.view, message(self.spec.form, seen)
+        episode, view, shown = self.episode, self.view, messages(self.spec.form, seen)
         if view.full:
-            view.slide(content)
+            view.slide(shown)
         start = time.perf_counter()
         action = await self.policy.act(self._context(seen))
-        while action.out_of_context and view.slide(content):
+        while action.out_of_context and view.slide(shown):
             action = await self.policy.act(self._context(seen))
         if not action.out_of_context:
             turn = self._turn(action, seen)
@@ -120,20 +120,20 @@ class _Run:
 
         Returns False if no further summary is allowed or has room.
         """
-        content, turns = message(self.spec.form, seen), self.episode.turns
-        self.episode.messages.append(user(content))
+        shown, turns = messages(self.spec.form, seen), self.episode.turns
+        self.episode.messages += shown
         if (rules := self.view.to_be_summed_up) is None or self.stream is None:
-            turns[-1].context_ids = self.view.show(content)
+            turns[-1].context_ids = self.view.show(shown)
             return True
         if not rules.left(turns) or not await self._sum_up(rules, seen, self.stream):
             return False
-        self.view.begin_with(rules.heading(turns[-1].response), content)
+        self.view.begin_with(rules.heading(turns[-1].response), shown)
         return True
 
     async def _sum_up(self, rules: Summaries, seen: Observation, stream: TokenStream) -> bool:
         """Ask the policy for a summary; return False if there is no room for it."""
         turns = self.episode.turns
-        turns[-1].context_ids = self.view.show(rules.ask(seen.text))
+        turns[-1].context_ids = self.view.show([user(rules.ask(seen.text))])
         start = time.perf_counter()
         action = await self.policy.act(self._context(seen, rules.length))
         if action.out_of_context:
@@ -161,7 +161,7 @@ class _Run:
             ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
         fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(action)}
-        return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), **fields)
+        return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)
 
 
 def _ids(action: Action) -> list[int]:

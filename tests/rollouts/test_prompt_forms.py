@@ -92,7 +92,7 @@ CALLS = {
     '{"name": "show", "arguments": {"path": "a.py"}}': ('{"name": "show", "arguments": {"path": "a.py"}}', ""),
     '{"name": "sing", "arguments": {}}': ('{"name": "sing", "arguments": {}}', ""),
     CALL[:-1]: None,
-    f"{CALL}{CALL}": None,
+    f"So:\n{CALL} and\n{CALL}": (f"{CALL}\n{CALL}", "So:"),
     "show a.py 1-3": None,
     '{"name": 3, "arguments": {}}': None,
     '{"name": "show", "arguments": [1]}': None,
