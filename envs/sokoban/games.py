@@ -143,15 +143,15 @@ def _floor(side: int, draw: random.Random) -> frozenset[Cell]:
     """Return the largest connected floor after some inner cells became walls."""
     inner = [(row, column) for row in range(1, side - 1) for column in range(1, side - 1)]
     left = set(inner) - set(draw.sample(inner, draw.randint(0, int(_WALLS * len(inner)))))
-    regions: list[list[Cell]] = []
+    regions: list[tuple[int, list[Cell]]] = []
     while left:
         region = [left.pop()]
         for cell in region:
             near = {_plus(cell, step) for step in MOVES.values()} & left
             left -= near
             region += near
-        regions.append(sorted(region))
-    return frozenset(max(regions, key=lambda region: (len(region), region)))
+        regions.append((len(region), sorted(region)))
+    return frozenset(max(regions)[1])
 
 
 def same(room: Room) -> str:
