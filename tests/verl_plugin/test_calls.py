@@ -4,6 +4,8 @@ template has."""
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -17,6 +19,7 @@ from tokenizers_of_families import FAMILIES, chatml, qwen3
 from transformers import AutoTokenizer
 from usual import form_of
 
+from turngrid.envs.functions import action_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
@@ -170,3 +173,18 @@ def test_no_result_is_read_as_a_mark_of_the_template() -> None:
 def test_runs_of_messages() -> None:
     told = [user("a"), {"role": "assistant", "content": "b"}, tool("c"), tool("d")]
     assert list(runs(told)) == [told[:1], told[1:2], told[2:]]
+
+
+def test_calls_are_played_again_after_a_workers_death(pantry: Table) -> None:
+    calls = [action_of(text) for text in pantry.game.expert_plan]
+    assert all(action.calls for action in calls)
+
+    async def one() -> list[Any]:
+        session = await pantry.pool.open()
+        await session.reset(pantry.game, 0)
+        first = await session.step(calls[0])
+        os.kill(pantry.pool.pids[0], signal.SIGKILL)
+        return [first, await session.step(calls[1])]
+
+    first, last = pantry.runner.run(one())
+    assert len(first.observation.results) == 2 and last.won
