@@ -13,7 +13,7 @@ from turngrid.envs.functions import Function
 from turngrid.envs.types import Call
 from turngrid.envs.utils.chat_text import chat_text
 from turngrid.envs.utils.printable import printable
-from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.tool_call import read_calls
 from turngrid.rollouts.seeds import request_seed
 from turngrid.rollouts.stream import Message, in_words, joined, runs
@@ -99,12 +99,12 @@ class ChatPolicy:
     def __post_init__(self) -> None:
         self.name = self.endpoint.model
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         seed = request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn)
         reply = await self._ask(self._body(context.messages, seed % 2**SEED_BITS))
         if reply is None:
-            return Action(text="", out_of_context=True)
-        return Action(text=printable(_content(reply, self.endpoint)).strip())
+            return Reply(text="", out_of_context=True)
+        return Reply(text=printable(_content(reply, self.endpoint)).strip())
 
     def _body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         clean = [{**message, "content": chat_text(message["content"], self.marks)} for message in messages]

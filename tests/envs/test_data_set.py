@@ -13,7 +13,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Action
+from turngrid.rollouts.policy import Reply
 
 ROWS = [{"id": number, "question": f"{number} + 1", "answer": number + 1} for number in range(40)]
 
@@ -74,7 +74,7 @@ class Says:
     name: str = "says"
 
     async def act(self, context):
-        return Action(self.texts[context.turn])
+        return Reply(self.texts[context.turn])
 
 
 def test_a_row_has_one_split_and_one_game_in_any_file(sums):

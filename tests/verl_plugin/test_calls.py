@@ -25,7 +25,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.spec import Branch
@@ -132,8 +132,8 @@ def test_replayed_calls_have_the_same_tokens(table: Table) -> None:
 class Looks:
     name = "looks"
 
-    async def act(self, context: TurnContext) -> Action:
-        return Action('{"name": "look"}')
+    async def act(self, context: TurnContext) -> Reply:
+        return Reply('{"name": "look"}')
 
 
 def play(table: Table, form: PromptForm, codec: TokenCodec, **more: Any) -> Any:
