@@ -57,14 +57,16 @@ class Function:
         """Return why these are not the function's arguments, in one line; "" if they are."""
         from jsonschema import Draft202012Validator  # 0.1 s
         from jsonschema.exceptions import best_match
+        from referencing import Registry
 
         closed = {"additionalProperties": False} if "properties" in self.parameters else {}
         schema = {"type": "object", **closed, **self.parameters}
-        error = best_match(Draft202012Validator(schema).iter_errors(dict(arguments)))
+        validator = Draft202012Validator(schema, registry=Registry())  # which loads nothing from the net
+        error = best_match(validator.iter_errors(dict(arguments)))
         if error is None:
             return ""
-        message = ": ".join([*(".".join(map(str, error.absolute_path)),) * bool(error.absolute_path), error.message])
-        half = _SHOWN // 2
+        path, half = ".".join(map(str, error.absolute_path)), _SHOWN // 2
+        message = f"{path}: {error.message}" if path else error.message
         return message if len(message) <= _SHOWN else f"{message[:half]} ... {message[-half:]}"
 
 

@@ -192,13 +192,13 @@ class TextEnv(abc.ABC):
             if done[-1].over:
                 break
         results = [step.observation.text for step in done]
-        if len(calls) > MAX_CALLS:
+        if too_many := len(calls) > len(done) and not done[-1].over:
             results[-1] += f"\n{TOO_MANY}"
         return replace(
             done[-1],
             observation=replace(done[-1].observation, text="\n".join(results), results=tuple(results)),
             score_delta=sum(step.score_delta for step in done),
-            valid=len(calls) <= MAX_CALLS and all(step.valid for step in done),
+            valid=not too_many and all(step.valid for step in done),
             info={key: value for step in done for key, value in step.info.items()},
         )
 

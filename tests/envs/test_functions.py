@@ -97,7 +97,7 @@ def test_calls_run_in_order_and_each_has_its_result(pantry: TextEnv) -> None:
 def test_calls_after_the_end_do_not_run(pantry: TextEnv) -> None:
     pantry.reset(TASK, 0)
     packed = [Call("pack", {"fruit": fruit, "count": count}) for fruit, count in pantry.order.items()]
-    result = pantry.step(Action(calls=(*packed, LOOK, Call("sing"))))
+    result = pantry.step(Action(calls=(*packed, Call("sing"), *[LOOK] * MAX_CALLS)))
     assert result.won and result.valid and len(result.observation.results) == 3 and result.score_delta == 3.0
 
 
