@@ -23,7 +23,11 @@ class ToolCall(Thinking):
 
     JSON before a ``</think>`` is not read as a call. A call that fits none of the environment's
     functions is sent to the environment, which says why.
+
+    ``words``: an answer without a call is an action in words.
     """
+
+    words: bool
 
     calls: ClassVar[bool] = True
 
@@ -56,6 +60,8 @@ class ToolCall(Thinking):
 
     def read(self, text: str, functions: Sequence[Function] = ()) -> Answer:
         called = read_calls(text)
+        if self.words and not called.calls:
+            return Answer(text)
         if not called.calls or (self.require_thought and not called.thought):
             return UNPARSED
         command = command_of(functions, called.calls[0]) if len(called.calls) == 1 else None
@@ -63,12 +69,15 @@ class ToolCall(Thinking):
         return Answer(action, called.thought, called.begins)
 
     def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
-        """Return the calls for an action.
+        """Return the calls for an action, which has no thought if it is in words.
 
         Raises:
             ValueError: no function has this action.
         """
-        if not (calls := calls_of(functions, action)):
+        calls = calls_of(functions, action)
+        if self.words and not calls:
+            return action
+        if not calls:
             raise ValueError(f"no function of this environment gives the action {action!r}")
         return f"{thought}\n{Action(calls=calls)}".lstrip()
 
