@@ -13,7 +13,7 @@ from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.policy import Reply, TurnContext
 
 Said = Mapping[Key, Sequence[tuple[str, str]]]
 
@@ -71,9 +71,9 @@ class _Recorded:
     def name(self) -> str:
         return self.episode.policy
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         turns = self.episode.turns
-        return Action(turns[context.turn].action if context.turn < len(turns) else "")
+        return Reply(turns[context.turn].action if context.turn < len(turns) else "")
 
 
 @dataclass(frozen=True)

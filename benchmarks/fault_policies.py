@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from turngrid.envs.hosting.pool import EnvPool, Session
 from turngrid.envs.types import Observation, StepResult, TaskRef
-from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.seeds import derive_seed, request_seed
 
 KILL, HANG = "kill", "hang"
@@ -78,14 +78,14 @@ class ScriptedPolicy:
     def name(self) -> str:
         return self.kind
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         draw = random.Random(request_seed(0, context.step, context.prompt, context.sample, context.turn))
         key = context.task.key, context.sample
         if context.turn == 0:
             self.said[key] = []
         text = self._text(context.task, key, draw)
         self.said[key].append((context.observation.text, text))
-        return Action(text)
+        return Reply(text)
 
     def _text(self, task: TaskRef, key: Key, draw: random.Random) -> str:
         if draw.random() < self.hostile_share:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from turngrid.envs import extensions
-from turngrid.envs.functions import Function
+from turngrid.envs.functions import CALL_FORM, Function
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskRef
 
@@ -34,12 +34,18 @@ class PromptStyle:
     """The agent's role and the form of an action, in short: they begin every episode.
 
     Attributes:
-        functions: the same actions as functions, if they have this form (``prompt=tool_call``).
+        action_form: "" if actions are calls; then prompts list the functions.
+        functions: actions that the agent may call (``prompt=tool_call``).
     """
 
     role: str
-    action_form: str
+    action_form: str = ""
     functions: tuple[Function, ...] = ()
+
+    @property
+    def how_to_act(self) -> str:
+        listed = [function.described for function in self.functions]
+        return self.action_form or "\n".join([f"Answer with calls in JSON as {CALL_FORM}, one a line.", *listed])
 
 
 @dataclass(frozen=True)
@@ -188,7 +194,7 @@ class Environment(abc.ABC):
         if not sha256:
             sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
         record = replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
-        if record.expert_plan and not replay(self.env(), record, folder, params, seed)[0]:
+        if record.expert_plan and not replay(self.new_env(), record, folder, params, seed)[0]:
             raise Rejected("the expert plan does not win")
         return record
 
@@ -205,6 +211,12 @@ class Environment(abc.ABC):
             legal: fill ``legal`` in each observation, which takes time.
             expert: fill ``expert``, likewise.
         """
+
+    def new_env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        """Return ``env``, which also takes calls of the environment's functions."""
+        env = self.env(legal=legal, expert=expert)
+        env.functions = self.prompt.functions
+        return env
 
     def game_sha256(self, game_file: Path) -> str:
         """Return the hash of a game on disk; a game of several files must hash all of them."""

@@ -15,6 +15,7 @@ ENVIRONMENTS: dict[str, str] = {
     "tw_simple": "turngrid.envs.textworld.environment:TwSimple",
     "swegym": "turngrid.envs.swegym.environment:SweGym",
     "repo_repair": "turngrid.envs.repair.environment:RepoRepair",
+    "sokoban": "turngrid.envs.sokoban.environment:Sokoban",
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",
 }

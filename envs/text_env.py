@@ -11,11 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.envs.functions import CALL_FORM, CommandFunction, Function, action_of, called
+from turngrid.envs.types import Action, Call, EnvError, InvalidAction, Observation, StepResult, TaskRef
 from turngrid.envs.utils.printable import printable
 
 MAX_ACTION_CHARS = 120
+MAX_CALLS = 16
 NOT_ALLOWED = "That command is not allowed here."
+NO_CALL = f"That is not a call: write {CALL_FORM}, one a line."
+TOO_MANY = f"(the other calls did not run: an answer may have {MAX_CALLS})"
 
 # Control characters, backslashes, and typographic punctuation (curly quotes, dashes, ...).
 _NO_WORDS = re.compile(r"[\x00-\x1f\x7f-\xbf\\\u2000-\u206f]")
@@ -75,14 +79,17 @@ class RawStep:
 class TextEnv(abc.ABC):
     """One game at a time; ``reset`` may be called any number of times, with any task.
 
-    A subclass implements ``reset_game`` and ``step_game``. It may override ``clean_action``,
-    ``observe_message`` and the other methods that end in ``_game``, and no other method.
+    A subclass implements ``reset_game``, and ``step_game`` for commands or ``call_game`` for calls
+    of functions, or both. It may override ``clean_action``, ``observe_message`` and the other
+    methods that end in ``_game``, and no other method.
 
     Attributes:
         banned_verbs: commands to the program, such as quit and save. They never reach the game.
+        functions: those of the environment's ``PromptStyle``, set by ``Environment.new_env``.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
+    functions: tuple[Function, ...] = ()
 
     # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
@@ -103,17 +110,23 @@ class TextEnv(abc.ABC):
         return observation
 
     @final
-    def step(self, action: str) -> StepResult:
-        """Play one action, which may be any text.
+    def step(self, action: str | Action) -> StepResult:
+        """Play one action, which may be any text; calls run in order until the game is over.
 
         Raises:
             EnvError: no episode is open, or the environment failed.
         """
         self.__check_open()
-        command = self.clean_action(action)
+        text = str(action)
+        if self.functions and (calls := action_of(text).calls):
+            return self.__run(calls)
+        command = self.clean_action(text)
         if self.refuses(command):
-            return self.__refused(parsed=bool(command))
-        return self.__outcome(self.step_game(command))
+            return self.__refused(NOT_ALLOWED, parsed=bool(command))
+        try:
+            return self.__outcome(self.step_game(command))
+        except InvalidAction as reason:
+            return self.__refused(str(reason))
 
     @final
     def finish(self) -> StepResult:
@@ -168,8 +181,29 @@ class TextEnv(abc.ABC):
         self.__open = not (over or cut)
         return StepResult(_printable(raw.observation), delta, won, lost and not won, over, cut, valid, raw.info)
 
-    def __refused(self, parsed: bool) -> StepResult:
-        shown = _printable(self.observe_message(NOT_ALLOWED))
+    def __run(self, calls: tuple[Call, ...]) -> StepResult:
+        done: list[StepResult] = []
+        for call in calls[:MAX_CALLS]:
+            try:
+                called(self.functions, call)
+                done.append(self.__outcome(self.call_game(call)))
+            except InvalidAction as reason:
+                done.append(self.__refused(str(reason)))
+            if done[-1].over:
+                break
+        results = [step.observation.text for step in done]
+        if too_many := len(calls) > len(done) and not done[-1].over:
+            results[-1] += f"\n{TOO_MANY}"
+        return replace(
+            done[-1],
+            observation=replace(done[-1].observation, text="\n".join(results), results=tuple(results)),
+            score_delta=sum(step.score_delta for step in done),
+            valid=not too_many and all(step.valid for step in done),
+            info={key: value for step in done for key, value in step.info.items()},
+        )
+
+    def __refused(self, message: str, parsed: bool = True) -> StepResult:
+        shown = _printable(self.observe_message(message))
         return StepResult(
             shown, 0.0, won=False, lost=False, terminated=False, truncated=False, valid=False, parsed=parsed
         )
@@ -180,9 +214,31 @@ class TextEnv(abc.ABC):
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         """Start the task's game; return the first observation."""
 
-    @abc.abstractmethod
     def step_game(self, command: str) -> RawStep:
-        """Play one command, which is never empty."""
+        """Play one command, which is never empty.
+
+        Raises:
+            InvalidAction: the command changes nothing; the message answers the agent.
+        """
+        if not self.functions:
+            raise NotImplementedError(f"{type(self).__name__} has neither step_game nor functions")
+        raise InvalidAction(NO_CALL)
+
+    def call_game(self, call: Call) -> RawStep:
+        """Run one call, whose arguments fit the schema of its function.
+
+        By default the command that it stands for is played.
+
+        Raises:
+            InvalidAction: as ``step_game``.
+        """
+        function = called(self.functions, call)
+        if not isinstance(function, CommandFunction):
+            raise NotImplementedError(f"{type(self).__name__} has functions, and no call_game")
+        command = self.clean_action(function.command(call.arguments))
+        if self.refuses(command):
+            raise InvalidAction(NOT_ALLOWED)
+        return self.step_game(command)
 
     # ---- what a subclass may override
 

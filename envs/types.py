@@ -5,6 +5,7 @@ They are frozen and made of plain values, so that they can be sent between proce
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -18,6 +19,10 @@ class EnvError(RuntimeError):
 
 class GameStuck(EnvError):
     """An action killed two workers in the same way, so it is not tried a third time."""
+
+
+class InvalidAction(ValueError):
+    """An action that changes nothing; the message answers the agent."""
 
 
 class TaskError(ValueError):
@@ -62,18 +67,46 @@ class TaskRef:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a function of the environment; the arguments are JSON values."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return json.dumps({"name": self.name, "arguments": dict(self.arguments)}, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action: a text, or calls of functions.
+
+    Its text form, ``str(action)``, is what records and expert plans contain: calls in JSON, one a
+    line (``turngrid.envs.functions.action_of`` reads them).
+    """
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.calls)) or self.text
+
+
+@dataclass(frozen=True)
 class Observation:
     """What the agent sees, and fields that only scripted policies may read.
 
     Attributes:
         legal: commands accepted now; a prompt lists them only with ``prompt.admissible``.
         expert: the rest of an expert plan, if the environment knows one; never in a prompt.
+        results: after calls, the text of each one's result; ``text`` has them all.
     """
 
     text: str
     goal: str = ""
     legal: tuple[str, ...] = ()
     expert: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

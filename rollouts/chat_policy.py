@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from turngrid.envs.functions import Function
+from turngrid.envs.types import Call
 from turngrid.envs.utils.chat_text import chat_text
 from turngrid.envs.utils.printable import printable
-from turngrid.rollouts.policy import Action, TurnContext
-from turngrid.rollouts.prompt_forms.tool_call import single_call
+from turngrid.rollouts.policy import Reply, TurnContext
+from turngrid.rollouts.prompt_forms.tool_call import read_calls
 from turngrid.rollouts.seeds import request_seed
-from turngrid.rollouts.stream import Message
+from turngrid.rollouts.stream import Message, in_words, joined, runs
 
 if TYPE_CHECKING:
     import httpx
@@ -98,24 +99,24 @@ class ChatPolicy:
     def __post_init__(self) -> None:
         self.name = self.endpoint.model
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         seed = request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn)
         reply = await self._ask(self._body(context.messages, seed % 2**SEED_BITS))
         if reply is None:
-            return Action(text="", out_of_context=True)
-        return Action(text=printable(_content(reply, self.endpoint)).strip())
+            return Reply(text="", out_of_context=True)
+        return Reply(text=printable(_content(reply, self.endpoint)).strip())
 
     def _body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         clean = [{**message, "content": chat_text(message["content"], self.marks)} for message in messages]
         body: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": as_calls(clean) if self.functions else clean,
+            "messages": as_calls(clean) if self.functions else [each for run in runs(clean) for each in in_words(run)],
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "seed": seed,
         }
         if self.functions:
-            body["tools"] = [tool(function) for function in self.functions]
+            body["tools"] = [function.tool for function in self.functions]
         return {**body, "chat_template_kwargs": dict(self.template_kwargs)} if self.template_kwargs else body
 
     async def _ask(self, body: dict[str, Any]) -> Any:
@@ -158,15 +159,6 @@ def _content(reply: Any, endpoint: Endpoint) -> str:
         raise EndpointError(f"{endpoint.url} answered without a message; is that address a chat endpoint?") from error
 
 
-def tool(function: Function) -> dict[str, Any]:
-    """Return an entry of ``tools``; every argument is a string."""
-    optional = {name: name in function.optional for name in function.names}
-    required = [name for name, may_lack in optional.items() if not may_lack]
-    schema = {"type": "object", "properties": {name: {"type": "string"} for name in optional}, "required": required}
-    described = {"name": function.name, "description": function.says, "parameters": schema}
-    return {"type": "function", "function": described}
-
-
 def as_text(answer: Mapping[str, Any]) -> str:
     """Return an answer's words, then its calls in JSON.
 
@@ -189,19 +181,26 @@ def _read(arguments: Any) -> Any:
 
 
 def as_calls(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Write earlier answers with one call as ``tool_calls``, the next message as its result."""
+    """Write earlier answers as ``tool_calls`` if a message follows each call, as its result."""
     converted: list[dict[str, Any]] = []
-    call_id = ""
-    for number, message in enumerate(messages):
-        call = single_call(message["content"]) if message["role"] == "assistant" else None
-        if call:
-            call_id = f"call{number:05d}"  # Mistral's templates require nine letters and digits
-            function = {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)}
-            calls = [{"id": call_id, "type": "function", "function": function}]
-            converted.append({"role": "assistant", "content": call.thought, "tool_calls": calls})
-        elif call_id:
-            converted.append({"role": "tool", "tool_call_id": call_id, "content": message["content"]})
-            call_id = ""
+    ids: list[str] = []
+    told = list(runs(messages))
+    for run, following in zip(told, [*told[1:], []], strict=True):
+        called = read_calls(joined(run)) if run[0]["role"] == "assistant" else None
+        if called and len(called.calls) == len(following):
+            # Mistral's templates require nine letters and digits
+            ids = [f"call{len(converted):03d}{number:02d}" for number in range(len(called.calls))]
+            calls = [_tool_call(*pair) for pair in zip(ids, called.calls, strict=True)]
+            converted.append({"role": "assistant", "content": called.thought, "tool_calls": calls})
+        elif ids:
+            results = zip(ids, run, strict=True)
+            converted += [{"role": "tool", "tool_call_id": name, "content": each["content"]} for name, each in results]
+            ids = []
         else:
-            converted.append(dict(message))
+            converted += in_words(run)
     return converted
+
+
+def _tool_call(name: str, call: Call) -> dict[str, Any]:
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+    return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}}

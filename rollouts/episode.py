@@ -21,7 +21,7 @@ from turngrid.rewards.shaping.view import TRAINED
 # Fields that a record omits if they have their default.
 _OMITTED = {
     *("parsed", "versions", "shared", "summary", "entropies"),
-    *("answer", "thought", "thought_tokens", "admissible", "label", "spans"),
+    *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
 _UNRECORDED = {"full_entropies"}  # used by the update only, before the record is written
@@ -67,6 +67,7 @@ class Turn:
         thought: the part of the answer before the action.
         thought_tokens: number of ``action_ids``, from the first, that belong to the thought.
         admissible: actions that the prompt listed.
+        results: if the turn before made calls, the result of each; ``observation`` has them all.
         label: kind of answer, for prompt forms that distinguish kinds.
         spans: by part of the answer, its first token and the one after its last.
     """
@@ -94,6 +95,7 @@ class Turn:
     thought: str = ""
     thought_tokens: int = 0
     admissible: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
     label: str = ""
     spans: dict[str, list[int]] = field(default_factory=dict)
 

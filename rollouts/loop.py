@@ -13,8 +13,8 @@ from typing import Any
 from turngrid.envs.types import Observation, StepResult
 from turngrid.rewards.reward import one_a_turn
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.policy import Action, Policy, TurnContext
-from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, message
+from turngrid.rollouts.policy import Policy, Reply, TurnContext
+from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
 from turngrid.rollouts.spec import EpisodeSpec, Session, begin
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
@@ -37,8 +37,8 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
     episode = run.episode
     observation = await begin(session, spec, episode, run.view, opening)
     for index in range(len(episode.turns), spec.max_turns):
-        action = await run.act(observation)
-        if action.out_of_context:
+        reply = await run.act(observation)
+        if reply.out_of_context:
             out_of_context(episode)
             break
         result = await _step(session, episode)
@@ -57,7 +57,7 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
     goal = observation.goal or spec.task.goal
     turns: list[Turn] = []
     view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
-    view.open(message(spec.form, observation))
+    view.open(messages(spec.form, observation))
     episode = Episode(
         task=spec.task.key,
         seed=spec.task.seed,
@@ -98,51 +98,51 @@ class _Run:
     view: View
     stream: TokenStream | None
 
-    async def act(self, seen: Observation) -> Action:
+    async def act(self, seen: Observation) -> Reply:
         """Ask the policy and record the turn, unless no room is left for an action."""
-        episode, view, content = self.episode, self.view, message(self.spec.form, seen)
+        episode, view, shown = self.episode, self.view, messages(self.spec.form, seen)
         if view.full:
-            view.slide(content)
+            view.slide(shown)
         start = time.perf_counter()
-        action = await self.policy.act(self._context(seen))
-        while action.out_of_context and view.slide(content):
-            action = await self.policy.act(self._context(seen))
-        if not action.out_of_context:
-            turn = self._turn(action, seen)
+        reply = await self.policy.act(self._context(seen))
+        while reply.out_of_context and view.slide(shown):
+            reply = await self.policy.act(self._context(seen))
+        if not reply.out_of_context:
+            turn = self._turn(reply, seen)
             turn.act_seconds, turn.prompt_ids = time.perf_counter() - start, view.begins_with(len(episode.turns))
             episode.turns.append(turn)
             episode.messages.append(assistant(turn.response))
-            episode.policy_version = action.version
-        return action
+            episode.policy_version = reply.version
+        return reply
 
     async def show(self, seen: Observation) -> bool:
         """Show the next observation, after a summary if one is due.
 
         Returns False if no further summary is allowed or has room.
         """
-        content, turns = message(self.spec.form, seen), self.episode.turns
-        self.episode.messages.append(user(content))
+        shown, turns = messages(self.spec.form, seen), self.episode.turns
+        self.episode.messages += shown
         if (rules := self.view.to_be_summed_up) is None or self.stream is None:
-            turns[-1].context_ids = self.view.show(content)
+            turns[-1].context_ids = self.view.show(shown)
             return True
         if not rules.left(turns) or not await self._sum_up(rules, seen, self.stream):
             return False
-        self.view.begin_with(rules.heading(turns[-1].response), content)
+        self.view.begin_with(rules.heading(turns[-1].response), shown)
         return True
 
     async def _sum_up(self, rules: Summaries, seen: Observation, stream: TokenStream) -> bool:
         """Ask the policy for a summary; return False if there is no room for it."""
         turns = self.episode.turns
-        turns[-1].context_ids = self.view.show(rules.ask(seen.text))
+        turns[-1].context_ids = self.view.show([user(rules.ask(seen.text))])
         start = time.perf_counter()
-        action = await self.policy.act(self._context(seen, rules.length))
-        if action.out_of_context:
+        reply = await self.policy.act(self._context(seen, rules.length))
+        if reply.out_of_context:
             return False
-        ids = _ids(action) or stream.encode_action(action.text)
+        ids = _ids(reply) or stream.encode_action(reply.text)
         stream.add_sampled(ids)
         seconds = time.perf_counter() - start
-        turns.append(Turn(seen.text, action.text, ids, summary=True, act_seconds=seconds, **_as_sampled(action)))
-        self.episode.policy_version = action.version
+        turns.append(Turn(seen.text, reply.text, ids, summary=True, act_seconds=seconds, **_as_sampled(reply)))
+        self.episode.policy_version = reply.version
         return True
 
     def _context(self, seen: Observation, max_tokens: int | None = None) -> TurnContext:
@@ -151,25 +151,25 @@ class _Run:
         identity = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
         return TurnContext(view.messages, ids, *identity, len(view.prompt_ids) - episode.prefix_tokens, max_tokens)
 
-    def _turn(self, action: Action, seen: Observation) -> Turn:
+    def _turn(self, reply: Reply, seen: Observation) -> Turn:
         """Return the record of the policy's answer."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
         goal = self.episode.goal
-        answer = form.demonstrate(goal, action.plan, functions) if action.plan else action.text
-        ids = _ids(action)
+        answer = form.demonstrate(goal, reply.plan, functions) if reply.plan else reply.text
+        ids = _ids(reply)
         if stream:
             ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
-        fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(action)}
-        return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), **fields)
+        fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(reply)}
+        return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)
 
 
-def _ids(action: Action) -> list[int]:
-    return list(action.sample.token_ids) if action.sample else []
+def _ids(reply: Reply) -> list[int]:
+    return list(reply.sample.token_ids) if reply.sample else []
 
 
-def _as_sampled(action: Action) -> dict[str, Any]:
-    if (sample := action.sample) is None:
+def _as_sampled(reply: Reply) -> dict[str, Any]:
+    if (sample := reply.sample) is None:
         return {"sampled": False, "versions": [0, 0]}
     return {
         "logprobs": list(sample.logprobs),

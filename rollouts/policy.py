@@ -37,7 +37,7 @@ class TurnContext:
 
 
 @dataclass(frozen=True)
-class Action:
+class Reply:
     """A policy's answer.
 
     Args:
@@ -63,7 +63,7 @@ class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def act(self, context: TurnContext) -> Action: ...
+    async def act(self, context: TurnContext) -> Reply: ...
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class ExpertPolicy:
 
     name: str = "expert"
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         plan = context.task.expert_plan
         if context.turn >= len(plan):
             raise EnvError(
                 f"{context.task.key}: the expert plan of {len(plan)} steps ended without a win; "
                 "if the environment now makes other games, change its version"
             )
-        return Action(text=plan[context.turn], plan=plan[context.turn :])
+        return Reply(text=plan[context.turn], plan=plan[context.turn :])
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class RandomPolicy:
     run_seed: int = 0
     name: str = "random"
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         return any_legal(context, dice(self.run_seed, context))
 
 
@@ -102,12 +102,12 @@ def dice(run_seed: int, context: TurnContext) -> random.Random:
     return random.Random(request_seed(run_seed, context.step, context.prompt, context.sample, context.turn))
 
 
-def any_legal(context: TurnContext, draw: random.Random) -> Action:
+def any_legal(context: TurnContext, draw: random.Random) -> Reply:
     legal = sorted(context.observation.legal)
     if not legal:
         raise EnvError(f"{context.task.key}: the environment lists no legal commands")
     text = draw.choice(legal)
-    return Action(text=text, plan=(text,))
+    return Reply(text=text, plan=(text,))
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,14 @@ class ModelPolicy:
     entropies: bool = False
     full_entropies: bool = False
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         if not self._fits(context):
-            return Action(text="", out_of_context=True)
+            return Reply(text="", out_of_context=True)
         try:
             sample = await self.sampler.sample(self._request(context))
         except RequestTooLong:  # the model's own context may be shorter than the config's limit
-            return Action(text="", out_of_context=True)
-        return Action(self.decode(sample.token_ids).strip(), sample)
+            return Reply(text="", out_of_context=True)
+        return Reply(self.decode(sample.token_ids).strip(), sample)
 
     def _fits(self, context: TurnContext) -> bool:
         prompt = context.prompt_length

@@ -10,8 +10,9 @@ from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Turn
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, message
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.sampling import request_id
+from turngrid.rollouts.stream import assistant
 from turngrid.rollouts.window import Summaries, View, Window
 
 
@@ -110,9 +111,10 @@ async def _after_prefix(
             raise EnvError(f"{episode.task}: the game ended at replayed action {count}: {action}")
         turn = _replayed(spec, episode, number, seen, result)
         seen = answered(spec.form, turn.parsed and result.parsed, result)
-        view.replay(turn, message(spec.form, seen))
+        shown = messages(spec.form, seen)
+        view.replay(turn, shown)
         episode.prefix.append(turn)
-        episode.messages += view.messages[-2:]
+        episode.messages += [assistant(turn.response), *shown]
     episode.prompt_ids = view.prompt_ids
     return seen
 
@@ -131,6 +133,7 @@ def _replayed(spec: EpisodeSpec, episode: Episode, number: int, seen: Observatio
         score_delta=result.score_delta,
         info=dict(result.info),
         admissible=listed(spec.form, seen),
+        results=list(seen.results),
         **meaning(spec.form, answer, functions),
     )
 
@@ -152,11 +155,11 @@ def _take_over(form: PromptForm, branch: Branch, seen: Observation, episode: Epi
 
     The window slides where it slid in the parent.
     """
-    messages = [*(form.message(turn.observation, turn.admissible) for turn in branch.turns), message(form, seen)]
-    for turn, shown, content in zip(branch.turns, messages[:-1], messages[1:], strict=True):
-        while turn.prompt_ids and view.prompt_ids != turn.prompt_ids and view.slide(shown):
+    shown = [*(messages_of(form, turn) for turn in branch.turns), messages(form, seen)]
+    for turn, before, after in zip(branch.turns, shown[:-1], shown[1:], strict=True):
+        while turn.prompt_ids and view.prompt_ids != turn.prompt_ids and view.slide(before):
             pass
         taken = replace(turn, shared=True, rewards={}, info=dict(turn.info), act_seconds=0.0, env_seconds=0.0)
         episode.turns.append(taken)
-        taken.context_ids = view.take(taken, content)
-        episode.messages += view.messages[-2:]
+        taken.context_ids = view.take(taken, after)
+        episode.messages += [assistant(taken.response), *after]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Protocol
 
 Message = dict[str, str]
@@ -14,6 +15,26 @@ def user(text: str) -> Message:
 
 def assistant(text: str) -> Message:
     return {"role": "assistant", "content": text}
+
+
+def tool(text: str) -> Message:
+    return {"role": "tool", "content": text}
+
+
+def joined(messages: Sequence[Message]) -> str:
+    """Return what follows an answer as one text."""
+    return "\n".join(message["content"] for message in messages)
+
+
+def in_words(run: Sequence[Message]) -> list[Message]:
+    """Return a run of messages, with results as one message of the user."""
+    return [user(joined(run))] if run[0]["role"] == "tool" else list(run)
+
+
+def runs(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Yield the answers and what precedes each: one user message, or results of the role tool."""
+    for _, run in groupby(messages, key=lambda message: message["role"]):
+        yield list(run)
 
 
 class TokenStream(Protocol):
@@ -31,10 +52,9 @@ class TokenStream(Protocol):
         ...
 
     def add_context(self, messages: Sequence[Message]) -> list[int]:
-        """Append messages that the model did not write, and return the ids added.
+        """Append one user message or results of the role tool, and return the ids added.
 
-        These are the end of the action if it is missing, the next observation, and the generation
-        prompt.
+        These are the end of the action if it is missing, the messages, and the generation prompt.
         """
         ...
 

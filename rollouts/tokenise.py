@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import accumulate
 
 from turngrid.rollouts.episode import Episode, Turn
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning
-from turngrid.rollouts.stream import TokenStream
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning, messages_of
+from turngrid.rollouts.stream import TokenStream, joined, runs, user
 from turngrid.rollouts.window import Summaries, View, Window
 
 
@@ -18,7 +18,7 @@ def fill_ids(
     """Return a copy with prompt, action and context ids; its turns stay marked as not sampled.
 
     Args:
-        episode: its messages alternate user, assistant, starting with user; replayed turns become
+        episode: its messages begin with the user's and have an answer a turn; replayed turns become
             part of the prompt.
         stream: empty.
         window: what a model would see. If a summary is due and the episode has none, the actions
@@ -28,27 +28,27 @@ def fill_ids(
     form = form or PLAIN_FORM
     if not episode.turns:
         return replace(episode, prompt_ids=stream.start(episode.messages[:1]))
-    users = [message["content"] for message in episode.messages[0::2]]
+    shown = list(runs(episode.messages))[0::2]
     turns: list[Turn] = []
     prefix = [replace(turn) for turn in episode.prefix]
-    first = _message(form, [*prefix, *episode.turns][0])
-    view = View(form, users[0].removesuffix(first), turns, window, stream)
+    first = messages_of(form, [*prefix, *episode.turns][0])
+    view = View(form, joined(shown[0]).removesuffix(joined(first)), turns, window, stream)
     view.open(first)
-    for turn, content in zip(prefix, users[1:], strict=False):
-        view.replay(turn, content)
-    opening, users, remaining = view.prompt_ids, users[len(prefix) :], episode.played_turns
+    for turn, following in zip(prefix, shown[1:], strict=False):
+        view.replay(turn, following)
+    opening, shown, remaining = view.prompt_ids, shown[len(prefix) :], episode.played_turns
     for number, turn in enumerate(remaining):
         if view.full:
-            view.slide(_message(form, turn))
+            view.slide(messages_of(form, turn))
         turns.append(_fill(turn, view.begins_with(len(turns)), stream, form))
-        if number + 1 == len(users):
+        if number + 1 == len(shown):
             break
         summary = _summary(episode, number + 1, view, turns) if number + 1 < len(remaining) else None
         if isinstance(window, Summaries) and summary is not None:
             _sum_up(window, summary, remaining[number + 1].observation, turns, view, stream)
-            view.begin_with(window.heading(summary), users[number + 1])
+            view.begin_with(window.heading(summary), shown[number + 1])
         else:
-            turns[-1].context_ids = view.show(users[number + 1])
+            turns[-1].context_ids = view.show(shown[number + 1])
     return replace(episode, prompt_ids=opening, turns=turns, prefix=prefix)
 
 
@@ -64,14 +64,10 @@ def _summary(episode: Episode, number: int, view: View, turns: Sequence[Turn]) -
 def _sum_up(
     rules: Summaries, summary: str, observation: str, turns: list[Turn], view: View, stream: TokenStream
 ) -> None:
-    turns[-1].context_ids = view.show(rules.ask(observation))
+    turns[-1].context_ids = view.show([user(rules.ask(observation))])
     ids = stream.encode_action(summary)
     stream.add_sampled(ids)
     turns.append(Turn(observation, summary, ids, sampled=False, summary=True))
-
-
-def _message(form: PromptForm, turn: Turn) -> str:
-    return form.message(turn.observation, turn.admissible)
 
 
 def _fill(turn: Turn, prompt_ids: list[int], stream: TokenStream, form: PromptForm) -> Turn:

@@ -17,8 +17,8 @@ from typing import Any
 
 from turngrid.rewards.declared import Method, number
 from turngrid.rollouts.episode import Turn
-from turngrid.rollouts.prompt_forms.form import PromptForm
-from turngrid.rollouts.stream import Message, TokenStream, assistant, user
+from turngrid.rollouts.prompt_forms.form import PromptForm, messages_of
+from turngrid.rollouts.stream import Message, TokenStream, assistant, joined, user
 
 ASK = (
     "Your earlier turns are left out from here on. Sum up what you did and found so far, and what is left to do.\n"
@@ -126,7 +126,7 @@ class View:
     """The present window of an episode.
 
     Args:
-        form: writes the messages; a ``content`` below is such a message.
+        form: writes the messages; ``shown`` below are those that show one observation.
         head: the first message up to its observation.
         turns: the episode's growing list of turns.
         stream: holds the window's token ids; None if no ids are kept.
@@ -147,27 +147,27 @@ class View:
         self.prompt_ids: list[int] = []
         self._first = self._begin = 0  # oldest turn shown; first sampled in this window
 
-    def open(self, content: str) -> None:
-        """Begin the episode; ``content`` follows the head in its first message."""
-        self._start([user(self._head + content)], [])
+    def open(self, shown: Sequence[Message]) -> None:
+        """Begin the episode; its first message is the head and what is shown."""
+        self._start(self._head, [shown], [])
 
-    def show(self, content: str) -> list[int]:
-        """Add the newest turn and the message after it; return the ids that the message adds."""
-        self.messages += [assistant(self._turns[-1].response), user(content)]
-        return self._stream.add_context(self.messages[-1:]) if self._stream else []
+    def show(self, shown: Sequence[Message]) -> list[int]:
+        """Add the newest turn and the messages after it; return the ids that these add."""
+        self.messages += [assistant(self._turns[-1].response), *shown]
+        return self._stream.add_context(shown) if self._stream else []
 
-    def take(self, turn: Turn, content: str) -> list[int]:
-        """Add a turn sampled elsewhere and the message after it; return the message's ids."""
+    def take(self, turn: Turn, shown: Sequence[Message]) -> list[int]:
+        """Add a turn sampled elsewhere and the messages after it; return the messages' ids."""
         if self._stream:
             self._stream.add_sampled(turn.action_ids)
-        self.messages += [assistant(turn.response), user(content)]
-        return self._stream.add_context(self.messages[-1:]) if self._stream else []
+        self.messages += [assistant(turn.response), *shown]
+        return self._stream.add_context(shown) if self._stream else []
 
-    def replay(self, turn: Turn, content: str) -> None:
+    def replay(self, turn: Turn, shown: Sequence[Message]) -> None:
         """Add a turn given as text, which gets its ids and becomes part of the prompt."""
         if self._stream:
             turn.action_ids = self._stream.encode_action(turn.response)
-        turn.context_ids = self.take(turn, content)
+        turn.context_ids = self.take(turn, shown)
         self.prompt_ids = list(self._stream.ids) if self._stream else []
 
     @property
@@ -176,8 +176,8 @@ class View:
             return False
         return len(self._turns) - (self._begin if self._window.inline else self._first) >= self._window.turns
 
-    def slide(self, content: str) -> bool:
-        """Begin a new row at ``content``, the present message, with the kept turns.
+    def slide(self, shown: Sequence[Message]) -> bool:
+        """Begin a new row at the present observation, with the kept turns.
 
         A row without a sampled turn keeps half as many. Returns False if there is no window, or no
         turn left to drop.
@@ -188,12 +188,11 @@ class View:
         if sampled:
             self._turns[-1].context_ids = []  # that row ends with its last action
         keep = min(self._window.keep, len(self._turns)) if sampled else kept // 2
-        shown = self._turns[len(self._turns) - keep :]
+        kept_turns = self._turns[len(self._turns) - keep :]
         if self._window.inline:
-            self._start([user(f"{self._head}{self._form.recalled(shown)}{content}")], shown)
-            return True
-        first, *rest = [*(self._form.message(turn.observation, turn.admissible) for turn in shown), content]
-        self._start([user(self._head + first), *map(user, rest)], shown)
+            self._start(self._head + self._form.recalled(kept_turns), [shown], kept_turns)
+        else:
+            self._start(self._head, [*(messages_of(self._form, turn) for turn in kept_turns), shown], kept_turns)
         return True
 
     @property
@@ -204,25 +203,22 @@ class View:
         rules, row = self._summaries, len(self._turns) - self._begin
         return rules if rules and self._stream and rules.due(row, len(self._stream.ids)) else None
 
-    def begin_with(self, summary: str, content: str) -> None:
-        """Begin a new row at ``content``, the present message, after the text of a summary."""
-        self._start([user(f"{self._head}{summary}{content}")], [])
+    def begin_with(self, summary: str, shown: Sequence[Message]) -> None:
+        """Begin a new row at the present observation, after the text of a summary."""
+        self._start(self._head + summary, [shown], [])
 
-    def _start(self, users: Sequence[Message], kept: Sequence[Turn]) -> None:
-        """Begin a row: the first of ``users``, then each kept turn and the message after it.
+    def _start(self, head: str, shown: Sequence[Sequence[Message]], kept: Sequence[Turn]) -> None:
+        """Begin a row: ``head``, the first of ``shown``, then each kept turn and what follows it.
 
-        If the kept turns are inline, ``users`` has one message, so only that one is added.
+        If the kept turns are inline, ``shown`` has one observation, so only that one is added.
         """
         self._begin = len(self._turns)
         self._first = self._begin - len(kept)
-        self.messages = [users[0]]
+        self.messages = [user(head + joined(shown[0]))]
         if self._stream:
             self._stream.start(self.messages)
-        for turn, following in zip(kept, users[1:], strict=False):
-            self.messages += [assistant(turn.response), following]
-            if self._stream:
-                self._stream.add_sampled(turn.action_ids)
-                self._stream.add_context([following])
+        for turn, following in zip(kept, shown[1:], strict=False):
+            self.take(turn, following)
         self.prompt_ids = list(self._stream.ids) if self._stream else []
 
     def begins_with(self, turn: int) -> list[int]:

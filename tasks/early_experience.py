@@ -124,7 +124,8 @@ def reflection_row(
     """
     answer = form.write(expert, " ".join(reason.split()))
     seen = alternative.turns[0]
-    target = Turn(seen.observation, sampled=False, admissible=seen.admissible, **meaning(form, answer, functions))
+    before: Mapping[str, Any] = {"admissible": seen.admissible, "results": seen.results}
+    target = Turn(seen.observation, sampled=False, **before, **meaning(form, answer, functions))
     if target.action != expert or not target.thought:
         return None
     return _row(alternative, alternative.prefix, alternative.messages[:-1], target)

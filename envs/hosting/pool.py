@@ -18,7 +18,7 @@ import msgspec
 from turngrid.envs import registry
 from turngrid.envs.extensions import shipped
 from turngrid.envs.hosting.process import Message, WorkerLost, WorkerProcess
-from turngrid.envs.types import EnvError, GameStuck, Observation, StepResult, TaskRef
+from turngrid.envs.types import Action, EnvError, GameStuck, Observation, StepResult, TaskRef
 
 _RESET_DEADLINE_S = 60.0
 
@@ -147,7 +147,7 @@ class Session:
         self._opening, self._seen = opening, reply["text"]
         return msgspec.convert(reply, Observation)
 
-    async def step(self, action: str) -> StepResult:
+    async def step(self, action: str | Action) -> StepResult:
         """Play one action.
 
         Raises:
@@ -156,9 +156,9 @@ class Session:
         """
         if not self._opening:
             raise EnvError("no episode is open: reset first")
-        action = action.encode("utf-8", "replace").decode()  # half a surrogate pair is no JSON
-        reply = await self._play({"op": "step", "action": action}, self._step_deadline_s)
-        self._actions.append(action)
+        text = str(action).encode("utf-8", "replace").decode()  # half a surrogate pair is no JSON
+        reply = await self._play({"op": "step", "action": text}, self._step_deadline_s)
+        self._actions.append(text)
         self._seen = reply["observation"]["text"]
         return msgspec.convert(reply, StepResult)
 

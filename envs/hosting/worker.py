@@ -45,12 +45,12 @@ class Sessions:
         If this fails, the first reset reports it.
         """
         with contextlib.suppress(Exception):
-            self._free.append(self._environment.env(**self._options))
+            self._free.append(self._environment.new_env(**self._options))
 
     def reset(self, request: Message) -> Observation:
         session = request["session"]
         if session not in self._playing:
-            self._playing[session] = self._free.pop() if self._free else self._environment.env(**self._options)
+            self._playing[session] = self._free.pop() if self._free else self._environment.new_env(**self._options)
         task = TaskRef.from_dict(request["task"])
         return self._guard(session, lambda env: env.reset(task, request["seed"]))
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turngrid.envs.functions import Function
+from turngrid.envs.functions import CommandFunction
 from turngrid.envs.repair.source_rules import parsed
 from turngrid.envs.repair.workspace import Refused, Workspace
 
@@ -16,13 +16,21 @@ FORM = (
     "edit FILE FROM-TO with the new lines below it, test [FILE or test id], submit."
 )
 FUNCTIONS = (
-    Function("ls", "ls {folder}", "the entries of a folder", optional=("folder",)),
-    Function("show", "show {file} {lines}", 'a file\'s lines, such as "10-30"', optional=("lines",)),
-    Function("search", "search {text}", "where a text stands"),
-    Function("replace", "replace {file}: {old} => {new}", "change a text that stands once in a file, on one line"),
-    Function("edit", "edit {file} {lines}\n{text}", "put text in the place of lines", optional=("text",)),
-    Function("test", "test {target}", "run the tests, a file of them or one by its id", optional=("target",)),
-    Function("submit", "submit", "hand the repair in"),
+    CommandFunction("ls", "the entries of a folder", pattern="ls {folder}", optional=("folder",)),
+    CommandFunction("show", 'a file\'s lines, such as "10-30"', pattern="show {file} {lines}", optional=("lines",)),
+    CommandFunction("search", "where a text stands", pattern="search {text}"),
+    CommandFunction(
+        "replace",
+        "change a text that stands once in a file, on one line",
+        pattern="replace {file}: {old} => {new}",
+    ),
+    CommandFunction(
+        "edit", "put text in the place of lines", pattern="edit {file} {lines}\n{text}", optional=("text",)
+    ),
+    CommandFunction(
+        "test", "run the tests, a file of them or one by its id", pattern="test {target}", optional=("target",)
+    ),
+    CommandFunction("submit", "hand the repair in", pattern="submit"),
 )
 _RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 _EDIT = re.compile(r"(\S+)\s+(?:lines?\s+)?(\d+)(?:\s*-\s*(\d+))?:?")

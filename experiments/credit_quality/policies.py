@@ -15,7 +15,7 @@ from turngrid.experiments.evaluation.policies import PolicyRef
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.lockstep import LockstepBatch, Slot
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Action, Policy, RandomPolicy, TurnContext, any_legal, dice
+from turngrid.rollouts.policy import Policy, RandomPolicy, Reply, TurnContext, any_legal, dice
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
 from turngrid.tasks.run import Run
 
@@ -50,11 +50,11 @@ class NoisyExpert:
     run_seed: int
     name: str = "expert"
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         plan = context.observation.expert or context.task.expert_plan[context.turn :]
         draw = dice(self.run_seed, context)
         if draw.random() >= self.noise and plan:
-            return Action(text=plan[0], plan=plan)
+            return Reply(text=plan[0], plan=plan)
         return any_legal(context, draw)
 
 

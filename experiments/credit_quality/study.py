@@ -131,7 +131,7 @@ class Study:
 
     def _make(self) -> TextEnv:
         legal = self.policy.kind != "checkpoint" or self.run.prompt.admissible
-        return self.run.environment.env(legal=legal, expert=self.policy.kind == "expert")
+        return self.run.environment.new_env(legal=legal, expert=self.policy.kind == "expert")
 
 
 def study_of(config: DictConfig, policy: PolicyRef, noise: float) -> Study:

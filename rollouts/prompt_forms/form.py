@@ -12,7 +12,7 @@ from turngrid.envs.functions import Function
 from turngrid.envs.text_env import NOT_ALLOWED
 from turngrid.envs.types import Observation, StepResult
 from turngrid.rollouts.episode import Turn
-from turngrid.rollouts.stream import TokenStream
+from turngrid.rollouts.stream import Message, TokenStream, tool, user
 
 NOTHING_READ = "(no action could be read)"
 PLANNED = 2  # actions that the thought of a demonstration names
@@ -88,7 +88,7 @@ class PromptForm:
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """Return the first message up to its observation; ``guidance`` precedes the goal."""
-        lines = [f"{style.role} {style.action_form}", self.instructions, guidance, f"Goal: {goal}" if goal else ""]
+        lines = [f"{style.role} {style.how_to_act}", self.instructions, guidance, f"Goal: {goal}" if goal else ""]
         return "".join(f"{line}\n" for line in lines if line)
 
     def message(self, observation: str, admissible: Sequence[str] = ()) -> str:
@@ -200,8 +200,20 @@ def listed(form: PromptForm, seen: Observation) -> list[str]:
     return sorted(seen.legal) if form.admissible else []
 
 
-def message(form: PromptForm, seen: Observation) -> str:
-    return form.message(seen.text, listed(form, seen))
+def messages(form: PromptForm, seen: Observation) -> list[Message]:
+    """Return what follows an answer: one message of the user, or one a result."""
+    return _messages(form, seen.text, seen.results, listed(form, seen))
+
+
+def messages_of(form: PromptForm, turn: Turn) -> list[Message]:
+    """Return the messages that showed a turn's observation."""
+    return _messages(form, turn.observation, turn.results, turn.admissible)
+
+
+def _messages(form: PromptForm, text: str, results: Sequence[str], admissible: Sequence[str]) -> list[Message]:
+    if not results:
+        return [user(form.message(text, admissible))]
+    return [*map(tool, results[:-1]), tool(form.message(results[-1], admissible))]
 
 
 def answered(form: PromptForm, parsed: bool, result: StepResult) -> Observation:
@@ -213,7 +225,7 @@ def answered(form: PromptForm, parsed: bool, result: StepResult) -> Observation:
     if parsed or result.over or not (form.tell_format and form.format_error):
         return seen
     text = seen.text if NOT_ALLOWED in seen.text else f"{NOT_ALLOWED}\n{seen.text}"
-    return replace(seen, text=text.replace(NOT_ALLOWED, form.format_error, 1))
+    return replace(seen, text=text.replace(NOT_ALLOWED, form.format_error, 1), results=())
 
 
 def meaning(

@@ -3,38 +3,42 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from turngrid.envs.environment import PromptStyle
-from turngrid.envs.functions import Function, call_of, command_of
+from turngrid.envs.functions import CALL_FORM, CommandFunction, Function, calls_in, calls_of, command_of
+from turngrid.envs.types import Action, Call
 from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
 
 _OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # text that models write before a call
-EXAMPLE = '{"name": NAME, "arguments": {NAME: VALUE}}'
+SEVERAL = f"Call one or more of these functions, each in JSON as {CALL_FORM}; you may think in words before."
 
 
 @dataclass(frozen=True)
 class ToolCall(Thinking):
-    """One JSON object with ``name`` and ``arguments``; the text before it is the thought.
+    """JSON objects with ``name`` and ``arguments``; the text before the first is the thought.
 
     JSON before a ``</think>`` is not read as a call. A call that fits none of the environment's
-    functions is sent to the environment as it is, which rejects it.
+    functions is sent to the environment, which says why.
+
+    ``words``: an answer without a call is an action in words.
     """
+
+    words: bool
 
     calls: ClassVar[bool] = True
 
     @property
     def instructions(self) -> str:
-        return f"Call one of these functions, in JSON as {EXAMPLE}; you may think in words before it."
+        return f"Call one of these functions, in JSON as {CALL_FORM}; you may think in words before it."
 
     @property
     def format_error(self) -> str:
         thought = "words and then " if self.require_thought else ""
-        return f"No call could be read in your answer: write {thought}one call in JSON as {EXAMPLE}."
+        return f"No call could be read in your answer: write {thought}one call in JSON as {CALL_FORM}."
 
     @property
     def cue(self) -> str:
@@ -42,8 +46,10 @@ class ToolCall(Thinking):
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """List the functions instead of the environment's description of actions."""
+        commands = all(isinstance(function, CommandFunction) for function in style.functions)
+        how = self.instructions if commands else SEVERAL
         listed = [function.described for function in style.functions]
-        lines = [f"{style.role} {self.instructions}", *listed, guidance, f"Goal: {goal}"]
+        lines = [f"{style.role} {how}", *listed, guidance, f"Goal: {goal}"]
         return "".join(f"{line}\n" for line in lines if line)
 
     def understand(self, text: str, functions: Sequence[Function]) -> Answer:
@@ -53,64 +59,38 @@ class ToolCall(Thinking):
         return self.write(plan[0], self.thought(goal, plan), functions)
 
     def read(self, text: str, functions: Sequence[Function] = ()) -> Answer:
-        call = single_call(text)
-        if call is None or (self.require_thought and not call.thought):
+        called = read_calls(text)
+        if self.words and not called.calls:
+            return Answer(text)
+        if not called.calls or (self.require_thought and not called.thought):
             return UNPARSED
-        known = command_of(functions, call.name, call.arguments)
-        return Answer(_call(call.name, call.arguments) if known is None else known, call.thought, call.begins)
+        command = command_of(functions, called.calls[0]) if len(called.calls) == 1 else None
+        action = str(Action(calls=called.calls)) if command is None else command
+        return Answer(action, called.thought, called.begins)
 
     def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
-        """Return the call for an action.
+        """Return the calls for an action, which has no thought if it is in words.
 
         Raises:
             ValueError: no function has this action.
         """
-        if (call := call_of(functions, action)) is None:
+        calls = calls_of(functions, action)
+        if self.words and not calls:
+            return action
+        if not calls:
             raise ValueError(f"no function of this environment gives the action {action!r}")
-        return f"{thought}\n{_call(*call)}".lstrip()
+        return f"{thought}\n{Action(calls=calls)}".lstrip()
 
 
-class SingleCall(NamedTuple):
-    """A call; ``begins``: index of its JSON in the text; ``thought``: the text before it."""
+class Called(NamedTuple):
+    """The calls of an answer; ``begins``: index of their JSON; ``thought``: the text before it."""
 
     begins: int
     thought: str
-    name: str
-    arguments: dict[str, Any]
+    calls: tuple[Call, ...]
 
 
-def single_call(text: str) -> SingleCall | None:
-    """Return the call in a text, or None if it has none or several."""
-    calls = list(_calls(text, text.rfind("</think>") + 1))
-    if len(calls) != 1:
-        return None
-    begins, name, arguments = calls[0]
-    return SingleCall(begins, _OPENING.sub("", text[:begins]).strip(), name, arguments)
-
-
-def _call(name: str, arguments: dict[str, Any]) -> str:
-    return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
-
-
-def _calls(text: str, start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield the index, function name and arguments of each call."""
-    decoder = json.JSONDecoder()
-    while (start := text.find("{", start)) >= 0:
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            start += 1
-            continue
-        name, arguments = value.get("name"), _arguments(value)
-        if isinstance(name, str) and isinstance(arguments, dict):
-            yield start, name, arguments
-        start = end
-
-
-def _arguments(call: dict[str, Any]) -> Any:
-    """Return a call's arguments; some models name them parameters, or write a JSON string."""
-    arguments = call.get("arguments", call.get("parameters", {}))
-    try:
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        return None
+def read_calls(text: str) -> Called:
+    found = list(calls_in(text, text.rfind("</think>") + 1))
+    begins = found[0][0] if found else len(text)
+    return Called(begins, _OPENING.sub("", text[:begins]).strip(), tuple(call for *_, call in found))

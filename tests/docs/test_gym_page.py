@@ -18,7 +18,8 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
-GYM, TEXTARENA, PLAY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "play"))
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "sokoban", "play")}
+GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)
 
@@ -39,7 +40,7 @@ def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> Non
     assert run(tmp_path, game_cache, "-m", "turngrid.train.play", *arguments.split(), says=says) == transcript
 
 
-@pytest.mark.parametrize("page", [GYM, TEXTARENA, PLAY], ids=["gym", "textarena", "play"])
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_the_commands_compose(page: str) -> None:
     from turngrid.config.checks.check import check
     from turngrid.config.compose import compose

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from page_modules import page_modules
 from usual import form_of
 
 from turngrid.config.checks.check import check
@@ -21,6 +20,8 @@ from turngrid.config.schema import Prompt
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ExpertPolicy
@@ -28,24 +29,13 @@ from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class, promp
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "prompt.md").read_text(encoding="utf-8")
-LAMPS = re.compile(r"```python\n# (lamps/\w+).py\n(.*?)```", re.DOTALL)
-LAST_LINE, CALLED_LAMPS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
-def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The page's modules, and extending.md's lamps, where Python finds them; the games' processes
-    too."""
-    (tmp_path / "lamps").mkdir()
-    files = {"last_line_form": LAST_LINE, "called_lamps": CALLED_LAMPS}
-    files |= dict(LAMPS.findall((DOCS / "extending.md").read_text(encoding="utf-8")))
-    for name, code in files.items():
-        (tmp_path / f"{name}.py").write_text(code)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    yield tmp_path
-    for name in ("last_line_form", "called_lamps", "lamps.environment", "lamps.expert", "lamps"):
-        sys.modules.pop(name, None)
+def examples(tmp_path: Path) -> Iterator[Path]:
+    """The page's modules, and extending.md's lamps."""
+    with page_modules(tmp_path, "prompt.md", "extending.md"):
+        yield tmp_path
 
 
 @pytest.mark.usefixtures("examples")
@@ -77,24 +67,43 @@ def test_the_example_works() -> None:
     assert form.format_error == "No action could be read in your answer."
 
 
-def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
-    """The expert's commands as calls, in the environment's own process."""
-    name = "called_lamps:CalledLamps"
+def expert_game(runner: asyncio.Runner, name: str, task: str, folder: Path) -> tuple[Episode, TaskRef]:
+    """A game of the expert, in the environment's own process."""
     environment = make_environment(name)
-    (task,) = Catalogue(environment, str(examples / "cache")).tasks("lamps-4", "train", 1, progress=False)
-    spec = EpisodeSpec(task, environment.prompt, 4, form=form_of("tool_call"))
+    (game,) = Catalogue(environment, str(folder / "cache")).tasks(task, "train", 1, progress=False)
+    spec = EpisodeSpec(game, environment.prompt, 4, reward("dense"), form=form_of("tool_call"))
 
     async def play() -> Episode:
         async with EnvPool(name, 1, 60.0) as pool:
             return await run_episode(ExpertPolicy(), await pool.open(), spec, None)
 
-    episode = runner.run(play())
+    return runner.run(play()), game
+
+
+def test_fruit_is_packed_by_several_calls(examples: Path, runner: asyncio.Runner) -> None:
+    episode, task = expert_game(runner, "pantry:Pantry", "pantry", examples)
+    assert episode.won and episode.score == 1.0
+    assert [turn.action for turn in episode.turns] == list(task.expert_plan)
+    assert [turn.rewards["dense"] for turn in episode.turns] == pytest.approx([1 / 3, 2 / 3])
+    first, look, *others = (line for action in task.expert_plan for line in action.split("\n"))
+    assert json.loads(first) == {"name": "look", "arguments": {}} and len(others) == 2
+    assert json.loads(look)["arguments"].keys() == {"fruit", "count"}
+    head, answer, *results = episode.messages[:4]
+    assert 'pack(fruit: "apple"|"pear"|"plum", count?: integer): put fruit into the box; count: 1' in head["content"]
+    assert answer["content"].endswith(task.expert_plan[0])
+    assert [message["role"] for message in results] == ["tool", "tool"]
+    assert results[0]["content"] == "In the box: {'apple': 0, 'pear': 0, 'plum': 0}."
+    assert results[1]["content"].endswith("\nYour call:")
+    assert episode.turns[1].results == episode.turns[1].observation.split("\n")
+
+
+def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
+    """The expert's commands as calls."""
+    episode, task = expert_game(runner, "called_lamps:CalledLamps", "lamps-4", examples)
     assert episode.won and [turn.action for turn in episode.turns] == list(task.expert_plan)
     calls = [json.loads(turn.response) for turn in episode.turns]
     lamps = [action.removeprefix("light ") for action in task.expert_plan]
     assert calls == [{"name": "light", "arguments": {"lamp": lamp}} for lamp in lamps]
     assert "\nlight(lamp): light the lamp of that number\n" in episode.messages[0]["content"]
-    assert (
-        form_of("tool_call").read('{"name": "light", "arguments": {"lamp": 2}}', environment.prompt.functions).action
-        == "light 2"
-    )
+    functions = make_environment("called_lamps:CalledLamps").prompt.functions
+    assert form_of("tool_call").read('{"name": "light", "arguments": {"lamp": 2}}', functions).action == "light 2"

@@ -2,36 +2,37 @@
 skipped."""
 
 import json
-import re
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
+from page_modules import page_modules
 
 from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Reply
 
-PAGE = (Path(__file__).parents[2] / "docs/env.md").read_text()
-BLOCK = re.compile(r"```python\n(# sums/environment.py\n.*?)```", re.DOTALL)
 ROWS = [{"id": number, "question": f"{number} + 1", "answer": number + 1} for number in range(40)]
 
 
+NAME = "sums.environment:Sums"
+
+
 @pytest.fixture
-def sums(tmp_path, monkeypatch):
+def sums(tmp_path):
     """Return a function that makes the environment, given rows or lines."""
-    folder = tmp_path / "sums"
-    folder.mkdir()
-    [code] = BLOCK.findall(PAGE)
-    assert len(code.splitlines()) <= 46
-    (folder / "environment.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
 
     def make(rows, **settings):
         file = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
         file.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
-        return make_environment("sums.environment:Sums", {"instances": str(file), **settings})
+        return make_environment(NAME, {"instances": str(file), **settings})
 
-    return make
+    with page_modules(tmp_path, "env.md"):
+        assert len((tmp_path / "sums/environment.py").read_text().splitlines()) <= 45
+        yield make
 
 
 def listing(environment, folder, split, count=None):
@@ -48,6 +49,32 @@ def test_rows_are_played(sums, tmp_path):
         number = int(env.reset(task, 0).text.split()[0])
         assert not env.step("no").won
         assert env.step(str(number + 1)).won
+
+
+def test_a_row_is_an_episode(sums, tmp_path, runner):
+    """In a process of its own, with the environment's prompt and a reward."""
+    environment = sums(ROWS[:1], test_share=0.0)
+    [task] = listing(environment, tmp_path / "cache", "train").tasks
+    spec = EpisodeSpec(task, environment.prompt, 3, reward("sparse"))
+
+    async def play():
+        async with EnvPool(NAME, 1, 60.0, settings=vars(environment.settings)) as pool:
+            return await run_episode(Says(["two", "1"]), await pool.open(), spec, None)
+
+    episode = runner.run(play())
+    assert episode.won and [turn.rewards["sparse"] for turn in episode.turns] == [0.0, 1.0]
+    first, _, second, _ = (message["content"] for message in episode.messages)
+    assert first == "You are asked a question. Answer with one number.\n0 + 1\nYour action:"
+    assert second == "The next answer?\nYour action:"
+
+
+@dataclass
+class Says:
+    texts: list[str]
+    name: str = "says"
+
+    async def act(self, context):
+        return Reply(self.texts[context.turn])
 
 
 def test_a_row_has_one_split_and_one_game_in_any_file(sums):

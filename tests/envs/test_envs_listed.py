@@ -14,7 +14,7 @@ from turngrid.envs.types import EnvError, TaskError
 from turngrid.rewards.scores import Sparse
 from turngrid.rollouts.episode import Outcome
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Action
+from turngrid.rollouts.policy import Reply
 
 SETTINGS = {"numbers": [3, -1, 2, 9], "unknown": 1}
 
@@ -23,7 +23,7 @@ class Adder:
     name = "adder"
 
     async def act(self, context):
-        return Action("add")
+        return Reply("add")
 
 
 @pytest.fixture

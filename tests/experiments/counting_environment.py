@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from turngrid.envs.environment import Environment, GameRecord, PromptStyle
-from turngrid.envs.functions import Function
+from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import RawStep, TextEnv
 from turngrid.envs.types import Observation, TaskError, TaskRef
 
@@ -38,7 +38,7 @@ class Counting(Environment):
     name = "counting"
     version = "1"
     rewards = ("sparse",)
-    prompt = PromptStyle("You count.", 'Answer with "add".', functions=(Function("add", "add", "one more"),))
+    prompt = PromptStyle("You count.", 'Answer with "add".', (CommandFunction("add", "one more", pattern="add"),))
 
     def parse_task(self, task: str) -> dict[str, int]:
         name, _, steps = task.partition("-")

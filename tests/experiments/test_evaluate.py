@@ -22,7 +22,7 @@ from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
 from turngrid.records.process.exit_codes import own_words
-from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
 from turngrid.tasks.run import Run
 
@@ -99,8 +99,8 @@ def test_done_but_lost_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyP
     class Dropper:
         name = "dropper"
 
-        async def act(self, context: TurnContext) -> Action:
-            return Action("drop" if context.turn else "add")
+        async def act(self, context: TurnContext) -> Reply:
+            return Reply("drop" if context.turn else "add")
 
     assert evaluation_of(Dropper(), config, item).outcomes == {"lost": 5}
 
@@ -144,11 +144,11 @@ def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
     class Eater:
         name = "eater"
 
-        async def act(self, context: TurnContext) -> Action:
+        async def act(self, context: TurnContext) -> Reply:
             plan = context.task.expert_plan
             food = plan[-1].removeprefix("put ").removesuffix(" on stove")
             hungry = context.turn and plan[context.turn - 1].startswith(f"take {food}")
-            return Action(f"eat {food}" if hungry else plan[context.turn])
+            return Reply(f"eat {food}" if hungry else plan[context.turn])
 
     assert evaluation_of(Eater(), config, item).outcomes == {"lost": 2}
 

@@ -13,7 +13,7 @@ from turngrid.rewards.registry import named_reward, reward
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, Session, run_episode
-from turngrid.rollouts.policy import Action, ExpertPolicy, RandomPolicy, TurnContext
+from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy, Reply, TurnContext
 
 STYLE = make_environment("textworld").prompt
 
@@ -95,8 +95,8 @@ class Says:
     def __init__(self, *texts: str) -> None:
         self.texts = texts
 
-    async def act(self, context: TurnContext) -> Action:
-        return Action(self.texts[context.turn])
+    async def act(self, context: TurnContext) -> Reply:
+        return Reply(self.texts[context.turn])
 
 
 def test_an_answer_without_an_action_is_not_one_that_was_not_understood(demonstration_games: list[TaskRef]):
@@ -154,8 +154,8 @@ def test_the_score_counts_replayed_turns_and_lies_between_0_and_1(
 class NoRoom:
     name = "no room"
 
-    async def act(self, context: TurnContext) -> Action:
-        return Action("", out_of_context=True) if context.turn == 1 else Action("look")
+    async def act(self, context: TurnContext) -> Reply:
+        return Reply("", out_of_context=True) if context.turn == 1 else Reply("look")
 
 
 def test_a_full_context_has_an_outcome_of_its_own(demonstration_games: list[TaskRef]):

@@ -92,7 +92,7 @@ CALLS = {
     '{"name": "show", "arguments": {"path": "a.py"}}': ('{"name": "show", "arguments": {"path": "a.py"}}', ""),
     '{"name": "sing", "arguments": {}}': ('{"name": "sing", "arguments": {}}', ""),
     CALL[:-1]: None,
-    f"{CALL}{CALL}": None,
+    f"So:\n{CALL} and\n{CALL}": (f"{CALL}\n{CALL}", "So:"),
     "show a.py 1-3": None,
     '{"name": 3, "arguments": {}}': None,
     '{"name": "show", "arguments": [1]}': None,
@@ -109,6 +109,14 @@ def test_calls(text: str) -> None:
         assert answer == Answer("", parsed=False)
     else:
         assert (answer.action, answer.thought, answer.parsed, text[answer.begins]) == (*CALLS[text], True, "{")
+
+
+def test_an_answer_without_a_call_may_be_an_action_in_words() -> None:
+    form = form_of("tool_call", words=True, demo_thought="so")
+    assert form.read("I am done.", FUNCTIONS) == Answer("I am done.")
+    assert form.read(f"So: {CALL}", FUNCTIONS).action == "show a.py 1-3"
+    assert form.demonstrate("", ["I am done."], FUNCTIONS) == "I am done."
+    assert form.demonstrate("", ["show a.py 1-3"], FUNCTIONS) == f"so\n{CALL}"
 
 
 @pytest.mark.parametrize(

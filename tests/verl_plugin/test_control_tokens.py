@@ -10,6 +10,7 @@ import pytest
 from tokenizers import AddedToken, normalizers
 from tokenizers_of_families import CHATML, FAMILIES, byte_level, ready, special
 
+from turngrid.envs.environment import PromptStyle
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.stream import assistant, user
@@ -27,12 +28,6 @@ TEXTS = (
     "  two spaces, a lantern and a newline\n",
     "if a < b and b > c: print('<', '|', '>')",
 )
-
-
-@dataclass(frozen=True)
-class Style:
-    role: str = "You play."
-    action_form: str = "Answer with one action."
 
 
 @dataclass
@@ -57,7 +52,7 @@ class Family:
         return self.codec.first_prompt([user(text)])
 
     def next(self, text: str) -> list[int]:
-        return self.codec.join([], user(text))
+        return self.codec.join([], [user(text)])
 
     def action(self, text: str) -> list[int]:
         return self.codec.stream().encode_action(text)
@@ -113,7 +108,7 @@ def row_controls(family: Family, episode: Episode, window: Window | None) -> lis
 def demonstration(words: str) -> Episode:
     turns = [Turn(observation=f"{words} {number}", action=f"go {words}", sampled=False) for number in range(4)]
     first, *others = (PLAIN_FORM.message(turn.observation) for turn in turns)
-    told = [PLAIN_FORM.head(Style(words), words) + first, *others]
+    told = [PLAIN_FORM.head(PromptStyle(words, "Answer with one action."), words) + first, *others]
     messages = [
         message for text, turn in zip(told, turns, strict=True) for message in (user(text), assistant(turn.action))
     ]

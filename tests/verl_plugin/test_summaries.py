@@ -28,7 +28,7 @@ from turngrid.rewards.shaping.view import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import run_episode
-from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.tokenise import fill_ids
@@ -159,10 +159,10 @@ class Talker:
     room: int
     name: str = "talker"
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         if context.prompt_length > self.room:
-            return Action("", out_of_context=True)
-        return Action("I looked. " * 100 if context.max_tokens else "look")
+            return Reply("", out_of_context=True)
+        return Reply("I looked. " * 100 if context.max_tokens else "look")
 
 
 @pytest.mark.parametrize(("room", "turns"), [(400, 2), (5000, TURNS)])

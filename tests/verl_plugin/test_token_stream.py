@@ -28,7 +28,7 @@ def test_turns_are_joined_as_verl_joins_them(stopped: bool) -> None:
         action = tokenizer.encode("open box", add_special_tokens=False) + [codec.eos_id] * stopped
         new = {"role": "user", "content": text}
         verls = codec._builder.merge_context_tokens([], [new], ids + action).token_ids
-        joined = codec.join(ids + action, new)
+        joined = codec.join(ids + action, [new])
         assert joined == list(verls)
         assert joined[: len(ids + action)] == ids + action
         ids = joined
@@ -57,7 +57,7 @@ def test_what_was_rendered_is_kept_in_few_bytes() -> None:
     codec, text = TokenCodec(AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny"), "qwen3"), "zq" * 5_000
     codec.first_prompt([user("You are in a room.")])
     tracemalloc.start()
-    tokens = len(codec.first_prompt([user(text)])) + len(codec.join([codec.eos_id], user(text)))
+    tokens = len(codec.first_prompt([user(text)])) + len(codec.join([codec.eos_id], [user(text)]))
     gc.collect()
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

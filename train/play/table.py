@@ -15,7 +15,7 @@ from rich.text import Text
 from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.envs.utils.printable import printable
 from turngrid.rollouts.loop import EpisodeSpec, Session
-from turngrid.rollouts.policy import Action, TurnContext
+from turngrid.rollouts.policy import Reply, TurnContext
 
 QUOTES = '"""'
 COMMANDS = {
@@ -139,10 +139,10 @@ class Human:
     table: ShownSession
     name: str = "human"
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         while True:
             if action := self._action(self._ask(), context):
-                return Action(text=action)
+                return Reply(text=action)
 
     def _ask(self) -> str:
         words = self.screen.ask().strip()
@@ -181,14 +181,14 @@ class ShownExpert:
     delay: float | None
     name: str = "expert"
 
-    async def act(self, context: TurnContext) -> Action:
+    async def act(self, context: TurnContext) -> Reply:
         if self.delay is not None:
             await asyncio.sleep(self.delay)
         elif self.screen.interactive:
             self.screen.leave_if_asked(self.screen.ask("(Enter: the next step; restart, next, quit) ").strip())
         action = context.task.expert_plan[context.turn]
         self.screen.show(f"> {action}", "bold")
-        return Action(text=action)
+        return Reply(text=action)
 
 
 def commands() -> str:

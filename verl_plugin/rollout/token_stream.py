@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
-from turngrid.rollouts.stream import Message, user
+from turngrid.rollouts.stream import Message, in_words, tool
 from turngrid.verl_plugin.rollout.control_tokens import ControlTokens
 
 CHATML_END = "<|im_end|>"
@@ -16,6 +17,7 @@ IDS = "i"  # 4 bytes a token; a list takes 8 and slows down garbage collection
 SEAM = 16  # last ids of a stream; a builder reads the last few to join a message
 CACHED_PROMPTS = 256  # samples of a group share their first messages, at about the same time
 CACHED_MESSAGES = 50_000  # samples of a group see much of the same text
+_NAMES_TOOL = re.compile(r"['\"]tool['\"]")
 
 
 class TokenCodec:
@@ -50,9 +52,9 @@ class TokenCodec:
         self._builder = create_continuous_token_builder(
             tokenizer, model_family=family, hf_model_type=hf_model_type, chat_template_kwargs=template_kwargs
         )
-        # A prompt or user message is rendered the same way at any position, so it is cached.
+        # A prompt or a message is rendered the same way at any position, so it is cached.
         self._render_prompt = lru_cache(maxsize=CACHED_PROMPTS)(self._render_first)
-        self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_user)
+        self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_next)
         self._controls = ControlTokens(tokenizer, marks)
 
     def stream(self) -> VerlTokenStream:
@@ -71,20 +73,35 @@ class TokenCodec:
         kind = ("first prompt", *(message["role"] for message in first))
         return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
-    def join(self, ids: list[int], message: Message) -> list[int]:
-        """Return all ids after appending a message and the generation prompt."""
-        if message["role"] != "user":
-            raise ValueError(f"only user messages follow an action, got {message['role']!r}")
-        appended = self._render(message["content"])
+    def join(self, ids: list[int], messages: Sequence[Message]) -> list[int]:
+        """Return all ids after appending messages of one role and the generation prompt."""
+        shown = messages if self.has_tool_role else in_words(messages)
+        appended = list(self._render(shown[0]["role"], tuple(message["content"] for message in shown)))
         # A hook of the builder's subclasses: its public method, which a test compares, renders the
-        # message every time
-        return list(self._builder._merge_context_token_ids(ids, list(appended)).token_ids)
+        # messages every time
+        context = {"previous_messages": [], "appended_messages": list(shown)}
+        return list(self._builder._merge_context_token_ids(ids, appended, **context).token_ids)
 
-    def _render_user(self, content: str) -> array[int]:
+    def _render_next(self, role: str, contents: Sequence[str]) -> array[int]:
         def render(texts: Sequence[str]) -> list[int]:
-            return list(self._builder.tokenize_context_incremental_messages([], [user(*texts)]))
+            messages = [{"role": role, "content": text} for text in texts]
+            return list(self._builder.tokenize_context_incremental_messages([], messages))
 
-        return array(IDS, self._controls.harmless("next message", render, [content]))
+        return array(IDS, self._controls.harmless(("next", role), render, contents))
+
+    @cached_property
+    def has_tool_role(self) -> bool:
+        """Whether the chat template names the role ``tool`` and renders two results.
+
+        Without it, the results of calls are one message of the user.
+        """
+        if not _NAMES_TOOL.search(str(self.tokenizer.chat_template)):
+            return False
+        try:
+            ids = self._builder.tokenize_context_incremental_messages([], [tool("one"), tool("two")])
+        except Exception:  # noqa: BLE001 - templates raise many types, such as Llama 3's for two calls at once
+            return False
+        return "one" in (text := self.decode(ids)) and "two" in text
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of an action that is given as text."""
@@ -119,9 +136,8 @@ class VerlTokenStream:
         before = len(self.ids)
         if self.ids[-1] != self._codec.eos_id:
             self.ids.append(self._codec.eos_id)
-        for message in messages:
-            seam = self.ids[-SEAM:]
-            self.ids[len(self.ids) - len(seam) :] = array(IDS, self._codec.join(seam.tolist(), message))
+        seam = self.ids[-SEAM:]
+        self.ids[len(self.ids) - len(seam) :] = array(IDS, self._codec.join(seam.tolist(), messages))
         return self.ids[before:].tolist()
 
     def encode_action(self, text: str) -> list[int]:

@@ -1,0 +1,1 @@
+"""Sokoban rooms, made here."""
