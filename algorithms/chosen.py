@@ -96,7 +96,7 @@ def algorithm(word: str) -> Algorithm:
     if not on_turns(word):
         return ALGORITHMS[base_of(word)]
     kind = method_class(ALGO, word, {})
-    return Algorithm(word, ON_TURNS, kind.grain, kind.needs, getattr(kind, "requires", frozenset()))
+    return Algorithm(word, kind.grain, kind.needs, getattr(kind, "requires", frozenset()), estimator=ON_TURNS)
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
+from reinforce import reinforce_plus_plus
 from tensordict import TensorDict
 from token_gae import token_gae
 from torch import Tensor
@@ -20,8 +21,7 @@ from verl.trainer.ppo.ray_trainer import apply_kl_penalty
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from turngrid.algorithms.group import grpo, rloo
-from turngrid.algorithms.registry import ALGORITHMS, QUIRKS
-from turngrid.algorithms.reinforce import reinforce_plus_plus
+from turngrid.algorithms.registry import ALGORITHMS
 from turngrid.config.values.verl_limits import ESTIMATORS
 from turngrid.verl_plugin.training import estimators
 
@@ -81,14 +81,12 @@ def test_verl_is_right_on_healthy_rows(name: str, verl_name: str, dead: int) -> 
             assert not got[len(PROMPTS) :].any()
 
 
-def test_verl_reinforce_plus_plus_reaches_the_first_turn_and_the_released_quirk_does_not() -> None:
+def test_verl_reinforce_plus_plus_reaches_the_first_turn() -> None:
     data = rows()
     data.batch["token_level_rewards"] = torch.zeros_like(data.batch["values"])
     data.batch["token_level_rewards"][0, 7] = 1.0
     _, returns = through_verl(data, "reinforce_plus_plus")
     torch.testing.assert_close(returns[0], torch.tensor([0.9**4, 0.9**3, 0, 0, 0.9**2, 0, 0.9, 1, 0]))
-    _, reset = through_verl(data, QUIRKS["reinforce_plus_plus_reset"].estimator)
-    torch.testing.assert_close(reset[0], torch.tensor([0, 0, 0, 0, 0, 0, 0.9, 1, 0]))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -199,6 +197,6 @@ def test_settings_reach_our_estimators_from_verls_algorithm_node() -> None:
 
 def test_the_registry_names_what_verl_can_find() -> None:
     estimators.register_all()  # a second time
-    for algorithm in [*ALGORITHMS.values(), *QUIRKS.values()]:
+    for algorithm in ALGORITHMS.values():
         assert callable(core_algos.get_adv_estimator_fn(algorithm.estimator))
         assert (algorithm.function is None) == (not algorithm.estimator.startswith("turngrid_"))

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
+from reinforce import reinforce_plus_plus
 from token_gae import token_gae
 from torch import Tensor, tensor
 
 from turngrid.algorithms.group import grpo, lite_ppo, rloo
 from turngrid.algorithms.pools import whiten
-from turngrid.algorithms.reinforce import reinforce_plus_plus, reinforce_plus_plus_reset
 
 # Two groups of two episodes: the scores are 6, 3 and 9, 12, each in two turns with an observation
 # token between.
@@ -92,6 +92,9 @@ def test_a_sample_alone_in_its_group_is_a_dead_row(estimator, half: float) -> No
     advantages, _ = estimator(REWARDS, MASK, ["a", "a", "b", "c"])
     torch.testing.assert_close(advantages, on_action_tokens([half, -half, 0.0, 0.0]), atol=1e-6, rtol=0)
     assert not estimator(REWARDS, MASK, ["a", "b", "c", "d"])[0].any()
+    dead = MASK * tensor([[1.0], [1], [1], [0]])  # an episode without an action, in the group of the first two
+    expected = estimator(REWARDS[:3], MASK[:3], ["a", "a", "b"])[0]
+    torch.testing.assert_close(estimator(REWARDS * dead, dead, ["a", "a", "b", "a"])[0][:3], expected)
 
 
 # Three turns; 99 stands on the observation tokens.
@@ -141,12 +144,6 @@ def test_reinforce_plus_plus_reaches_the_first_turn() -> None:
 def test_reinforce_plus_plus_adds_turn_rewards() -> None:
     _, returns = reinforce_plus_plus(TURN_REWARDS, TURNS)
     torch.testing.assert_close(returns, tensor([[1.5, 1.5, 0, 1, 0, 0, 1]]))
-
-
-def test_the_released_quirk_leaves_all_but_the_last_turn_without_return() -> None:
-    rewards = tensor([[0.0, 0, 0, 0, 0, 0, 1]])
-    _, returns = reinforce_plus_plus_reset(rewards, TURNS)
-    torch.testing.assert_close(returns, tensor([[0.0, 0, 0, 0, 0, 0, 1]]))
 
 
 def test_whitening_by_hand() -> None:

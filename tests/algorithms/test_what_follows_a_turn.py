@@ -10,6 +10,7 @@ import pytest
 import torch
 from example_x import example_x, random_paths
 from example_x import table as rows_table
+from reinforce import reinforce_plus_plus
 from test_credit_graft import table
 from test_labels import SPANS
 from torch import Tensor
@@ -22,7 +23,6 @@ from turngrid.algorithms.estimators.bi_level_gae import BiLevelGae
 from turngrid.algorithms.estimators.turn_gae import TurnGae, turn_returns
 from turngrid.algorithms.group import grpo
 from turngrid.algorithms.registry import SLOTS
-from turngrid.algorithms.reinforce import reinforce_plus_plus
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns, repeated_states
 

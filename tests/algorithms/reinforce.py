@@ -10,7 +10,7 @@ from turngrid.algorithms.pools import whiten
 
 @torch.no_grad()
 def reinforce_plus_plus(
-    token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0, reset_at_observations: bool = False
+    token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """Return whitened ``G_k = r_k + gamma * G_{k+1}`` (arXiv 2501.03262, equations 6 to 8).
 
@@ -23,8 +23,6 @@ def reinforce_plus_plus(
             token.
         response_mask: shape (rows, tokens), 1 on action tokens.
         gamma: discount an action token.
-        reset_at_observations: the return restarts at 0 at each observation token, a quirk of the
-            study's released code: without a reward in every turn, only the last turn learns.
 
     Returns:
         ``(advantages, returns)``, each of shape (rows, tokens), 0 outside the mask.
@@ -34,14 +32,6 @@ def reinforce_plus_plus(
     running = token_level_rewards.new_zeros(token_level_rewards.shape[0])
     returns = torch.zeros_like(token_level_rewards)
     for t in reversed(range(returns.shape[1])):
-        carried = zero if reset_at_observations else running
-        running = torch.where(mask[:, t], token_level_rewards[:, t] + gamma * running, carried)
+        running = torch.where(mask[:, t], token_level_rewards[:, t] + gamma * running, running)
         returns[:, t] = running.where(mask[:, t], zero)
     return whiten(returns, mask), returns
-
-
-def reinforce_plus_plus_reset(
-    token_level_rewards: Tensor, response_mask: Tensor, gamma: float = 1.0
-) -> tuple[Tensor, Tensor]:
-    """``reinforce_plus_plus`` as released: the return restarts at each observation token."""
-    return reinforce_plus_plus(token_level_rewards, response_mask, gamma, reset_at_observations=True)
