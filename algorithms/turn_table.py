@@ -105,7 +105,7 @@ def _spans(known: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _with_policy(table: Turns, rows: Mapping[str, Tensor]) -> Turns:
     entropy = table.mean(rows["entropy"]) if "entropy" in rows else None
-    value = table.first(rows["values"]) if "values" in rows else None
+    value = table.at(table.starts(), rows["values"]) if "values" in rows else None
     return replace(table, entropy=entropy, value=value)
 
 

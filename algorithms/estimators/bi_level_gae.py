@@ -9,7 +9,7 @@ from torch import Tensor
 from turngrid.algorithms.estimators.turn_gae import turn_returns
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.slots import Estimate, Tokens
-from turngrid.algorithms.turns import ActionTokens, Turns
+from turngrid.algorithms.turns import Turns, discounted
 from turngrid.rewards.declared import Card, Method, number
 
 
@@ -39,30 +39,14 @@ class BiLevelGae(Method):
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
-        at_end = turns.at_end(tokens.value)
-        aims, goals = turn_returns(turns, at_end, self.gamma_turn, self.lam)
-        acts = ActionTokens(turns)
-        values = acts.read(tokens.value).double()
-        advantages = _inside_turns(values, aims, acts, self.gamma, self.lam)
-        learned = advantages if aims.equal(goals) else _inside_turns(values, goals, acts, self.gamma, self.lam)
-        returns = acts.back(values.add_(learned))
-        del values, learned  # a large step's 8-byte numbers may exceed memory
-        return Estimate(acts.back(whiten(advantages, acts.read(tokens.mask))), returns)
+        aims, goals = turn_returns(turns, turns.at(turns.ends(), tokens.value), self.gamma_turn, self.lam)
+        values = tokens.value.double().where(turns.place >= 0, 0.0)
+        advantages, learned = (self._inside_turns(turns, values, goal) for goal in (aims, goals))
+        return Estimate(whiten(advantages, tokens.mask).float(), (values + learned).float())
 
-
-def _inside_turns(values: Tensor, goal: Tensor, acts: ActionTokens, gamma: float, lam: float) -> Tensor:
-    """Return each token's advantage towards its turn's goal; (n,).
-
-    It starts with the last tokens of all turns, then takes those before them, and so on.
-
-    Args:
-        values: (n,).
-        goal: (E, K).
-    """
-    ends = acts.begins + acts.lengths - 1
-    advantages = (gamma * values.roll(-1)).sub_(values)
-    advantages[ends] = goal.flatten()[acts.turn[ends]] - values[ends]
-    for back in range(1, int(acts.lengths.max()) if len(ends) else 0):
-        some = ends[acts.lengths > back] - back
-        advantages[some] += gamma * lam * advantages[some + 1]
-    return advantages
+    def _inside_turns(self, turns: Turns, values: Tensor, goal: Tensor) -> Tensor:
+        """Return each token's advantage towards its turn's goal, (E, K); (B, T) float64."""
+        acts, ends = turns.place >= 0, turns.ends()
+        inside = self.gamma * values.roll(-1, dims=1)
+        deltas = (turns.spread(goal).where(ends, inside) - values) * acts
+        return discounted(deltas, self.gamma * self.lam * (acts & ~ends).double())
