@@ -73,36 +73,39 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 
 
-def _in(package: str, names: str) -> dict[str, str]:
+def _in(package: str, methods: str) -> dict[str, str]:
     """Return the methods of a package as ``module:Class`` by name.
 
-    A method is named like its module, and its class is that name in camel case; others are written
-    ``NAME=MODULE:CLASS``.
+    A method is written ``MODULE:NAME``, or ``NAME`` if its module has the same name. Its class is
+    the name in camel case.
     """
-    methods = (name.partition("=") for name in names.split())
-    places = {name: place or f"{name}:{name.title().replace('_', '')}" for name, _, place in methods}
-    return {name: f"turngrid.{package}.{place}" for name, place in places.items()}
+    pairs = [method.rpartition(":") for method in methods.split()]
+    return {name: f"turngrid.{package}.{module or name}:{name.title().replace('_', '')}" for module, _, name in pairs}
 
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
-ESTIMATORS = _in("algorithms.estimators", "turn_ppo=turn_gae:TurnGae bi_level_gae hiper distill")
+ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
+ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae hiper distill")
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
-    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree arpo aepo summary mem1=summary:Mem1"),
+    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree arpo aepo summary summary:mem1"),
     "shaping": _in(
         "rewards.shaping",
-        "g_ra turn_bonus invalid_action=penalties:InvalidAction format=penalties:Format overlong subgoals f1",
+        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1",
     ),
     "filter": _in(
         "algorithms.filters",
-        "void_turns over_turns std_top zero_std dynamic_sampling=zero_std:DynamicSampling difficulty dr_bot "
-        "entropy_turns",
+        "muting:void_turns muting:over_turns groups:std_top groups:zero_std groups:dynamic_sampling groups:difficulty "
+        "muting:dr_bot muting:entropy_turns",
     ),
-    "credit": _in("algorithms.credit", "gigpo salt aem aepo hgpo mt_grpo empg graft tree rlvmr group_scale"),
-    "loss": _in("algorithms.losses", "turn_clip step_clip=turn_clip:StepClip aepo_clip"),
+    "credit": _in(
+        "algorithms.credit",
+        "gigpo salt entropy:aem entropy:aepo gigpo:hgpo mt_grpo entropy:empg graft tree rlvmr group_scale",
+    ),
+    "loss": _in("algorithms.losses", "turn_clip turn_clip:step_clip turn_clip:aepo_clip"),
     "terms": _in("algorithms.terms", "epo"),
     "buffer": _in("algorithms.buffers", "self_imitation task_replay"),
 }

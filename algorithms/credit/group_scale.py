@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from turngrid.algorithms.filters.zero_std import equal_scores
+from turngrid.algorithms.filters.groups import equal_scores
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number

@@ -14,9 +14,8 @@ from usual import as_shipped, usual
 from turngrid.algorithms.buffers.self_imitation import SelfImitation
 from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.credit.gigpo import Gigpo
-from turngrid.algorithms.filters.void_turns import VoidTurns
-from turngrid.algorithms.losses.aepo_clip import AepoClip
-from turngrid.algorithms.losses.turn_clip import StepClip, TurnClip
+from turngrid.algorithms.filters.muting import VoidTurns
+from turngrid.algorithms.losses.turn_clip import AepoClip, StepClip, TurnClip
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.schedules import schedule
 from turngrid.algorithms.slots import LossView, StoredEpisode

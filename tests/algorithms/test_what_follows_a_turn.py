@@ -16,11 +16,9 @@ from test_labels import SPANS
 from torch import Tensor
 from usual import as_shipped, method
 
-from turngrid.algorithms.credit.gigpo import Gigpo
-from turngrid.algorithms.credit.hgpo import Hgpo
+from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
 from turngrid.algorithms.credit.tree import Tree
-from turngrid.algorithms.estimators.bi_level_gae import BiLevelGae
-from turngrid.algorithms.estimators.turn_gae import TurnGae, turn_returns
+from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
 from turngrid.algorithms.group import grpo
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import Tokens
