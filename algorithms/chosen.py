@@ -1,4 +1,4 @@
-"""The methods of a run: created from its config, with each step's numbers, saved in checkpoints."""
+"""The methods that a run's config names, with their settings at each step, and their state."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Scheduled:
         return {key: _like(self.kind, key, run(step)) for key, run in self.schedules.items()}
 
     def at(self, step: int) -> Any:
-        """Return the method with the numbers of ``step``."""
+        """Return the method with the values that its schedules have at ``step``."""
         for key, number in self._numbers(step).items():
             setattr(self.made, key, number)
         return self.made
@@ -106,7 +106,7 @@ def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def is_schedule(kind: Any, key: str, value: Any) -> bool:
-    """Return whether a value is a mapping and the setting a number, or true or false."""
+    """Return whether a value is a schedule: a mapping for a setting that is a number or a bool."""
     return isinstance(value, Mapping) and _number(kind, key) is not None
 
 
@@ -146,7 +146,7 @@ class Chosen:
         self._all = {f"{slot}/{name}": method for slot, own in self._methods.items() for name, method in own.items()}
 
     def of(self, slot: str, step: int) -> dict[str, Any]:
-        """Return the methods of one slot by name, in their order, with the numbers of ``step``."""
+        """Return the methods of one slot by name, in their order, with the settings of ``step``."""
         return {name: method.at(step) for name, method in self._methods[slot].items()}
 
     def __bool__(self) -> bool:

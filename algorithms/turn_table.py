@@ -11,7 +11,7 @@ from torch import Tensor
 from turngrid.algorithms.group import group_ids
 from turngrid.algorithms.turns import Turns, sums
 
-OF_ROW = ("outcome", "tree")  # one entry a row; other columns have one a turn
+OF_ROW = ("outcome", "tree")  # one entry per row; other columns have one per turn
 NAMED = "named_"  # prefix of the columns of rewards by name
 SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of a part of an answer
 
@@ -44,9 +44,9 @@ def turn_table(
 
     Args:
         rows: (B, T) each: ``loss_mask`` and ``reward``; if known ``entropy`` (nats) and ``values``.
-        turns: columns; for each row a tensor with one entry a turn: ``state``, ``after``,
+        turns: columns; for each row a tensor with one entry per turn: ``state``, ``after``,
             ``action``, ``valid``, ``parsed``; if known ``garbled``, ``node``, ``label``,
-            ``summary``, ``named_NAME``, ``span_PART_first`` and ``_last``; with one entry a row
+            ``summary``, ``named_NAME``, ``span_PART_first`` and ``_last``; with one entry per row
             ``outcome`` and, if there are trees, ``tree``.
         members: the indices of an episode's rows in their order, by the episode's name.
         groups: (B,) the prompt of each row.
@@ -110,7 +110,7 @@ def _with_policy(table: Turns, rows: Mapping[str, Tensor]) -> Turns:
 
 
 def _of_episode(column: Sequence[Tensor], live: Mapping[str, Sequence[int]]) -> Tensor:
-    """Return (E,) from one entry a row, which all rows of an episode share."""
+    """Return (E,) from one entry per row, which all rows of an episode share."""
     return torch.tensor([int(column[own[-1]][-1]) for own in live.values()], dtype=torch.int64)
 
 
@@ -134,7 +134,7 @@ def _place(ids: Tensor, live: Mapping[str, Sequence[int]], counts: Sequence[int]
 def _table(
     name: str, column: Sequence[Tensor], live: Mapping[str, Sequence[int]], counts: Sequence[int], mask: Tensor
 ) -> Tensor:
-    """Return (E, K) from one tensor a row."""
+    """Return (E, K) from one tensor per row."""
     parts = [column[row] for own in live.values() for row in own]
     wanted = [counts[row] for own in live.values() for row in own]
     if any(len(part) != count for part, count in zip(parts, wanted, strict=True)):

@@ -1,7 +1,7 @@
 """The turn table of a step: all the data that a method may use (docs/methods.md).
 
-E episodes, K turns of the longest one, B rows (one an episode, or one a window of it), T response
-tokens. Episodes without an action token ("dead" ones) are not in it.
+E episodes, K turns of the longest one, B rows (one per episode, or one per window of it), T
+response tokens. Episodes without an action token ("dead" ones) are not in it.
 ``turngrid.algorithms.turn_table`` builds it.
 """
 
@@ -20,7 +20,7 @@ OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")  # the third and fo
 
 @dataclass(frozen=True)
 class Turns:
-    """One entry an episode and turn. Arrays are (E, K), 0 outside ``mask``, unless noted.
+    """One entry per episode and turn. Arrays are (E, K), 0 outside ``mask``, unless noted.
 
     Attributes:
         group: (E,) int64, the prompt whose samples are compared.
@@ -126,7 +126,7 @@ class Turns:
         return episode, turn
 
     def acting(self) -> tuple[Tensor, Tensor]:
-        """Return the same of the turns that act on the environment."""
+        """As ``flat``, for the turns that act on the environment."""
         episode, turn = self.acts.nonzero(as_tuple=True)
         return episode, turn
 
@@ -135,12 +135,12 @@ class Turns:
         return torch.as_tensor(factor, dtype=torch.float64).where(self.acts, 1.0)
 
     def following(self, matrix: Tensor) -> Tensor:
-        """Return the number of the next turn that acts, (E, K); 0 after the last."""
+        """Return the value of ``matrix`` at the next turn that acts, (E, K); 0 after the last."""
         at_or_after = discounted(matrix.where(self.acts, 0), (~self.acts).to(matrix.dtype))
         return torch.nn.functional.pad(at_or_after, (0, 1))[:, 1:]
 
     def spread(self, matrix: Tensor) -> Tensor:
-        """Return a turn's number on each of its action tokens, 0 elsewhere; (E, K) -> (B, T)."""
+        """Copy each turn's value to its action tokens, 0 elsewhere; (E, K) -> (B, T)."""
         numbers = torch.cat([matrix.flatten(), matrix.new_zeros(1)])  # index -1: no action token
         return numbers[self.place]
 
@@ -195,10 +195,10 @@ def sums(place: Tensor, kept: Tensor, shape: torch.Size, *tokens: Tensor) -> lis
 
 
 def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
-    """Sum a turn's number and all later ones, discounted; (E, K).
+    """Sum each turn's value and all later ones, discounted; (E, K).
 
     Args:
-        factor: discount a turn; as (E, K), that of the step from a turn to the next.
+        factor: the discount from a turn to the next; for all turns, or (E, K).
     """
     sums, running = torch.zeros_like(numbers), numbers.new_zeros(len(numbers))
     factors = torch.as_tensor(factor, dtype=numbers.dtype).expand(numbers.shape)

@@ -56,7 +56,7 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class EvaluationSetting:
-    """An evaluation set at one temperature, with ``samples_per_game`` episodes a game.
+    """An evaluation set at one temperature, with ``samples_per_game`` episodes per game.
 
     ``label``: name of the folder; "" for the first setting.
     """
