@@ -10,7 +10,6 @@ import pytest
 import torch
 from example_x import example_x, random_paths
 from example_x import table as rows_table
-from reinforce import reinforce_plus_plus
 from test_credit_graft import table
 from test_labels import SPANS
 from torch import Tensor
@@ -138,13 +137,6 @@ def test_where_an_episode_has_one_number_its_last_turn_has_it_too() -> None:
         assert len(set(row)) == 1
     found, _ = grpo(turns.reward.float() * turns.mask, turns.mask.long(), ["P", "P"])
     assert found[0].tolist() == pytest.approx([-(0.5**0.5)] * 3, abs=1e-4)
-
-
-def test_reinforce_plus_plus_has_one_baseline_for_early_and_late_turns() -> None:
-    """As published, and documented: -.3 -.2 -.1 whitened is -1 0 1, however the episode ended."""
-    reward = torch.tensor([[-0.1, 0.0, -0.1, 0.0, -0.1]])
-    found, _ = reinforce_plus_plus(reward, torch.tensor([[1, 0, 1, 0, 1]]))
-    assert found[0, ::2].tolist() == pytest.approx([-1, 0, 1], abs=1e-4)
 
 
 # ---- summaries
