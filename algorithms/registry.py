@@ -103,11 +103,11 @@ SLOTS: dict[str, dict[str, str]] = {
     ),
     "credit": _in(
         "algorithms.credit",
-        "gigpo salt entropy:aem entropy:aepo gigpo:hgpo mt_grpo entropy:empg graft tree rlvmr group_scale",
+        "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft tree rlvmr group_scale",
     ),
-    "loss": _in("algorithms.losses", "turn_clip turn_clip:step_clip turn_clip:aepo_clip"),
-    "terms": _in("algorithms.terms", "epo"),
-    "buffer": _in("algorithms.buffers", "self_imitation task_replay"),
+    "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
+    "terms": _in("algorithms", "terms:epo"),
+    "buffer": _in("algorithms", "buffers:self_imitation buffers:task_replay"),
 }
 
 ONE = (FORM, "loss", "buffer")  # slots with at most one method

@@ -1,4 +1,6 @@
-"""Turns that answered the same state are compared (GiGPO), or the same states in a row (HGPO)."""
+"""Turns of a group are compared that have the same state (GiGPO), the same last states (HGPO), the
+same transition (SALT) or the same number (MT-GRPO).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from turngrid.algorithms.pools import EPSILON, compared, pools
+from turngrid.algorithms.pools import EPSILON, compared, means, pools
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
 
 
 @dataclass(kw_only=True)
@@ -142,3 +144,73 @@ class Hgpo(Method):
             item[has] = compared(returns[has], path[has], self.std, biased=True, size=size[has])
             yield k, item
             path = pools(path.roll(1), own)  # the key of the turn before, and this turn's state
+
+
+@dataclass(kw_only=True)
+class Salt(Method):
+    """Average the advantages of a group's turns with equal (state, action, next state).
+
+    A transition that was made once keeps its advantage. One that wins and losses share goes towards
+    0.
+    """
+
+    grains = frozenset({"turn", "episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    card = Card(
+        "gives turns of a group with equal (state, action, next state) the mean of their advantages",
+        paper="2510.20022",
+        source="another paper's appendix",
+        ours="each occurrence counts, also two in one episode",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        at = turns.flat()
+        transition = pools(turns.group[at[0]], turns.state[at], turns.action[at], turns.after[at])
+        result = advantages.clone()
+        result[at] = means(advantages[at], transition)[transition]
+        return result
+
+
+@dataclass(kw_only=True)
+class MtGrpo(Method):
+    """``A_t += weight * z(turn reward)``, ``z = (r - mean) / (std + 1e-6)``.
+
+    Mean and deviation are over the group's episodes with such a turn. z is 0 for one alone, or if
+    all are equal. The released code adds 1e-4. With ``outcome=won``, z of having won replaces the
+    estimator's advantage.
+    """
+
+    turn: str = word("valid", "parsed", "reward")
+    outcome: str = word("reward", "won")
+    scope: str = word("own", "first")
+    weight: float = number()
+
+    grains = frozenset({"episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (
+        Conflict(
+            ("agent stops",),
+            lambda credit, stops: stops and (credit.outcome, credit.scope) == ("won", "own"),
+            "turn t is compared with other turns t alone, so what only longer episodes earn is not credited",
+            "credit.mt_grpo.outcome=reward",
+            warns=True,
+        ),
+    )
+    card = Card(
+        "compares a reward of turn t (`valid`, `parsed`, or the trained one) with that of turn t in the group's other "
+        "episodes, and adds the result to the advantage",
+        paper="2505.11821",
+        source="code",
+        ours="`scope: own` for more than two turns ([biased](#mt_grpo) if the policy decides when to stop); episodes "
+        "without a tool call are not apart",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        result = advantages.clone()
+        if self.outcome == "won":
+            result[:] = compared(turns.won.double(), turns.group, std=True).unsqueeze(1)
+        at = turns.acting()
+        turn_number = turns.acted_before[at]
+        term = compared(getattr(turns, self.turn)[at].double(), pools(turns.group[at[0]], turn_number), std=True)
+        result[at] += self.weight * (term if self.scope == "own" else term * (turn_number == 0))
+        return result

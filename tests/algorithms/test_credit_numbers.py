@@ -16,8 +16,7 @@ from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
 from usual import as_shipped
 
 from turngrid.algorithms.credit.entropy import Aem, Aepo
-from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
-from turngrid.algorithms.credit.mt_grpo import MtGrpo
+from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
 from turngrid.algorithms.credit.tree import Tree
 from turngrid.algorithms.filters.groups import ZeroStd
 from turngrid.algorithms.group import grpo

@@ -1,4 +1,4 @@
-"""PPO's clip on the probability ratio of a whole turn, and AEPO's clip."""
+"""Loss forms (``loss=``) of our own; the others are verl's."""
 
 from __future__ import annotations
 
