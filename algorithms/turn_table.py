@@ -60,7 +60,9 @@ def turn_table(
     mask = _mask([sum(counts[row] for row in own) for own in live.values()])
     place = _place(ids, live, counts, mask.shape[1])
     known = {name: _table(name, column, live, counts, mask) for name, column in turns.items() if name not in OF_ROW}
-    tokens, reward = _summed(place, rows["reward"], mask.shape)
+    inside = place >= 0
+    (tokens,) = sums(place, inside, mask.shape, inside)
+    (reward,) = sums(place, inside & (rows["reward"] != 0), mask.shape, rows["reward"])
     table = Turns(
         group=group_ids([groups[own[0]] for own in live.values()]),
         mask=mask,
@@ -82,15 +84,9 @@ def turn_table(
         spans=_spans(known),
         summary=known["summary"].bool() if "summary" in known else None,
     )
-    return _with_policy(table, rows)
-
-
-def _summed(place: Tensor, reward: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
-    """Return the number of a turn's tokens and the sum of their rewards; (E, K) each."""
-    inside = place >= 0
-    (tokens,) = sums(place, inside, shape, inside)
-    (rewards,) = sums(place, inside.logical_and_(reward != 0), shape, reward)
-    return tokens, rewards
+    entropy = table.mean(rows["entropy"]) if "entropy" in rows else None
+    value = table.at(table.starts(), rows["values"]) if "values" in rows else None
+    return replace(table, entropy=entropy, value=value)
 
 
 def span_field(part: str, end: str) -> str:
@@ -101,12 +97,6 @@ def _spans(known: Mapping[str, Tensor]) -> dict[str, Tensor]:
     first = f"_{ENDS[0]}"
     parts = [name[len(SPAN) : -len(first)] for name in known if name.startswith(SPAN) and name.endswith(first)]
     return {part: torch.stack([known[span_field(part, end)] for end in ENDS]) for part in parts}
-
-
-def _with_policy(table: Turns, rows: Mapping[str, Tensor]) -> Turns:
-    entropy = table.mean(rows["entropy"]) if "entropy" in rows else None
-    value = table.at(table.starts(), rows["values"]) if "values" in rows else None
-    return replace(table, entropy=entropy, value=value)
 
 
 def _of_episode(column: Sequence[Tensor], live: Mapping[str, Sequence[int]]) -> Tensor:

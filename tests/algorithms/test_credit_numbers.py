@@ -17,7 +17,7 @@ from usual import as_shipped
 
 from turngrid.algorithms.credit.entropy import Aem, Aepo
 from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
-from turngrid.algorithms.credit.tree import Tree
+from turngrid.algorithms.credit.groups import Tree
 from turngrid.algorithms.filters.groups import ZeroStd
 from turngrid.algorithms.group import grpo
 from turngrid.algorithms.pools import deviations

@@ -16,7 +16,7 @@ from torch import Tensor
 from usual import as_shipped, method
 
 from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
-from turngrid.algorithms.credit.tree import Tree
+from turngrid.algorithms.credit.groups import Tree
 from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
 from turngrid.algorithms.group import grpo
 from turngrid.algorithms.registry import SLOTS
