@@ -2,16 +2,20 @@
 
 Memory that belongs to no process (memfds, System V segments, shared anonymous mappings, pages lent
 to a pipe) is in no process's count, so a command could take all of the machine's. A user namespace
-gives its maker all rights inside it, mounts included. Children inherit the filter, which bubblewrap
-applies.
+gives its maker all rights inside it, mounts included. Children inherit the filter.
+
+As a script (``python -I -S seccomp.py COMMAND ...``) this file applies the filter and becomes the
+command. It imports nothing of turngrid.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import functools
 import os
 import struct
+import sys
 from pathlib import Path
 
 _ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")
@@ -48,6 +52,7 @@ _LOAD, _AND, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _CALL, _CONVENTION, _ARGUMENTS = 0, 4, 16
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _X32 = 0x40000000  # x86_64 has all calls a second time from this number on
+_SET_NO_NEW_PRIVS, _SET_SECCOMP, _FILTER = 38, 22, 2
 
 
 def available() -> bool:
@@ -85,3 +90,30 @@ def _refuse(number: int, where: tuple[tuple[int, int, int], ...], answer: int) -
     for left, (argument, mask, value) in zip(reversed(range(len(where))), where, strict=True):
         lines += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (_AND, 0, 0, mask), (_IF_EQUAL, 0, 3 * left + 1, value)]
     return [*lines, (_RETURN, 0, 0, _ERROR | answer), (_LOAD, 0, 0, _CALL)]
+
+
+def launcher() -> list[str]:
+    """Return the command prefix that applies the filter; [] if this kernel has no seccomp."""
+    return [sys.executable, "-I", "-S", __file__] if available() else []
+
+
+def take(code: bytes) -> None:
+    """Put this process under a filter, for good.
+
+    Raises:
+        OSError: the kernel refuses it.
+    """
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("lines", ctypes.c_char_p)]
+
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
+    held = Program(len(code) // 8, code)
+    if prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(held), 0, 0):
+        raise OSError(ctypes.get_errno(), "the kernel refuses the filter")
+
+
+if __name__ == "__main__":
+    take(program())
+    os.execvp(sys.argv[1], sys.argv[1:])

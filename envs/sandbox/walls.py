@@ -50,8 +50,8 @@ class Walls:
             scratch: an empty folder of this run.
         """
         if self.level is Level.LIMITS:
-            ends = ["setpriv", "--pdeathsig", "KILL", "--no-new-privs"] if _found("setpriv") else []
-            return [*ends, *_start(argv, map(str, layers), limits, count=False)]
+            ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
+            return [*seccomp.launcher(), *ends, *_start(argv, map(str, layers), limits, count=False)]
         inside = [f"/layers/{number}" for number in range(len(layers))]
         start = [*self._privileges(), *_start(argv, inside, limits, count=True)]
         binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
@@ -126,10 +126,19 @@ def _readable(visible: Sequence[Path]) -> list[Path]:
     return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))
 
 
+def _system() -> tuple[list[str], list[tuple[str, str]]]:
+    """Return system folders to bind, and links (``/bin -> usr/bin``) as (target, link)."""
+    folders = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
+    return folders, [(os.readlink(path), path) for path in _SYSTEM if os.path.islink(path)]
+
+
 def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
+    folders, links = _system()
     tree: list[str] = []
-    for path in filter(os.path.isdir, _SYSTEM):  # /bin may be a link to usr/bin
-        tree += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
+    for target, link in links:
+        tree += ["--symlink", target, link]
+    for folder in folders:
+        tree += ["--ro-bind", folder, folder]
     tree += ["--proc", "/proc", "--dev", "/dev"]
     tree += ["--ro-bind", "/dev/null", "/dev/zero"]  # shared mappings of zero are memory that is not counted
     for place in WRITABLE:
