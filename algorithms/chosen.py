@@ -1,4 +1,4 @@
-"""The methods of a run: created from its config, with each step's numbers, saved in checkpoints."""
+"""The methods that a run's config names, with their settings at each step, and their state."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Scheduled:
         return {key: _like(self.kind, key, run(step)) for key, run in self.schedules.items()}
 
     def at(self, step: int) -> Any:
-        """Return the method with the numbers of ``step``."""
+        """Return the method with the values that its schedules have at ``step``."""
         for key, number in self._numbers(step).items():
             setattr(self.made, key, number)
         return self.made
@@ -96,7 +96,7 @@ def algorithm(word: str) -> Algorithm:
     if not on_turns(word):
         return ALGORITHMS[base_of(word)]
     kind = method_class(ALGO, word, {})
-    return Algorithm(word, ON_TURNS, kind.grain, kind.needs, getattr(kind, "requires", frozenset()))
+    return Algorithm(word, kind.grain, kind.needs, getattr(kind, "requires", frozenset()), estimator=ON_TURNS)
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -106,7 +106,7 @@ def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def is_schedule(kind: Any, key: str, value: Any) -> bool:
-    """Return whether a value is a mapping and the setting a number, or true or false."""
+    """Return whether a value is a schedule: a mapping for a setting that is a number or a bool."""
     return isinstance(value, Mapping) and _number(kind, key) is not None
 
 
@@ -143,34 +143,37 @@ class Chosen:
             slot: {name: Scheduled(slot, name, settings or {}) for name, settings in node.items()}
             for slot, node in nodes.items()
         }
+        self._all = {f"{slot}/{name}": method for slot, own in self._methods.items() for name, method in own.items()}
 
     def of(self, slot: str, step: int) -> dict[str, Any]:
-        """Return the methods of one slot by name, in their order, with the numbers of ``step``."""
+        """Return the methods of one slot by name, in their order, with the settings of ``step``."""
         return {name: method.at(step) for name, method in self._methods[slot].items()}
 
     def __bool__(self) -> bool:
-        return any(self._methods.values())
+        return bool(self._all)
 
     def needs(self) -> frozenset[str]:
         """Return the inputs from models that methods need: ``entropy``, ``values``, ``teacher``."""
-        return frozenset(need for method in self._made() for need in getattr(method, "needs", ()))
+        return self._declared("needs")
 
     def heads(self) -> int:
         """Return the number of the critic's heads."""
-        return max((getattr(method, "heads", 1) for method in self._made()), default=1)
+        return max((getattr(method.made, "heads", 1) for method in self._all.values()), default=1)
 
     def reads(self) -> frozenset[str]:
         """Return the names of the rewards that methods read, besides the trained one."""
-        return frozenset(name for method in self._made() for name in getattr(method, "reads", ())) - {TRAINED}
+        return self._declared("reads") - {TRAINED}
+
+    def _declared(self, what: str) -> frozenset[str]:
+        return frozenset(name for method in self._all.values() for name in getattr(method.made, what, ()))
 
     def of_length(self) -> list[str]:
         """Return the settings that are null and so follow from the run's number of steps."""
-        named = ((f"{slot}.{name}", method.made) for slot, own in self._methods.items() for name, method in own.items())
         return [
-            f"{key_prefix}.{key}"
-            for key_prefix, method in named
-            for key in getattr(method, "of_length", ())
-            if getattr(method, key) is None
+            f"{name.replace('/', '.')}.{key}"
+            for name, method in self._all.items()
+            for key in getattr(method.made, "of_length", ())
+            if getattr(method.made, key) is None
         ]
 
     def refuse(self, steps: int) -> None:
@@ -179,19 +182,15 @@ class Chosen:
         Raises:
             ValueError: within so many steps, a schedule leaves its setting's range.
         """
-        for slot, methods in self._methods.items():
-            for name, method in methods.items():
-                try:
-                    method.refuse(steps)
-                except ValueError as error:
-                    raise ValueError(f"{slot}={name}: {error}") from error
-
-    def _made(self) -> list[Any]:
-        return [method.made for methods in self._methods.values() for method in methods.values()]
+        for name, method in self._all.items():
+            try:
+                method.refuse(steps)
+            except ValueError as error:
+                raise ValueError(f"{name.replace('/', '=')}: {error}") from error
 
     def state(self) -> dict[str, Any]:
         """Return the state of every method that has one, by ``slot/name``."""
-        return {name: method.made.state() for name, method in self._stateful()}
+        return {name: method.made.state() for name, method in self._all.items() if hasattr(method.made, "state")}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the methods' state.
@@ -199,9 +198,6 @@ class Chosen:
         Raises:
             KeyError: the state lacks a method of this run.
         """
-        for name, method in self._stateful():
-            method.made.load(state[name])
-
-    def _stateful(self) -> list[tuple[str, Scheduled]]:
-        named = [(f"{slot}/{name}", method) for slot, own in self._methods.items() for name, method in own.items()]
-        return [(name, method) for name, method in named if hasattr(method.made, "state")]
+        for name, method in self._all.items():
+            if hasattr(method.made, "state"):
+                method.made.load(state[name])

@@ -42,7 +42,10 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
 
 
 def pools(*keys: Tensor) -> Tensor:
-    """Number pools from 0; (n,) int64. Entries share a pool if all ``keys``, (n,), are equal."""
+    """Return the pool of each entry, numbered from 0; (n,) int64.
+
+    Entries are in one pool if all their ``keys``, (n,) each, are equal.
+    """
     number = torch.zeros_like(keys[0])
     for key in keys if keys[0].numel() else ():
         values, index = key.unique(return_inverse=True)
@@ -68,13 +71,14 @@ def bounds(values: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def without_rounding(differences: Tensor, pool: Tensor, size: Tensor) -> Tensor:
-    """Set differences to 0 that float32 rounding alone can cause. All methods compare values by
-    this.
+    """Set differences to 0 that float32 rounding alone can cause.
+
+    All methods use it, so that they agree on which values are equal.
 
     Args:
         differences: (n,) float64, between values of a pool.
         pool: (n,) int64, numbered from 0.
-        size: (n,) for each value, the sum of the absolute numbers that it is the sum of.
+        size: (n,) each value's magnitude; of a sum, that of its absolute terms.
     """
     _, largest = bounds(size, pool)
     return differences.where(differences.abs() > EQUAL * largest[pool], 0.0)

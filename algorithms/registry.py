@@ -4,19 +4,8 @@ An ``algo=`` word is a YAML in ``conf/algo``, ours or another package's. Its ``d
 an entry of ``ALGORITHMS`` or ``ESTIMATORS``; a word that only chooses methods over another one has
 no line here.
 
-An estimator is verl's if verl 0.9.1 is right for multi-turn rows, else ours;
-``tests/algorithms/test_algorithms_against_verl.py`` compares the numbers:
-
-- **ppo**: verl's ``gae``. It carries the next value and the running advantage over observation
-  tokens, takes returns before whitening and whitens over action tokens only; dead rows change
-  nothing.
-- **reinforce_plus_plus**: verl's. It carries the return over observation tokens; older verl, and
-  with it the study's released code, reset it there. Both whiten with
-  ``turngrid.algorithms.pools.whiten``, in float64 (``turngrid.verl_plugin.changes``).
-- **lite_ppo**: ours; verl has none.
-- **grpo**, **rloo**: ours. verl's equal them on healthy groups, but give a group of one its raw
-  score as the advantage (0 here), and count an episode without any action into its group's
-  baseline. Equal scores give exactly 0 here.
+``ppo`` and ``reinforce_plus_plus`` are verl's, with another whitening (``verl_plugin.changes``).
+docs/algo.md says why ``grpo`` and ``rloo`` are not; verl has no ``lite_ppo``.
 """
 
 from __future__ import annotations
@@ -37,7 +26,6 @@ class Algorithm:
 
     Attributes:
         name: the entry of ``ALGORITHMS`` that the word is built on, or an estimator over turns.
-        estimator: the value of verl's ``algorithm.adv_estimator``.
         grain: the unit that has its own advantage: a ``token``, a ``turn`` or an ``episode``;
             credit methods declare which they accept.
         needs, requires: as in ``turngrid.rewards.declared.Method``.
@@ -47,15 +35,21 @@ class Algorithm:
             ``token_level_rewards``, ``response_mask`` and those of its other parameters that are
             named ``index`` (the group of each row) or like a key of verl's ``algorithm`` node.
             None: verl's own.
+        estimator: the value of verl's ``algorithm.adv_estimator``; by default ``turngrid_NAME`` of
+            a function, else the name.
     """
 
     name: str
-    estimator: str
     grain: str = "token"
     needs: Names = frozenset()
     requires: Names = frozenset()
     divides: bool = True
     function: str | None = None
+    estimator: str = ""
+
+    def __post_init__(self) -> None:
+        own = f"turngrid_{self.name}" if self.function else self.name
+        object.__setattr__(self, "estimator", self.estimator or own)
 
     @property
     def needs_critic(self) -> bool:
@@ -66,73 +60,55 @@ class Algorithm:
         return GROUPS in self.requires
 
 
-_OF_GROUPS = frozenset({GROUPS})
+_OF_GROUPS, _GROUP = frozenset({GROUPS}), "turngrid.algorithms.group"
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        Algorithm("ppo", "gae", needs=frozenset({"values"})),
-        Algorithm("grpo", "turngrid_grpo", "episode", requires=_OF_GROUPS, function="turngrid.algorithms.group:grpo"),
-        Algorithm(
-            "rloo",
-            "turngrid_rloo",
-            "episode",
-            requires=_OF_GROUPS,
-            divides=False,
-            function="turngrid.algorithms.group:rloo",
-        ),
-        Algorithm(
-            "lite_ppo",
-            "turngrid_lite_ppo",
-            "episode",
-            requires=_OF_GROUPS | {WHOLE_STEP},
-            function="turngrid.algorithms.group:lite_ppo",
-        ),
-        Algorithm("reinforce_plus_plus", "reinforce_plus_plus"),
+        Algorithm("ppo", needs=frozenset({"values"}), estimator="gae"),
+        Algorithm("grpo", "episode", requires=_OF_GROUPS, function=f"{_GROUP}:grpo"),
+        Algorithm("rloo", "episode", requires=_OF_GROUPS, divides=False, function=f"{_GROUP}:rloo"),
+        Algorithm("lite_ppo", "episode", requires=_OF_GROUPS | {WHOLE_STEP}, function=f"{_GROUP}:lite_ppo"),
+        Algorithm("reinforce_plus_plus"),
     )
 }
 
-# Quirks of the study's code: not offered as ``algo=``, reached by ``algorithm.adv_estimator=``.
-QUIRKS: dict[str, Algorithm] = {
-    "reinforce_plus_plus_reset": Algorithm(
-        "reinforce_plus_plus",
-        "turngrid_reinforce_plus_plus_reset",
-        function="turngrid.algorithms.reinforce:reinforce_plus_plus_reset",
-    ),
-}
 
-
-def _in(package: str, names: str) -> dict[str, str]:
+def _in(package: str, methods: str) -> dict[str, str]:
     """Return the methods of a package as ``module:Class`` by name.
 
-    A method is named like its module, and its class is that name in camel case; others are written
-    ``NAME=MODULE:CLASS``.
+    A method is written ``MODULE:NAME``, or ``NAME`` if its module has the same name. Its class is
+    the name in camel case.
     """
-    methods = (name.partition("=") for name in names.split())
-    places = {name: place or f"{name}:{name.title().replace('_', '')}" for name, _, place in methods}
-    return {name: f"turngrid.{package}.{place}" for name, place in places.items()}
+    pairs = [method.rpartition(":") for method in methods.split()]
+    return {name: f"turngrid.{package}.{module or name}:{name.title().replace('_', '')}" for module, _, name in pairs}
 
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
-ESTIMATORS = _in("algorithms.estimators", "turn_ppo=turn_gae:TurnGae bi_level_gae hiper distill")
+ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
+ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae hiper distill")
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
-    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree arpo aepo summary mem1=summary:Mem1"),
+    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree arpo aepo summary summary:mem1"),
     "shaping": _in(
         "rewards.shaping",
-        "g_ra turn_bonus invalid_action=penalties:InvalidAction format=penalties:Format overlong subgoals f1",
+        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1",
     ),
     "filter": _in(
         "algorithms.filters",
-        "void_turns over_turns std_top zero_std dynamic_sampling=zero_std:DynamicSampling difficulty dr_bot "
-        "entropy_turns",
+        "muting:void_turns muting:over_turns groups:std_top groups:zero_std groups:dynamic_sampling groups:difficulty "
+        "muting:dr_bot muting:entropy_turns",
     ),
-    "credit": _in("algorithms.credit", "gigpo salt aem aepo hgpo mt_grpo empg graft tree rlvmr group_scale"),
-    "loss": _in("algorithms.losses", "turn_clip step_clip=turn_clip:StepClip aepo_clip"),
-    "terms": _in("algorithms.terms", "epo"),
-    "buffer": _in("algorithms.buffers", "self_imitation task_replay"),
+    "credit": _in(
+        "algorithms.credit",
+        "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
+        "groups:group_scale",
+    ),
+    "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
+    "terms": _in("algorithms", "terms:epo"),
+    "buffer": _in("algorithms", "buffers:self_imitation buffers:task_replay"),
 }
 
 ONE = (FORM, "loss", "buffer")  # slots with at most one method

@@ -21,7 +21,7 @@ from turngrid.rewards.declared import Names
 
 @dataclass(frozen=True)
 class Tokens:
-    """Numbers a token, (B, T) each. Values outside ``mask`` are undefined.
+    """Numbers per token, (B, T) each. Values outside ``mask`` are undefined.
 
     Attributes:
         mask: bool, the action tokens that the update uses. Rejection of old samples may have
@@ -29,8 +29,8 @@ class Tokens:
         reward: trained rewards, less the KL to the reference if that is part of the reward.
         value: the critic's value before the token; None without a critic.
         entropy: nats, of the policy that sampled the token; None if not computed.
-        heads: values by the critic's further heads.
-        kl: what the KL to the reference, or to a teacher, adds to the reward; None: nothing.
+        heads: values of the critic's further heads.
+        kl: the term of the reward for the KL to the reference, or to a teacher; None without one.
     """
 
     mask: Tensor
@@ -98,7 +98,7 @@ class Filter(Protocol):
 
 
 class Credit(Protocol):
-    """Moves or scales the credit of single turns.
+    """Changes the advantages of single turns.
 
     Attributes:
         grains: grains of advantages that it accepts
@@ -146,13 +146,13 @@ class LossForm(Protocol):
         over_turns: optional; the update's loss is the mean over turns of means over their tokens.
         weighed: optional; rows with advantage 0 get no gradient and do not affect other rows. Not
             inherited: subclasses must set it.
-        ratio_of: optional; "turn" if tokens share one probability ratio a turn.
+        ratio_of: optional; "turn" if the tokens of a turn share one probability ratio.
     """
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return losses a token, (b, T), and metrics a token by name. Log-probs are in nats."""
+        """Return losses, (b, T), and metrics by name, (b, T) each. Log-probs are in nats."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Term(Protocol):
     def prepare(
         self, turns: Turns, keep: Tensor, entropy: Tensor | None, step: int, steps: int
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Return numbers a token by name, (B, T), among them ``weight``, and coefficients.
+        """Return numbers per token by name, (B, T), among them ``weight``, and coefficients.
 
         Runs in the trainer, once a step.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from turngrid.algorithms.group import group_ids
 from turngrid.algorithms.turns import Turns, sums
 
-OF_ROW = ("outcome", "tree")  # one entry a row; other columns have one a turn
+OF_ROW = ("outcome", "tree")  # one entry per row; other columns have one per turn
 NAMED = "named_"  # prefix of the columns of rewards by name
 SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of a part of an answer
 
@@ -44,9 +44,9 @@ def turn_table(
 
     Args:
         rows: (B, T) each: ``loss_mask`` and ``reward``; if known ``entropy`` (nats) and ``values``.
-        turns: columns; for each row a tensor with one entry a turn: ``state``, ``after``,
+        turns: columns; for each row a tensor with one entry per turn: ``state``, ``after``,
             ``action``, ``valid``, ``parsed``; if known ``garbled``, ``node``, ``label``,
-            ``summary``, ``named_NAME``, ``span_PART_first`` and ``_last``; with one entry a row
+            ``summary``, ``named_NAME``, ``span_PART_first`` and ``_last``; with one entry per row
             ``outcome`` and, if there are trees, ``tree``.
         members: the indices of an episode's rows in their order, by the episode's name.
         groups: (B,) the prompt of each row.
@@ -60,7 +60,9 @@ def turn_table(
     mask = _mask([sum(counts[row] for row in own) for own in live.values()])
     place = _place(ids, live, counts, mask.shape[1])
     known = {name: _table(name, column, live, counts, mask) for name, column in turns.items() if name not in OF_ROW}
-    tokens, reward = _summed(place, rows["reward"], mask.shape)
+    inside = place >= 0
+    (tokens,) = sums(place, inside, mask.shape, inside)
+    (reward,) = sums(place, inside & (rows["reward"] != 0), mask.shape, rows["reward"])
     table = Turns(
         group=group_ids([groups[own[0]] for own in live.values()]),
         mask=mask,
@@ -82,15 +84,9 @@ def turn_table(
         spans=_spans(known),
         summary=known["summary"].bool() if "summary" in known else None,
     )
-    return _with_policy(table, rows)
-
-
-def _summed(place: Tensor, reward: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
-    """Return the number of a turn's tokens and the sum of their rewards; (E, K) each."""
-    inside = place >= 0
-    (tokens,) = sums(place, inside, shape, inside)
-    (rewards,) = sums(place, inside.logical_and_(reward != 0), shape, reward)
-    return tokens, rewards
+    entropy = table.mean(rows["entropy"]) if "entropy" in rows else None
+    value = table.at(table.starts(), rows["values"]) if "values" in rows else None
+    return replace(table, entropy=entropy, value=value)
 
 
 def span_field(part: str, end: str) -> str:
@@ -103,14 +99,8 @@ def _spans(known: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {part: torch.stack([known[span_field(part, end)] for end in ENDS]) for part in parts}
 
 
-def _with_policy(table: Turns, rows: Mapping[str, Tensor]) -> Turns:
-    entropy = table.mean(rows["entropy"]) if "entropy" in rows else None
-    value = table.first(rows["values"]) if "values" in rows else None
-    return replace(table, entropy=entropy, value=value)
-
-
 def _of_episode(column: Sequence[Tensor], live: Mapping[str, Sequence[int]]) -> Tensor:
-    """Return (E,) from one entry a row, which all rows of an episode share."""
+    """Return (E,) from one entry per row, which all rows of an episode share."""
     return torch.tensor([int(column[own[-1]][-1]) for own in live.values()], dtype=torch.int64)
 
 
@@ -134,7 +124,7 @@ def _place(ids: Tensor, live: Mapping[str, Sequence[int]], counts: Sequence[int]
 def _table(
     name: str, column: Sequence[Tensor], live: Mapping[str, Sequence[int]], counts: Sequence[int], mask: Tensor
 ) -> Tensor:
-    """Return (E, K) from one tensor a row."""
+    """Return (E, K) from one tensor per row."""
     parts = [column[row] for own in live.values() for row in own]
     wanted = [counts[row] for own in live.values() for row in own]
     if any(len(part) != count for part, count in zip(parts, wanted, strict=True)):

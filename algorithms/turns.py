@@ -1,13 +1,13 @@
 """The turn table of a step: all the data that a method may use (docs/methods.md).
 
-E episodes, K turns of the longest one, B rows (one an episode, or one a window of it), T response
-tokens. Episodes without an action token ("dead" ones) are not in it.
+E episodes, K turns of the longest one, B rows (one per episode, or one per window of it), T
+response tokens. Episodes without an action token ("dead" ones) are not in it.
 ``turngrid.algorithms.turn_table`` builds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -16,12 +16,11 @@ from torch import Tensor
 from turngrid.algorithms.pools import pools
 
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")  # the third and fourth: cut off
-AT_ONCE = 2**18  # tokens converted at once: a large step in 8-byte numbers may exceed memory
 
 
 @dataclass(frozen=True)
 class Turns:
-    """One entry an episode and turn. Arrays are (E, K), 0 outside ``mask``, unless noted.
+    """One entry per episode and turn. Arrays are (E, K), 0 outside ``mask``, unless noted.
 
     Attributes:
         group: (E,) int64, the prompt whose samples are compared.
@@ -117,11 +116,9 @@ class Turns:
     @property
     def turn_ids(self) -> Tensor:
         """(B, T) int32: 1 on the tokens of a row's first turn, 2 on the next ...; 0 elsewhere."""
-        ids = torch.zeros_like(self.place)
-        for into, place in pieces(ids, self.place):
-            first = place.where(place >= 0, self.mask.numel()).amin(dim=1, keepdim=True) if place.numel() else 0
-            into.copy_((place - first + 1).where(place >= 0, 0))
-        return ids
+        place = self.place
+        first = place.where(place >= 0, self.mask.numel()).amin(dim=1, keepdim=True) if place.numel() else 0
+        return (place - first + 1).where(place >= 0, 0)
 
     def flat(self) -> tuple[Tensor, Tensor]:
         """Return the episode and the index of every turn, (turns,) each."""
@@ -129,7 +126,7 @@ class Turns:
         return episode, turn
 
     def acting(self) -> tuple[Tensor, Tensor]:
-        """Return the same of the turns that act on the environment."""
+        """As ``flat``, for the turns that act on the environment."""
         episode, turn = self.acts.nonzero(as_tuple=True)
         return episode, turn
 
@@ -138,17 +135,14 @@ class Turns:
         return torch.as_tensor(factor, dtype=torch.float64).where(self.acts, 1.0)
 
     def following(self, matrix: Tensor) -> Tensor:
-        """Return the number of the next turn that acts, (E, K); 0 after the last."""
+        """Return the value of ``matrix`` at the next turn that acts, (E, K); 0 after the last."""
         at_or_after = discounted(matrix.where(self.acts, 0), (~self.acts).to(matrix.dtype))
         return torch.nn.functional.pad(at_or_after, (0, 1))[:, 1:]
 
     def spread(self, matrix: Tensor) -> Tensor:
-        """Return a turn's number on each of its action tokens, 0 elsewhere; (E, K) -> (B, T)."""
+        """Copy each turn's value to its action tokens, 0 elsewhere; (E, K) -> (B, T)."""
         numbers = torch.cat([matrix.flatten(), matrix.new_zeros(1)])  # index -1: no action token
-        result = matrix.new_empty(self.place.shape)
-        for into, place in pieces(result, self.place):
-            into.copy_(numbers[place])
-        return result
+        return numbers[self.place]
 
     def mean(self, tokens: Tensor, among: Tensor | None = None) -> Tensor:
         """Average over a turn's tokens (in ``among``), 0 without any; (B, T) -> (E, K) float64."""
@@ -170,98 +164,41 @@ class Turns:
         ends[:, :-1] &= self.place[:, :-1] != self.place[:, 1:]
         return ends
 
-    def first(self, tokens: Tensor) -> Tensor:
-        """Return the number at a turn's first token; (B, T) -> (E, K), float64."""
-        return self._at(self.starts(), tokens)
+    def only(self, index: Tensor) -> Tensor:
+        """Mark in each turn the token of this index; (E, K) int64 -> (B, T) bool."""
+        return (self.place >= 0) & (self._offset() == self.spread(index))
 
-    def at_end(self, tokens: Tensor) -> Tensor:
-        """Return the number at a turn's last token; (B, T) -> (E, K), float64."""
-        return self._at(self.ends(), tokens)
+    def inside(self, span: Tensor) -> Tensor:
+        """Mark the tokens of a part of the answer, one of ``spans``; (B, T) bool."""
+        first, last = map(self.spread, span)
+        return (self.place >= 0) & (self._offset() >= first) & (self._offset() < last)
 
-    def _at(self, places: Tensor, tokens: Tensor) -> Tensor:
+    def at(self, places: Tensor, tokens: Tensor) -> Tensor:
+        """Return the number at the token of each turn that ``places``, (B, T) bool, marks.
+
+        (B, T) -> (E, K), float64; 0 for a turn without a marked token.
+        """
         numbers = torch.zeros(self.mask.numel(), dtype=torch.float64)
         numbers[self.place[places]] = tokens[places].double()
         return numbers.reshape(self.mask.shape)
 
-
-class ActionTokens:
-    """The n action tokens of a table, row by row: a fraction of (B, T).
-
-    Attributes:
-        places: (B, T) bool, where they are.
-        turn: (n,) int32, the index of each token's turn into the flattened (E, K) arrays.
-        begins: (turns,) int64, the first token of each turn.
-        lengths: (turns,) int64, the number of tokens of each turn.
-    """
-
-    def __init__(self, turns: Turns) -> None:
-        self.places = turns.place >= 0
-        self.turn = self.read(turns.place)
-        self.begins = (self.turn.diff(prepend=self.turn.new_tensor([-1])) != 0).nonzero().flatten()
-        self.lengths = self.begins.diff(append=self.begins.new_tensor([len(self.turn)]))
-        self._starts = turns.starts().flatten().nonzero().flatten()
-        self._shape = turns.mask.shape
-
-    def read(self, tokens: Tensor) -> Tensor:
-        """(B, T) -> (n,)."""
-        return torch.cat([numbers[inside] for numbers, inside in pieces(tokens, self.places)])
-
-    def of(self, matrix: Tensor) -> Tensor:
-        """Return the number of each token's turn; (E, K) -> (n,)."""
-        return matrix.flatten().index_select(0, self.turn)
-
-    def only(self, number: Tensor) -> Tensor:
-        """Mark in each turn the token of this index; (E, K) -> (n,) bool."""
-        marked = torch.zeros(len(self.turn), dtype=torch.bool)
-        marked[self.begins + number.flatten()[self.turn[self.begins]]] = True
-        return marked
-
-    def inside(self, span: Tensor) -> Tensor:
-        """Mark the tokens of a span as in ``Turns.spans``; (n,) bool."""
-        turn, edges = self.turn[self.begins], torch.zeros(len(self.turn) + 1, dtype=torch.int8)
-        first, last = (edge.flatten()[turn].minimum(self.lengths) for edge in span)
-        for edge, step in ((first, 1), (last.maximum(first), -1)):
-            edges.index_add_(0, self.begins + edge, torch.full_like(edge, step, dtype=torch.int8))
-        return edges.cumsum(dim=0, dtype=torch.int8)[:-1].bool()
-
-    def at(self, number: Tensor, tokens: Tensor) -> Tensor:
-        """Return the value at each turn's token of index ``number``; (B, T) -> (E, K), float64."""
-        numbers, turn = torch.zeros(self._shape.numel(), dtype=torch.float64), self.turn[self.begins]
-        numbers[turn] = tokens.flatten()[self._starts + number.flatten()[turn]].double()
-        return numbers.reshape(self._shape)
-
-    def any(self, some: Tensor) -> Tensor:
-        """Mark the turns with a marked token; (n,) bool -> (E, K) bool."""
-        return torch.bincount(self.turn[some], minlength=self._shape.numel()).reshape(self._shape) > 0
-
-    def back(self, numbers: Tensor) -> Tensor:
-        """(n,) -> (B, T), 0 on other tokens; numbers become float32."""
-        numbers = numbers if numbers.dtype == torch.bool else numbers.float()
-        return torch.zeros(self.places.shape, dtype=numbers.dtype).masked_scatter_(self.places, numbers)
-
-
-def pieces(*tokens: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield the same few rows of each tensor, (b, T)."""
-    rows = max(1, AT_ONCE // max(1, tokens[0].shape[1]))
-    return zip(*(one.split(rows) for one in tokens), strict=True)
+    def _offset(self) -> Tensor:
+        """Return an action token's index in its turn; (B, T) int64."""
+        column = torch.arange(self.place.shape[1]).expand(self.place.shape)
+        return column - column.where(self.starts(), 0).cummax(dim=1).values
 
 
 def sums(place: Tensor, kept: Tensor, shape: torch.Size, *tokens: Tensor) -> list[Tensor]:
     """Sum each tensor over a turn's ``kept`` tokens, (B, T) bool; (B, T) -> (E, K), float64."""
-    totals = [torch.zeros(shape.numel(), dtype=torch.float64) for _ in tokens]
-    for some, where, *numbers in pieces(kept, place, *tokens):
-        at = some.flatten().nonzero().flatten()
-        turn = where.flatten()[at]
-        for total, values in zip(totals, numbers, strict=True):
-            total.index_add_(0, turn, values.flatten()[at].double())
-    return [total.reshape(shape) for total in totals]
+    zeros = torch.zeros(shape.numel(), dtype=torch.float64)
+    return [zeros.index_add(0, place[kept], numbers[kept].double()).reshape(shape) for numbers in tokens]
 
 
 def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
-    """Sum a turn's number and all later ones, discounted; (E, K).
+    """Sum each turn's value and all later ones, discounted; (E, K).
 
     Args:
-        factor: discount a turn; as (E, K), that of the step from a turn to the next.
+        factor: the discount from a turn to the next; for all turns, or (E, K).
     """
     sums, running = torch.zeros_like(numbers), numbers.new_zeros(len(numbers))
     factors = torch.as_tensor(factor, dtype=numbers.dtype).expand(numbers.shape)

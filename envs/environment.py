@@ -54,7 +54,7 @@ class GameRecord:
 
     Attributes:
         file: path in the game's folder; "" if the parameters and the seed are the whole game.
-        sha256: hash of all that a game reads; default: that of the file, or of parameters and seed.
+        sha256: ``game_record`` sets it: a hash of the file, or of parameters and seed.
         goal: what the agent has to do, unless the first observation says so.
         expert_plan: actions that win (``game_record`` plays them); without them, no demonstration.
         fingerprint: hash of the initial state and the goal as facts, not as words. Seeds with equal
@@ -184,15 +184,13 @@ class Environment(abc.ABC):
         return GameRecord()
 
     def game_record(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        """Return the record of ``make_game``, with default hashes, after its expert plan has won.
+        """Return the record of ``make_game`` with its hashes, after its expert plan has won.
 
         Raises:
             Rejected: as ``make_game``, or the expert plan does not win.
         """
         record = self.make_game(params, seed, folder)
-        sha256 = record.sha256
-        if not sha256:
-            sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
+        sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
         record = replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
         if record.expert_plan and not replay(self.new_env(), record, folder, params, seed)[0]:
             raise Rejected("the expert plan does not win")

@@ -1,4 +1,4 @@
-"""The protocol of rewards: from a finished episode to one number a turn.
+"""The protocol of rewards: from a finished episode to one number per turn.
 
 The trained reward is placed on each turn's last sampled token. A reward reads the turns' score
 changes and whether the game was won, never whether it was over.
@@ -24,18 +24,15 @@ class ScoredTurn(Protocol):
     environment reports, by name.
     """
 
-    @property
-    def score_delta(self) -> float: ...
-
-    @property
-    def valid(self) -> bool: ...
+    score_delta: float
+    valid: bool
 
     @property
     def info(self) -> Mapping[str, Any]: ...
 
 
 class Reward(Protocol):
-    """A reward; ``turn_rewards`` returns one number a turn of a finished episode, in their order.
+    """A reward; ``turn_rewards`` returns one number per turn of a finished episode.
 
     ``max_score`` is the score of a perfect game, in the game's points. Optional attributes:
 

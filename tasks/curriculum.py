@@ -130,7 +130,7 @@ class Draws:
 
     Args:
         games: indices in the data set by task.
-        size: games a step.
+        size: games per step.
         order: decides the tasks of a step.
     """
 

@@ -11,10 +11,10 @@ ones, so the game must answer the expert's actions as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -24,6 +24,7 @@ from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PromptForm, meaning
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.stream import Message, assistant, user
+from turngrid.tasks.rejection import bare
 
 WORLD_MODEL, REFLECTION = KINDS = ("world_model", "reflection")
 ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # samples at each state; the paper has 8, and 2 to 4
@@ -133,14 +134,9 @@ def reflection_row(
 
 def _row(alternative: Episode, before: Sequence[Turn], messages: Sequence[Message], target: Turn) -> Episode:
     """Return a row without ids; SFT adds those of its model."""
-    bare: Mapping[str, Any] = {"action_ids": [], "context_ids": [], "logprobs": [], "sampled": False}
-    prefix = [replace(turn, **bare) for turn in before]
-    fields: Mapping[str, Any] = {
-        "messages": [*messages, assistant(target.response)],
-        "prefix": prefix,
-        "turns": [target],
-    }
-    return replace(alternative, prompt_ids=[], final_observation="", trains_thoughts=True, **fields)
+    said, prefix = [*messages, assistant(target.response)], [*map(bare, before)]
+    row = replace(alternative, messages=said, prompt_ids=[], prefix=prefix, turns=[target])
+    return replace(row, final_observation="", trains_thoughts=True)
 
 
 def question(demonstration: Episode, alternative: Episode) -> str:

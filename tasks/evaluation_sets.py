@@ -20,12 +20,8 @@ from turngrid.envs.utils.names import file_name
 from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
 
-SHARED = (
-    "workers",
-    "step_deadline_s",
-    "max_action_tokens",
-    "cache_dir",
-)  # keys of the run's env node that hold in any environment
+# Keys of the run's env node that hold in any environment.
+SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class EvaluationSetting:
-    """An evaluation set at one temperature, with ``samples_per_game`` episodes a game.
+    """An evaluation set at one temperature, with ``samples_per_game`` episodes per game.
 
     ``label``: name of the folder; "" for the first setting.
     """

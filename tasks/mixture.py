@@ -70,9 +70,8 @@ class StratifiedBatches:
 
     In every batch a task's count is its share rounded down or up; over a cycle of batches it is
     exact. A cycle is one epoch if ``size`` divides the number of games, else the fewest batches
-    that make whole epochs. Whole shares are assigned first, remainders by systematic sampling:
-    they lie end to end on a circle of ``cycle`` positions, of which each batch takes every
-    ``cycle``-th.
+    that make whole epochs. Whole shares are assigned first, remainders by systematic sampling.
+    For that they lie end to end on a circle, and a batch takes positions that are ``cycle`` apart.
     """
 
     def __init__(self, games: Mapping[str, int], size: int, seed: int = 0) -> None:

@@ -19,7 +19,7 @@ from turngrid.algorithms.registry import FORM
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
-from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import summed_up
@@ -133,8 +133,12 @@ def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: 
 
 
 def without_ids(episode: Episode) -> Episode:
-    bare: dict[str, Any] = {"action_ids": [], "context_ids": [], "logprobs": [], "sampled": False}
-    return replace(episode, prompt_ids=[], turns=[replace(turn, **bare) for turn in episode.turns])
+    return replace(episode, prompt_ids=[], turns=[bare(turn) for turn in episode.turns])
+
+
+def bare(turn: Turn) -> Turn:
+    """Return the turn without token ids; SFT adds those of its model."""
+    return replace(turn, action_ids=[], context_ids=[], logprobs=[], sampled=False)
 
 
 def same_tokens(first: str, second: str) -> bool:

@@ -65,10 +65,8 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
     games = len(listings["train"].tasks) if allocation.games else 0
     if games == allocation.games:
         return allocation
-    say(
-        f"note: {config.env.task} has {games} training games, "
-        f"the budget pays for {allocation.games}: they are revisited"
-    )
+    task, paid = config.env.task, allocation.games
+    say(f"note: {task} has {games} training games, the budget pays for {paid}: they are revisited")
     return with_games(allocation, config.budget, games)
 
 
@@ -116,9 +114,8 @@ def list_games(
     """
     avoid = list(avoid)
     if len(weights) == 1 and not avoid:
-        return catalogue.listings(
-            next(iter(weights)), counts, reward, at_most=at_most
-        )  # one call keeps its game makers
+        (task,) = weights  # one call, which keeps its game makers
+        return catalogue.listings(task, counts, reward, at_most=at_most)
     made: dict[str, Listing] = {}
     for split in sorted(counts, key=PRECEDENCE.index):
         seen = [game.fingerprint for listing in made.values() for game in listing.tasks]

@@ -1,15 +1,18 @@
-"""GiGPO: turns that answered the same state are compared, besides their episodes."""
+"""Turns of a group are compared that have the same state (GiGPO), the same last states (HGPO), the
+same transition (SALT) or the same number (MT-GRPO).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from turngrid.algorithms.pools import compared, pools
+from turngrid.algorithms.pools import EPSILON, compared, means, pools
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Method, number
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
 
 
 @dataclass(kw_only=True)
@@ -72,3 +75,142 @@ def returns_to_go(turns: Turns, gamma: float, costs_go_on: bool) -> tuple[Tensor
         cost = reward.clamp(max=0).sum(dim=1) / turns.acts.sum(dim=1).clamp(min=1) * turns.cut_off
         returns += cost.unsqueeze(1) * (ahead[:, :1] - ahead)
     return returns, sizes
+
+
+@dataclass(kw_only=True)
+class Hgpo(Method):
+    """``A_t = sum over k of w_k a^k_t``, in place of the estimator's advantages.
+
+    For k from 1 to ``history + 1``, the turns of a group that answered the same k states in a row
+    are compared by their discounted returns, repeats within an episode included: ``a^k = (R_t -
+    mean) / (std + 1e-6)``, with the biased deviation; 0 for one alone. ``w_k`` is in proportion to
+    ``(k + 1)^alpha`` over the k whose ``a^k`` is not 0. A turn without such a k gets 0. With
+    ``base``, the estimator's advantage is the item k = 0.
+    """
+
+    gamma: float = number(0, 1)
+    history: int = number(0)
+    alpha: float = number(0)
+    std: bool
+    base: bool
+    costs_go_on: bool
+
+    grains = frozenset({"episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (
+        Conflict(
+            ("credit",),
+            lambda _, names: bool({*names} & {"gigpo", "mt_grpo", "graft"}),
+            "they would count the same turns twice",
+            "credit=[hgpo]",
+        ),
+        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+        Conflict(
+            ("algorithm.use_kl_in_reward",),
+            lambda hgpo, on: on and not hgpo.base,
+            "the advantages that it replaces had the KL",
+            "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
+            warns=True,
+        ),
+    )
+    card = Card(
+        "compares turns that answered the same state, and again turns with the same `history` states before it; the "
+        "result replaces the advantage (`base: true`: is added to it)",
+        paper="2602.22817",
+        source="code",
+        needs="no credit before it",
+        ours="as of `gigpo`",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        at = turns.acting()
+        total, weights = torch.zeros(len(at[0])).double(), torch.zeros(len(at[0])).double()
+        for k, item in self._items(turns, advantages[at]):
+            weight = (k + 1) ** self.alpha * (item != 0)
+            total, weights = total + weight * item, weights + weight
+        result = advantages.clone() if self.base else torch.zeros_like(advantages)
+        result[at] = (total / (weights + EPSILON)).to(result.dtype)
+        return result
+
+    def _items(self, turns: Turns, base: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Yield each k with its ``a^k``, (turns,)."""
+        if self.base:
+            yield 0, base
+        at = turns.acting()
+        returns, size = (numbers[at] for numbers in returns_to_go(turns, self.gamma, self.costs_go_on))
+        own = path = pools(turns.group[at[0]], turns.state[at])
+        for k in range(1, self.history + 2):
+            has, item = turns.acted_before[at] >= k - 1, torch.zeros_like(returns)
+            item[has] = compared(returns[has], path[has], self.std, biased=True, size=size[has])
+            yield k, item
+            path = pools(path.roll(1), own)  # the key of the turn before, and this turn's state
+
+
+@dataclass(kw_only=True)
+class Salt(Method):
+    """Average the advantages of a group's turns with equal (state, action, next state).
+
+    A transition that was made once keeps its advantage. One that wins and losses share goes towards
+    0.
+    """
+
+    grains = frozenset({"turn", "episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    card = Card(
+        "gives turns of a group with equal (state, action, next state) the mean of their advantages",
+        paper="2510.20022",
+        source="another paper's appendix",
+        ours="each occurrence counts, also two in one episode",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        at = turns.flat()
+        transition = pools(turns.group[at[0]], turns.state[at], turns.action[at], turns.after[at])
+        result = advantages.clone()
+        result[at] = means(advantages[at], transition)[transition]
+        return result
+
+
+@dataclass(kw_only=True)
+class MtGrpo(Method):
+    """``A_t += weight * z(turn reward)``, ``z = (r - mean) / (std + 1e-6)``.
+
+    Mean and deviation are over the group's episodes with such a turn. z is 0 for one alone, or if
+    all are equal. The released code adds 1e-4. With ``outcome=won``, z of having won replaces the
+    estimator's advantage.
+    """
+
+    turn: str = word("valid", "parsed", "reward")
+    outcome: str = word("reward", "won")
+    scope: str = word("own", "first")
+    weight: float = number()
+
+    grains = frozenset({"episode"})
+    requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (
+        Conflict(
+            ("agent stops",),
+            lambda credit, stops: stops and (credit.outcome, credit.scope) == ("won", "own"),
+            "turn t is compared with other turns t alone, so what only longer episodes earn is not credited",
+            "credit.mt_grpo.outcome=reward",
+            warns=True,
+        ),
+    )
+    card = Card(
+        "compares a reward of turn t (`valid`, `parsed`, or the trained one) with that of turn t in the group's other "
+        "episodes, and adds the result to the advantage",
+        paper="2505.11821",
+        source="code",
+        ours="`scope: own` for more than two turns ([biased](#mt_grpo) if the policy decides when to stop); episodes "
+        "without a tool call are not apart",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        result = advantages.clone()
+        if self.outcome == "won":
+            result[:] = compared(turns.won.double(), turns.group, std=True).unsqueeze(1)
+        at = turns.acting()
+        turn_number = turns.acted_before[at]
+        term = compared(getattr(turns, self.turn)[at].double(), pools(turns.group[at[0]], turn_number), std=True)
+        result[at] += self.weight * (term if self.scope == "own" else term * (turn_number == 0))
+        return result

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.slots import Estimate, Head, Tokens
-from turngrid.algorithms.turns import ActionTokens, Turns, discounted
+from turngrid.algorithms.turns import Turns, discounted
 from turngrid.rewards.declared import Card, Method, number
 from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
 
@@ -61,23 +61,19 @@ class Hiper(Method):
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
-        acts, begins = ActionTokens(turns), _begins(turns)
-        used, places = acts.read(tokens.mask), (torch.zeros_like(turns.tokens), _after_subgoal(turns))
-        values = [
-            acts.at(offset, head)
-            for offset, head in zip((*places, places[0]), (tokens.value, *tokens.heads), strict=True)
-        ]
+        begins = _begins(turns)
+        first, after = turns.starts(), turns.only(_after_subgoal(turns))
+        heads = (tokens.value, *tokens.heads)
+        values = [turns.at(places, head) for places, head in zip((first, after, first), heads, strict=True)]
         advantages, learned = (self._advantages(turns, *values, costs_go_on=on) for on in (True, False))
-        by_token = torch.zeros(len(acts.turn))
-        for matrix, some in zip(advantages, _learned(turns, acts, begins), strict=True):
-            by_token += acts.of(self._normed(matrix, acts.any(some & used)).float()) * (some & used)
+        by_token = torch.zeros(turns.place.shape)
+        for matrix, part in zip(advantages, _learned(turns, begins), strict=True):
+            used = part & tokens.mask
+            by_token += turns.spread(self._normed(matrix, turns.mean(used) > 0).float()) * used
         high, low, term = (matrix + value for matrix, value in zip(learned, values, strict=True))
-        first, after = (acts.only(offset) & used for offset in places)
-        targets = (first & acts.of(begins), after, first)
-        of_high, of_low, of_term = map(acts.back, targets)
-        return Estimate(
-            acts.back(by_token), turns.spread(high.float()), of_high, (Head(low, of_low), Head(term, of_term))
-        )
+        first, after = first & tokens.mask, after & tokens.mask
+        targets = first & turns.spread(begins)
+        return Estimate(by_token, turns.spread(high.float()), targets, (Head(low, after), Head(term, first)))
 
     def _advantages(
         self, turns: Turns, high: Tensor, low: Tensor, term: Tensor, *, costs_go_on: bool
@@ -133,9 +129,9 @@ def _after_subgoal(turns: Turns) -> Tensor:
     return after.minimum((turns.tokens - 1).clamp(min=0))
 
 
-def _learned(turns: Turns, acts: ActionTokens, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mark tokens that get the high, the low and the term advantage; (n,) bool each."""
+def _learned(turns: Turns, begins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mark tokens that get the high, the low and the term advantage; (B, T) bool each."""
     switch, subgoal, action = (turns.spans[part] for part in ("switch", "subgoal", "action"))
     whole = torch.stack([torch.zeros_like(turns.tokens), turns.tokens])
     action = action.where(action[1] > action[0], whole)
-    return acts.inside(subgoal) & acts.of(begins), acts.inside(action), acts.inside(switch)
+    return turns.inside(subgoal) & turns.spread(begins), turns.inside(action), turns.inside(switch)

@@ -18,7 +18,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, QUIRKS, words
+from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, words
 from turngrid.config import base
 from turngrid.config.nodes import dotted
 from turngrid.config.values.limits import WORD, Limit, Only, Range, Types, Word, Words
@@ -50,7 +50,7 @@ CONTENTS = Words(("model", "optimizer", "extra", "hf_model"), each=True)
 # verl's other estimators ask for data that its V1 trainer does not have here, and opo divides by 0
 # in rows of padding
 VERLS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "gpg")
-ESTIMATORS = (*(algorithm.estimator for algorithm in (*ALGORITHMS.values(), *QUIRKS.values())), *VERLS)
+ESTIMATORS = (*(algorithm.estimator for algorithm in ALGORITHMS.values()), *VERLS)
 AS_ALGO = {word: f"algo={word}" for word in words()}  # methods that verl-agent and RAGEN choose by verl's key
 
 LIMITS: dict[str, Limit] = {

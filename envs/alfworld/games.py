@@ -152,8 +152,13 @@ def _record(file: Path, data: Mapping[str, Any], engine: Engine, expert_plan: tu
     todo = asked.total - asked.met(engine.facts)
     if todo < 1:
         raise Rejected("the game is won before it starts")
-    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    return GameRecord(file.name, sha256, engine.task, expert_plan, fingerprint(parsed, asked), float(todo))
+    return GameRecord(
+        file.name,
+        goal=engine.task,
+        expert_plan=expert_plan,
+        fingerprint=fingerprint(parsed, asked),
+        max_score=float(todo),
+    )
 
 
 def fingerprint(parsed: goal.Expression, asked: goal.Goal) -> str:

@@ -102,7 +102,8 @@ class Goal:
         if self.task_type == LIGHT:
             held = any(thing in targets for _, thing in facts.get("holds", ()))
             return held + self._lit(facts)
-        placed = [(thing, receptacle) for thing, receptacle in self._placed(facts) if thing in targets]
+        wanted = {name for name, kind in facts.get("receptacletype", ()) if kind == f"{self.receptacle}type"}
+        placed = [(thing, name) for thing, name in facts.get("inreceptacle", ()) if thing in targets and name in wanted]
         if self.task_type == TWO:
             places = [receptacle for _, receptacle in placed]
             return min(2, max(map(places.count, places), default=0))
@@ -110,12 +111,6 @@ class Goal:
             return int(bool(placed))
         treated = self._treated(facts) & targets
         return bool(placed) + bool(treated) + any(thing in treated for thing, _ in placed)
-
-    def _placed(self, facts: Facts) -> Iterator[Arguments]:
-        wanted = {
-            receptacle for receptacle, kind in facts.get("receptacletype", ()) if kind == f"{self.receptacle}type"
-        }
-        return ((thing, receptacle) for thing, receptacle in facts.get("inreceptacle", ()) if receptacle in wanted)
 
     def _treated(self, facts: Facts) -> set[str]:
         state = next(name for name, task_type in _STATES.items() if task_type == self.task_type)

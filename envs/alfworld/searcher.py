@@ -97,10 +97,12 @@ class Searcher:
 
     def _in_order(self) -> list[str]:
         """Sort the receptacles: those that may hold the thing, and of these open ones, first."""
-        return sorted(
-            self.places,
-            key=lambda receptacle: (not may_hold(kind(receptacle), self.wanted.thing), shut(kind(receptacle))),
-        )
+        holds, shut = _tables()
+
+        def rank(receptacle: str) -> tuple[bool, bool]:
+            return self.wanted.thing not in holds.get(kind(receptacle), ()), kind(receptacle) in shut
+
+        return sorted(self.places, key=rank)
 
     def saw(self, command: str, answer: str) -> None:
         """Record the game's answer."""
@@ -186,16 +188,8 @@ def _first(legal: Collection[str], *commands: str) -> str:
 
 
 @functools.cache
-def _holds() -> dict[str, set[str]]:
-    table = wheel.constants().VAL_RECEPTACLE_OBJECTS
-    return {place.lower(): {thing.lower() for thing in things} for place, things in table.items()}
-
-
-def may_hold(place: str, thing: str) -> bool:
-    """Return whether a type of place may hold a type of thing, by alfworld's table."""
-    return thing in _holds().get(place, ())
-
-
-def shut(place: str) -> bool:
-    """Return whether a type of place must be opened before its content is seen."""
-    return place in map(str.lower, wheel.constants().OPENABLE_CLASS_SET)
+def _tables() -> tuple[dict[str, set[str]], set[str]]:
+    """Return what each type of receptacle may hold, and the types to open first; lower case."""
+    constants = wheel.constants()
+    holds = {place.lower(): {*map(str.lower, things)} for place, things in constants.VAL_RECEPTACLE_OBJECTS.items()}
+    return holds, {*map(str.lower, constants.OPENABLE_CLASS_SET)}

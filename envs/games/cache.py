@@ -45,28 +45,19 @@ class GameCache:
         self._building = root / "building"
 
     def get(self, params: Params, seed: int) -> Entry | None:
-        """Return a seed's entry; None if it is missing or damaged, or its game file changed."""
-        folder = self._folder(params, seed)
-        if not folder.exists():
-            return None
-        try:
-            entry = self._read(folder)
-        except (OSError, ValueError, KeyError, TypeError):
-            entry = None
-        if entry is None:
-            with self.building() as rubbish, suppress(FileNotFoundError):  # another process was first
-                folder.rename(rubbish / "changed")
-        return entry
+        """Return a seed's entry; None if it was not made yet.
 
-    def _read(self, folder: Path) -> Entry | None:
-        data = json.loads((folder / _ENTRY).read_text())
+        The game file is not read. ``TextEnv`` refuses one that changed, and names it.
+        """
+        entry = self._folder(params, seed) / _ENTRY
+        if not entry.is_file():
+            return None
+        data = json.loads(entry.read_text())
         if "rejected" in data:
             return Entry(None, data["rejected"])
         known = data["record"]
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
-        file = folder / (record.file or _ENTRY)  # without a file, the entry's parameters and seed are the game
-        intact = not record.file or self._environment.game_sha256(file) == record.sha256
-        return Entry(record, file=file) if intact else None
+        return Entry(record, file=entry.with_name(record.file or _ENTRY))
 
     def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
         """Move the folder ``made`` to its address; if another process was first, keep its copy."""

@@ -26,7 +26,7 @@ _SEEDS_A_GAME = 20  # an environment with few games is not searched for more
 
 @dataclass(frozen=True)
 class Split:
-    """The seeds of a split, from ``first`` on; its games are the accepted ones."""
+    """The seeds of a split; its games are those of the accepted seeds, in order."""
 
     first: int
     last: int

@@ -105,11 +105,13 @@ class Gym(Environment):
         file = folder / "game.json"
         file.write_text(json.dumps(rules))
         actions = words(game, described)
+        seedless = params["distinct"] and is_certain(game)  # with chance, the seed makes the game too
+        facts = [rules["id"], rules["kwargs"], str(state), None if seedless else seed]
         return GameRecord(
             file=file.name,
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
-            fingerprint=_fingerprint(rules, state, params["distinct"] and is_certain(game)),
+            fingerprint=hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest(),
             max_score=max(replay(game, rules, plan)[1], 0.0) if plan else self._best_return(),
         )
 
@@ -121,9 +123,3 @@ class Gym(Environment):
     def _best_return(self) -> float:
         game = known(self.settings.id)
         return game.best_return if game is not OTHER else max(self.settings.winning_return or 0.0, 0.0)
-
-
-def _fingerprint(rules: Params, state: Any, same_start_is_same_game: bool) -> str:
-    """Hash a game's start; with chance, the seed makes the game too."""
-    facts = [rules["id"], rules["kwargs"], str(state), None if same_start_is_same_game else rules["seed"]]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -145,7 +145,7 @@ def prepare(tests: Sequence[str], options: Options) -> tuple[bytes, bytes]:
 
 
 def understand(done: Completed, key: bytes, tests: Sequence[str] = ()) -> TestRun:
-    """Return the results of a finished command; only the asked tests may report."""
+    """Return the results of a finished command; a result of a test not asked for is tampering."""
     report = Report(key, tests)
     report.read(done.stdout, whole=done.outcome is Outcome.FINISHED)
     outcome, detail = report.outcome(done)

@@ -76,7 +76,7 @@ _WORDS = {
 
 
 def _uses(text: str) -> dict[Use, int]:
-    """Return what is not harmless in a file, each with its first line.
+    """Return each use in a file that ``harmless`` does not list, with its first line.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: it is not Python, or not in UTF-8.

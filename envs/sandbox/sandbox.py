@@ -36,7 +36,7 @@ def level(mode: str = "auto") -> Level:
 
 @functools.cache
 def walls(mode: str = "auto") -> Walls:
-    """Return the walls (isolation) of a mode, tested once a process.
+    """Return the walls of a mode, which isolate a command; each process tests them once.
 
     Raises:
         SandboxError: as ``level``.
@@ -109,7 +109,7 @@ def _watched(command: Sequence[str], level: Level, limits: Limits, given: bytes,
 
 
 def _works(way: Walls) -> bool:
-    """Return whether the walls work around a command that prints a word."""
+    """Return whether a command runs behind these walls."""
     try:
         done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), way=way)
     except (OSError, subprocess.SubprocessError):  # found but cannot be started

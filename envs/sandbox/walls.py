@@ -32,8 +32,8 @@ class Walls:
     """One way to isolate a command.
 
     Attributes:
-        drop: run by root, the command becomes a user that owns nothing; root could write to
-            /proc/sys behind any walls, and its processes are not counted.
+        drop: a command that root starts becomes a user that owns nothing. As root it could write to
+            /proc/sys behind any walls, and its processes would not be counted.
     """
 
     level: Level
@@ -58,7 +58,10 @@ class Walls:
         return _bubblewrap(start, binds, limits, scratch)
 
     def _privileges(self) -> list[str]:
-        """Return a change to a separate user, so that the run's processes are counted alone."""
+        """Return the prefix that takes privileges away, and from root its user id.
+
+        Each run has another user id, so that its processes are counted alone.
+        """
         if not self.drop:
             return ["setpriv", *_NO_PRIVILEGES]
         user = random.SystemRandom().choice(_UIDS)

@@ -20,28 +20,22 @@ from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
-
-@dataclass(frozen=True)
-class Known:
-    """A game that was tested.
-
-    Attributes:
-        turns: turn limit of an episode.
-        games: number of different games; None if there are many.
-    """
-
-    turns: int
-    games: int | None = None
-
-
-# The games that were tried. The turns of Sokoban and GuessTheNumber are textarena's.
+# The games that were tried, with the turns of an episode; of Sokoban and GuessTheNumber they are
+# textarena's.
 KNOWN = {
-    "Sokoban-v0": Known(30),
-    "FrozenLake-v0": Known(24, 364),
-    "FrozenLake-v0-random": Known(24, 4 * 364),
-    "FrozenLake-v0-hardcore": Known(24),
-    "GuessTheNumber-v0": Known(10, 20),
-    "GuessTheNumber-v0-hardcore": Known(10, 50),
+    "Sokoban-v0": 30,
+    "FrozenLake-v0": 24,
+    "FrozenLake-v0-random": 24,
+    "FrozenLake-v0-hardcore": 24,
+    "GuessTheNumber-v0": 10,
+    "GuessTheNumber-v0-hardcore": 10,
+}
+# The number of different games, where there are few.
+_FEW = {
+    "FrozenLake-v0": 364,
+    "FrozenLake-v0-random": 4 * 364,
+    "GuessTheNumber-v0": 20,
+    "GuessTheNumber-v0-hardcore": 50,
 }
 
 
@@ -73,15 +67,15 @@ class TextArena(Environment):
             raise TaskError(f"env.id={task} is no game of env=textarena; use {near} ({', '.join(KNOWN)})")
         if find_spec("textarena") is None:
             raise TaskError('env=textarena needs textarena: pip install "turngrid[textarena]"')
-        return {"id": task, "turns": KNOWN[task].turns}
+        return {"id": task, "turns": KNOWN[task]}
 
     def max_turns(self, task: str) -> int:
         return self.parse_task(task)["turns"]
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """List a bounded number of seeds if there are few games."""
-        games = KNOWN[params["id"]].games
-        return None if games is None else few_seeds(split, games)
+        games = _FEW.get(params["id"])
+        return few_seeds(split, games) if games else None
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from turngrid.envs.textarena.env import TextArenaEnv

@@ -18,7 +18,6 @@ from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform
 from textworld.logic import GameLogic
 
 from turngrid.envs.environment import GameRecord, Rejected
-from turngrid.envs.textworld.interpreter import game_sha256
 
 _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilation date
 
@@ -70,7 +69,6 @@ def finish(game: Any, folder: Path) -> GameRecord:
     _take_date_out(file)
     return GameRecord(
         file=file.name,
-        sha256=game_sha256(file),
         goal=" ".join(game.objective.split()),
         expert_plan=tuple(game.metadata["walkthrough"]),
         fingerprint=fingerprint(game),

@@ -19,11 +19,10 @@ TRAINED = "trained"  # the reward that is trained on: the chosen one, then the t
 class PlayedTurn(ScoredTurn, Protocol):
     """The part of ``turngrid.rollouts.episode.Turn`` that transforms read."""
 
-    @property
-    def parsed(self) -> bool: ...
-
-    @property
-    def summary(self) -> bool: ...
+    parsed: bool
+    summary: bool
+    label: str
+    thought: str
 
     @property
     def prompt_ids(self) -> Sequence[int]: ...
@@ -33,12 +32,6 @@ class PlayedTurn(ScoredTurn, Protocol):
 
     @property
     def context_ids(self) -> Sequence[int]: ...
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def thought(self) -> str: ...
 
 
 class PlayedEpisode(Protocol):
@@ -61,8 +54,8 @@ class RewardView:
 
     Attributes:
         episode: has at least one turn.
-        rewards: by name, one number a turn: ``trained``, the chosen reward under its own name, and
-            those that methods read.
+        rewards: one number per turn, by name: ``trained``, the chosen reward under its own name,
+            and those that methods read.
         step: the training step, from 1, in which the episode's prompt was handed out.
         plan: actions of the game's expert plan; 0 without one.
     """
@@ -90,7 +83,7 @@ class Transform(Protocol):
     """
 
     def __call__(self, view: RewardView) -> Mapping[str, Sequence[float]]:
-        """Return the changed rewards, by name, one number a turn.
+        """Return the changed rewards, by name, one number per turn.
 
         Rewards other than ``trained`` are recorded, and later transforms see them.
         """

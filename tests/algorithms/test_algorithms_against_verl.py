@@ -4,6 +4,7 @@ behind the registry.
 These run verl's functions, so that a new version of verl which changes its mind is noticed here.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from tensordict import TensorDict
-from token_gae import token_gae
 from torch import Tensor
 from verl import DataProto
 from verl.trainer.config import AlgoConfig
@@ -20,12 +20,13 @@ from verl.trainer.ppo.ray_trainer import apply_kl_penalty
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from turngrid.algorithms.group import grpo, rloo
-from turngrid.algorithms.registry import ALGORITHMS, QUIRKS
-from turngrid.algorithms.reinforce import reinforce_plus_plus
+from turngrid.algorithms.pools import whiten
+from turngrid.algorithms.registry import ALGORITHMS
 from turngrid.config.values.verl_limits import ESTIMATORS
 from turngrid.verl_plugin.training import estimators
 
 CONFIG = AlgoConfig(gamma=0.9, lam=0.8, norm_adv_by_std_in_grpo=True)
+Estimator = Callable[..., tuple[Tensor, Tensor]]
 PROMPTS = ["a", "a", "a", "b", "b", "b"]
 
 
@@ -49,46 +50,68 @@ def dummies(name: str, like: Tensor, count: int) -> Tensor:
     return like.new_full((count, like.shape[1]), filled)
 
 
-def through_verl(data: DataProto, estimator: str) -> tuple[Tensor, Tensor]:
+def through_verl(data: DataProto, estimator: str, config: AlgoConfig = CONFIG) -> tuple[Tensor, Tensor]:
     """The very call that verl's V1 trainer makes."""
     keys = [f"{uid}_{i}_0" for i, uid in enumerate(data.non_tensor_batch["uid"])]
-    data = compute_advantage_for_multi_trajectories(data, keys, estimator, CONFIG.gamma, CONFIG.lam, config=CONFIG)
+    data = compute_advantage_for_multi_trajectories(data, keys, estimator, config.gamma, config.lam, config=config)
     mask = data.batch["response_mask"]
     return data.batch["advantages"] * mask, data.batch["returns"] * mask
 
 
-def ours(data: DataProto, name: str) -> tuple[Tensor, Tensor]:
-    rewards, mask = data.batch["token_level_rewards"], data.batch["response_mask"]
-    uids = list(data.non_tensor_batch["uid"])
-    return {
-        "ppo": lambda: token_gae(rewards, data.batch["values"], mask, CONFIG.gamma, CONFIG.lam),
-        "grpo": lambda: grpo(rewards, mask, uids),
-        "rloo": lambda: rloo(rewards, mask, uids),
-        "reinforce_plus_plus": lambda: reinforce_plus_plus(rewards, mask, CONFIG.gamma),
-    }[name]()
-
-
 @pytest.mark.parametrize("dead", [0, 3])
-@pytest.mark.parametrize(
-    ("name", "verl_name"),
-    [("ppo", "gae"), ("grpo", "grpo"), ("rloo", "rloo"), ("reinforce_plus_plus", "reinforce_plus_plus")],
-)
-def test_verl_is_right_on_healthy_rows(name: str, verl_name: str, dead: int) -> None:
-    expected = ours(rows(), name)
-    for registered in {verl_name, ALGORITHMS[name].estimator}:
+@pytest.mark.parametrize(("name", "ours"), [("grpo", grpo), ("rloo", rloo)])
+def test_verl_is_right_on_healthy_rows(name: str, ours: Estimator, dead: int) -> None:
+    data = rows()
+    expected = ours(data.batch["token_level_rewards"], data.batch["response_mask"], PROMPTS)
+    for registered in (name, ALGORITHMS[name].estimator):
         for got, wanted in zip(through_verl(rows(dead), registered), expected, strict=True):
             torch.testing.assert_close(got[: len(PROMPTS)], wanted, atol=2e-6, rtol=1e-5)
             assert not got[len(PROMPTS) :].any()
 
 
-def test_verl_reinforce_plus_plus_reaches_the_first_turn_and_the_released_quirk_does_not() -> None:
-    data = rows()
-    data.batch["token_level_rewards"] = torch.zeros_like(data.batch["values"])
-    data.batch["token_level_rewards"][0, 7] = 1.0
-    _, returns = through_verl(data, "reinforce_plus_plus")
-    torch.testing.assert_close(returns[0], torch.tensor([0.9**4, 0.9**3, 0, 0, 0.9**2, 0, 0.9, 1, 0]))
-    _, reset = through_verl(data, QUIRKS["reinforce_plus_plus_reset"].estimator)
-    torch.testing.assert_close(reset[0], torch.tensor([0, 0, 0, 0, 0, 0, 0.9, 1, 0]))
+@pytest.mark.parametrize("estimator", ["gae", "reinforce_plus_plus", "turngrid_lite_ppo"])
+def test_dead_rows_change_nothing(estimator: str) -> None:
+    for got, wanted in zip(through_verl(rows(3), estimator), through_verl(rows(), estimator), strict=True):
+        torch.testing.assert_close(got[: len(PROMPTS)], wanted, atol=2e-6, rtol=1e-5)
+        assert not got[len(PROMPTS) :].any()
+
+
+def three_turns(rewards: list[float]) -> DataProto:
+    """Of two, one and one action tokens; 99 stands on the observation tokens."""
+    tensors = {"response_mask": [1, 1, 0, 1, 0, 0, 1], "values": [0.1, 0.2, 99, 0.3, 99, 99, 0.4]}
+    batch = {name: torch.tensor([row]) for name, row in (tensors | {"token_level_rewards": rewards}).items()}
+    return DataProto(batch=TensorDict(batch, batch_size=1), non_tensor_batch={"uid": np.array(["a"], dtype=object)})
+
+
+def test_gae_over_three_turns_by_hand() -> None:
+    """With gamma = lambda = 1/2, gamma * lambda = 1/4:
+
+    a4: delta = 1 - 0.4 = 0.6                  A = 0.6
+    a3: delta = 0 + 0.5 * 0.4 - 0.3 = -0.1     A = -0.1 + 0.25 * 0.6 = 0.05
+    a2: delta = 0.5 + 0.5 * 0.3 - 0.2 = 0.45   A = 0.45 + 0.25 * 0.05 = 0.4625
+    a1: delta = 0 + 0.5 * 0.2 - 0.1 = 0        A = 0.25 * 0.4625 = 0.115625
+
+    Returns are taken before whitening.
+    """
+    data = three_turns([0.0, 0.5, 0, 0, 0, 0, 1])
+    advantages, returns = through_verl(data, "gae", AlgoConfig(gamma=0.5, lam=0.5))
+    torch.testing.assert_close(returns, torch.tensor([[0.215625, 0.6625, 0, 0.35, 0, 0, 1.0]]))
+    by_hand = torch.tensor([[0.115625, 0.4625, 0, 0.05, 0, 0, 0.6]])
+    torch.testing.assert_close(advantages, whiten(by_hand, data.batch["response_mask"]))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "gamma", "wanted"),
+    [
+        ([0.0, 0, 0, 0, 0, 0, 1], 0.5, [0.125, 0.25, 0, 0.5, 0, 0, 1]),  # observation tokens cost nothing
+        ([0.0, 0.5, 0, 0, 0, 0, 1], 1.0, [1.5, 1.5, 0, 1, 0, 0, 1]),
+    ],
+)
+def test_reinforce_plus_plus_reaches_the_first_turn(rewards: list[float], gamma: float, wanted: list[float]) -> None:
+    data = three_turns(rewards)
+    advantages, returns = through_verl(data, "reinforce_plus_plus", AlgoConfig(gamma=gamma))
+    torch.testing.assert_close(returns, torch.tensor([wanted]))
+    torch.testing.assert_close(advantages, whiten(returns, data.batch["response_mask"]))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -137,7 +160,9 @@ def test_verl_gives_a_group_of_one_its_raw_score_and_ours_0(name: str) -> None:
 def test_verl_counts_an_episode_without_an_action_and_ours_does_not(name: str) -> None:
     data = rows(dead=1)
     data.non_tensor_batch["uid"][-1] = "a"
-    expected = ours(rows(), name)[0]
+    sound = rows().batch
+    ours = {"grpo": grpo, "rloo": rloo}[name]
+    expected, _ = ours(sound["token_level_rewards"], sound["response_mask"], PROMPTS)
     assert not torch.allclose(through_verl(data, name)[0][:3], expected[:3])
     torch.testing.assert_close(through_verl(data, ALGORITHMS[name].estimator)[0][:6], expected, atol=2e-6, rtol=1e-5)
 
@@ -199,6 +224,6 @@ def test_settings_reach_our_estimators_from_verls_algorithm_node() -> None:
 
 def test_the_registry_names_what_verl_can_find() -> None:
     estimators.register_all()  # a second time
-    for algorithm in [*ALGORITHMS.values(), *QUIRKS.values()]:
+    for algorithm in ALGORITHMS.values():
         assert callable(core_algos.get_adv_estimator_fn(algorithm.estimator))
         assert (algorithm.function is None) == (not algorithm.estimator.startswith("turngrid_"))

@@ -4,12 +4,10 @@ import math
 
 import pytest
 import torch
-from token_gae import token_gae
 from torch import Tensor, tensor
 
 from turngrid.algorithms.group import grpo, lite_ppo, rloo
 from turngrid.algorithms.pools import whiten
-from turngrid.algorithms.reinforce import reinforce_plus_plus, reinforce_plus_plus_reset
 
 # Two groups of two episodes: the scores are 6, 3 and 9, 12, each in two turns with an observation
 # token between.
@@ -92,61 +90,9 @@ def test_a_sample_alone_in_its_group_is_a_dead_row(estimator, half: float) -> No
     advantages, _ = estimator(REWARDS, MASK, ["a", "a", "b", "c"])
     torch.testing.assert_close(advantages, on_action_tokens([half, -half, 0.0, 0.0]), atol=1e-6, rtol=0)
     assert not estimator(REWARDS, MASK, ["a", "b", "c", "d"])[0].any()
-
-
-# Three turns; 99 stands on the observation tokens.
-#   token     a1    a2     o    a3    o   o    a4
-TURNS = tensor([[1.0, 1, 0, 1, 0, 0, 1]])
-VALUES = tensor([[0.1, 0.2, 99, 0.3, 99, 99, 0.4]])
-TURN_REWARDS = tensor([[0.0, 0.5, 0, 0, 0, 0, 1]])
-
-
-def test_gae_over_three_turns_by_hand() -> None:
-    """With gamma = lambda = 1/2, gamma * lambda = 1/4:
-
-    a4: delta = 1 - 0.4 = 0.6                  A = 0.6
-    a3: delta = 0 + 0.5 * 0.4 - 0.3 = -0.1     A = -0.1 + 0.25 * 0.6 = 0.05
-    a2: delta = 0.5 + 0.5 * 0.3 - 0.2 = 0.45   A = 0.45 + 0.25 * 0.05 = 0.4625
-    a1: delta = 0 + 0.5 * 0.2 - 0.1 = 0        A = 0.25 * 0.4625 = 0.115625
-    """
-    advantages, returns = token_gae(TURN_REWARDS, VALUES, TURNS, gamma=0.5, lam=0.5, whitened=False)
-    torch.testing.assert_close(advantages, tensor([[0.115625, 0.4625, 0, 0.05, 0, 0, 0.6]]))
-    torch.testing.assert_close(returns, tensor([[0.215625, 0.6625, 0, 0.35, 0, 0, 1.0]]))
-
-
-def test_gae_takes_returns_before_whitening() -> None:
-    advantages, returns = token_gae(TURN_REWARDS, VALUES, TURNS, gamma=0.5, lam=0.5)
-    torch.testing.assert_close(returns, token_gae(TURN_REWARDS, VALUES, TURNS, 0.5, 0.5, whitened=False)[1])
-    torch.testing.assert_close(advantages[TURNS.bool()].mean(), tensor(0.0), atol=1e-6, rtol=0)
-    torch.testing.assert_close(advantages[TURNS.bool()].var(), tensor(1.0))
-
-
-@pytest.mark.parametrize("anything", [0.0, -1e30, math.inf, math.nan])
-def test_gae_unchanged_by_any_value_on_observation_tokens(anything: float) -> None:
-    values = VALUES.where(TURNS.bool(), tensor(anything))
-    expected = token_gae(TURN_REWARDS, VALUES, TURNS, 0.9, 0.8)
-    for actual, wanted in zip(token_gae(TURN_REWARDS, values, TURNS, 0.9, 0.8), expected, strict=True):
-        assert torch.equal(actual, wanted)
-
-
-def test_reinforce_plus_plus_reaches_the_first_turn() -> None:
-    """gamma = 1/2, the only reward is the last turn's: 1, 1/2 before it, 1/4, 1/8; observation
-    tokens cost nothing."""
-    rewards = tensor([[0.0, 0, 0, 0, 0, 0, 1]])
-    advantages, returns = reinforce_plus_plus(rewards, TURNS, gamma=0.5)
-    torch.testing.assert_close(returns, tensor([[0.125, 0.25, 0, 0.5, 0, 0, 1]]))
-    torch.testing.assert_close(advantages, whiten(returns, TURNS))
-
-
-def test_reinforce_plus_plus_adds_turn_rewards() -> None:
-    _, returns = reinforce_plus_plus(TURN_REWARDS, TURNS)
-    torch.testing.assert_close(returns, tensor([[1.5, 1.5, 0, 1, 0, 0, 1]]))
-
-
-def test_the_released_quirk_leaves_all_but_the_last_turn_without_return() -> None:
-    rewards = tensor([[0.0, 0, 0, 0, 0, 0, 1]])
-    _, returns = reinforce_plus_plus_reset(rewards, TURNS)
-    torch.testing.assert_close(returns, tensor([[0.0, 0, 0, 0, 0, 0, 1]]))
+    dead = MASK * tensor([[1.0], [1], [1], [0]])  # an episode without an action, in the group of the first two
+    expected = estimator(REWARDS[:3], MASK[:3], ["a", "a", "b"])[0]
+    torch.testing.assert_close(estimator(REWARDS * dead, dead, ["a", "a", "b", "a"])[0][:3], expected)
 
 
 def test_whitening_by_hand() -> None:

@@ -15,13 +15,10 @@ from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
 from usual import as_shipped
 
-from turngrid.algorithms.credit.aem import Aem
-from turngrid.algorithms.credit.aepo import Aepo
-from turngrid.algorithms.credit.gigpo import Gigpo
-from turngrid.algorithms.credit.hgpo import Hgpo
-from turngrid.algorithms.credit.mt_grpo import MtGrpo
-from turngrid.algorithms.credit.tree import Tree
-from turngrid.algorithms.filters.zero_std import ZeroStd
+from turngrid.algorithms.credit.entropy import Aem, Aepo
+from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
+from turngrid.algorithms.credit.groups import Tree
+from turngrid.algorithms.filters.groups import ZeroStd
 from turngrid.algorithms.group import grpo
 from turngrid.algorithms.pools import deviations
 from turngrid.algorithms.registry import SLOTS

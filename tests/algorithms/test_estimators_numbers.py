@@ -12,8 +12,7 @@ from torch import Tensor
 from usual import as_shipped, usual
 
 from turngrid.algorithms.chosen import Chosen, algorithm, method_class
-from turngrid.algorithms.estimators.bi_level_gae import BiLevelGae
-from turngrid.algorithms.estimators.turn_gae import TurnGae, turn_returns
+from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
 from turngrid.algorithms.slots import Estimate, Tokens

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 import torch
 from example_x import GRPO, example_x, spread, table
-from torch import Tensor
 
 from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
 from turngrid.algorithms.credit.rlvmr import rule_rewards
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import Estimate, Tokens
-from turngrid.algorithms.turns import OUTCOMES, ActionTokens, Turns
+from turngrid.algorithms.turns import OUTCOMES, Turns
 from turngrid.config.compose import composer
 from turngrid.config.method_settings import made
 from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
@@ -65,16 +64,11 @@ def one_episode(
     return turned, Tokens(turned.place >= 0, torch.zeros(turned.place.shape), high, heads=(low, term))
 
 
-def inside_of(turns: Turns, part: str) -> Tensor:
-    acts = ActionTokens(turns)
-    return acts.back(acts.inside(turns.spans[part]))
-
-
 def parts_of(found: Estimate, turns: Turns) -> list[list[float]]:
     """Of high, low and term what their tokens learn, one number a turn that has some."""
     learned = []
     for part in ("subgoal", "action", "switch"):
-        inside = inside_of(turns, part)
+        inside = turns.inside(turns.spans[part])
         numbers = turns.mean(found.advantages, inside)[turns.mask].tolist()
         assert (turns.spread(turns.mean(found.advantages, inside)) - found.advantages)[inside].abs().sum() < 1e-9
         learned.append(numbers[::2] if part == "subgoal" else numbers)
@@ -125,8 +119,8 @@ def test_an_answer_without_tags_learns_from_low_alone_and_is_valued_at_its_first
     none = (0, 0)
     turns, tokens = one_episode(1.0, "won", switch=none, subgoal=none, action=none, low_at=0)
     found = method("algo", "hiper", "algo=hiper", "algo.norm_adv=false", *FACTORS)(turns, tokens)
-    assert turns.first(found.advantages)[0].tolist() == pytest.approx(WON[1], abs=1e-5)
-    assert (turns.spread(turns.first(found.advantages)) - found.advantages).abs().max() < 1e-12
+    assert turns.at(turns.starts(), found.advantages)[0].tolist() == pytest.approx(WON[1], abs=1e-5)
+    assert (turns.spread(turns.at(turns.starts(), found.advantages)) - found.advantages).abs().max() < 1e-12
 
 
 def test_where_only_the_switch_is_said_low_is_valued_behind_it() -> None:

@@ -11,16 +11,15 @@ from example_x import GRPO, PATHS, example_x, spread
 from torch import Tensor
 from usual import as_shipped, usual
 
-from turngrid.algorithms.buffers.self_imitation import SelfImitation
+from turngrid.algorithms.buffers import SelfImitation
 from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.credit.gigpo import Gigpo
-from turngrid.algorithms.filters.void_turns import VoidTurns
-from turngrid.algorithms.losses.aepo_clip import AepoClip
-from turngrid.algorithms.losses.turn_clip import StepClip, TurnClip
+from turngrid.algorithms.filters.muting import VoidTurns
+from turngrid.algorithms.losses import AepoClip, StepClip, TurnClip
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.schedules import schedule
 from turngrid.algorithms.slots import LossView, StoredEpisode
-from turngrid.algorithms.terms.epo import Epo
+from turngrid.algorithms.terms import Epo
 from turngrid.algorithms.turn_table import turn_ids
 from turngrid.algorithms.turns import Turns
 

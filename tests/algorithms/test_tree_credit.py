@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from usual import as_shipped
 
-from turngrid.algorithms.credit.tree import Tree, leaves
+from turngrid.algorithms.credit.groups import Tree, leaves
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 

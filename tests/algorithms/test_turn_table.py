@@ -10,7 +10,7 @@ import torch
 from example_x import PATHS, episode_rows, example_x, spread, table
 
 from turngrid.algorithms.turn_table import turn_ids
-from turngrid.algorithms.turns import ActionTokens, Turns, repeated_states
+from turngrid.algorithms.turns import Turns, repeated_states
 
 SHAPES = [{}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True, "padding": 5}]
 LAYOUT = ("place",)  # of rows and tokens, which differ
@@ -53,12 +53,11 @@ def test_a_turns_number_goes_to_its_tokens_and_comes_back(shape: dict) -> None:
     tokens = turns.spread(numbers)
     assert torch.equal(tokens != 0, turns.turn_ids > 0)
     assert torch.equal(turns.mean(tokens), numbers * turns.mask)
-    assert torch.equal(turns.first(tokens), numbers * turns.mask)
-    acts = ActionTokens(turns)
-    assert torch.equal(acts.back(acts.of(numbers)), tokens.float())
-    assert torch.equal(acts.at(turns.mask.long(), tokens), numbers * turns.mask)
-    assert torch.equal(acts.back(acts.only(turns.mask.long())), turns.starts().roll(1, dims=1))
-    assert torch.equal(acts.back(acts.inside(turns.spans["action"])), turns.ends())
+    assert torch.equal(turns.at(turns.starts(), tokens), numbers * turns.mask)
+    second = turns.only(turns.mask.long())
+    assert torch.equal(turns.at(second, tokens), numbers * turns.mask)
+    assert torch.equal(second, turns.starts().roll(1, dims=1))
+    assert torch.equal(turns.inside(turns.spans["action"]), turns.ends())
 
 
 def test_a_mean_leaves_out_tokens_that_a_correction_took_away() -> None:

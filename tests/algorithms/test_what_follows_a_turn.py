@@ -15,14 +15,11 @@ from test_labels import SPANS
 from torch import Tensor
 from usual import as_shipped, method
 
-from turngrid.algorithms.credit.gigpo import Gigpo
-from turngrid.algorithms.credit.hgpo import Hgpo
-from turngrid.algorithms.credit.tree import Tree
-from turngrid.algorithms.estimators.bi_level_gae import BiLevelGae
-from turngrid.algorithms.estimators.turn_gae import TurnGae, turn_returns
+from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
+from turngrid.algorithms.credit.groups import Tree
+from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
 from turngrid.algorithms.group import grpo
 from turngrid.algorithms.registry import SLOTS
-from turngrid.algorithms.reinforce import reinforce_plus_plus
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns, repeated_states
 
@@ -140,13 +137,6 @@ def test_where_an_episode_has_one_number_its_last_turn_has_it_too() -> None:
         assert len(set(row)) == 1
     found, _ = grpo(turns.reward.float() * turns.mask, turns.mask.long(), ["P", "P"])
     assert found[0].tolist() == pytest.approx([-(0.5**0.5)] * 3, abs=1e-4)
-
-
-def test_reinforce_plus_plus_has_one_baseline_for_early_and_late_turns() -> None:
-    """As published, and documented: -.3 -.2 -.1 whitened is -1 0 1, however the episode ended."""
-    reward = torch.tensor([[-0.1, 0.0, -0.1, 0.0, -0.1]])
-    found, _ = reinforce_plus_plus(reward, torch.tensor([[1, 0, 1, 0, 1]]))
-    assert found[0, ::2].tolist() == pytest.approx([-1, 0, 1], abs=1e-4)
 
 
 # ---- summaries

@@ -164,7 +164,7 @@ algo=supo trainer.v1.trainer_mode=colocate_async
     rollout_form=summary and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
-loss=turn_clip +loss.mine.target=turngrid.algorithms.losses.turn_clip:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
+loss=turn_clip +loss.mine.target=turngrid.algorithms.losses:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
     loss=[turn_clip,mine]; use loss=turn_clip
 """
 WARNED = """

@@ -31,7 +31,7 @@ PLACES = {
     "lamps/conf/shaping/early.yaml": "conf/shaping/early.yaml",
 }
 FILE = re.compile(r"```\w+\n(?=(?:# @[^\n]*\n)?# (\S+/\S+)\n)(.*?)```", re.DOTALL)
-HEADS = ('    "credit": _in("algorithms.credit", "', '        "rewards.shaping",\n        "')  # of the registry
+HEADS = ('        "algorithms.credit",\n        "', '        "rewards.shaping",\n        "')  # of the registry
 
 USE = """
 import json, sys

@@ -50,7 +50,7 @@ def made(data, split, **settings):
     for seed in environment.seeds(params, split):
         folder = Path(tempfile.mkdtemp(dir=data))
         try:
-            record = environment.make_game(params, seed, folder)
+            record = environment.game_record(params, seed, folder)
         except Rejected as reason:
             reasons.append(str(reason))
         else:

@@ -135,24 +135,6 @@ def test_it_works_inside_a_running_event_loop(fragile):
     assert seeds(asyncio.run(inside())) == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda file: file.write_text("4"),
-        lambda file: file.unlink(),
-        lambda file: file.with_name("entry.json").write_text('{"record"'),
-        lambda file: file.with_name("entry.json").unlink(),
-    ],
-    ids=["changed", "missing", "entry cut short", "entry missing"],
-)
-def test_a_changed_game_file_is_noticed_and_made_again(fragile, change):
-    before = fragile.tasks("fast", "test", 2, progress=False)
-    change(Path(before[0].game_file))
-    after = fragile.tasks("fast", "test", 2, progress=False)
-    assert after == before
-    assert Path(after[0].game_file).read_text() == "3"
-
-
 def test_a_copied_cache_is_taken_as_it_is(fragile, tmp_path):
     """New times, same content: nothing is made again."""
     task = fragile.tasks("fast", "test", 1, progress=False)[0]

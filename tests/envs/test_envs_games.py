@@ -120,14 +120,6 @@ def test_legal_and_expert_commands_are_extra_and_change_no_text(custom_games):
     assert told[1][0].observation.expert == task.expert_plan[1:]
 
 
-def test_an_env_plays_one_game_after_another(custom_games):
-    env = registry.make_environment("textworld").env()
-    for task in [*custom_games, *reversed(custom_games)]:
-        assert env.reset(task, 0) == play("textworld", task, [])[0]
-        assert [env.step(action).won for action in task.expert_plan][-1]
-    env.close()
-
-
 @pytest.mark.parametrize(
     ("name", "task", "hint"),
     [

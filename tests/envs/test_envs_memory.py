@@ -100,8 +100,8 @@ def test_many_games_in_one_worker_leave_its_memory_flat(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         record = environment.make_game(params, number, folder)
-        path = str(folder / record.file)
-        tasks.append(replace(BLANK, game_file=path, sha256=record.sha256, expert_plan=record.expert_plan))
+        path, sha256 = str(folder / record.file), environment.game_sha256(folder / record.file)
+        tasks.append(replace(BLANK, game_file=path, sha256=sha256, expert_plan=record.expert_plan))
         if number == 30:
             made = resident_mib()
     assert resident_mib() < 1.1 * made

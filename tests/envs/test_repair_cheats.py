@@ -1,9 +1,5 @@
 """A repair that was not made is not paid: the cheats of ``cheats/``, each played in the real
-environment.
-
-They were written before the defence and without a look at it; on the code of that time most of them
-scored as their ``paid`` says. The honest repairs beside them must stay paid in full.
-"""
+environment; beside them honest repairs, which must stay paid in full."""
 
 from __future__ import annotations
 
@@ -11,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cheats import answers, doors, endings, equality, files, frames, games, honest, machinery
+from cheats import games, honest
 from cheats.cheat import Cheat
 from cheats.games import Game
+from cheats.tricks import CHEATS as TRICKS
 
 from turngrid.envs.types import StepResult
 
-FAMILIES = (frames, doors, equality, machinery, files, endings, answers)
-CHEATS = {cheat.name: cheat for family in FAMILIES for cheat in family.CHEATS}
+CHEATS = {cheat.name: cheat for cheat in TRICKS}
 UNDETECTABLE = [name for name, cheat in CHEATS.items() if cheat.undetectable]
 PAGE = Path(__file__).parents[2] / "docs" / "sandbox.md"
 
@@ -54,15 +50,10 @@ def test_a_cheat_is_not_paid(name, prepared):
 def test_what_no_grader_can_tell_is_in_the_docs(name, prepared):
     """Where one of these is not paid any more, its mark and its line in the page are to go."""
     assert name in PAGE.read_text()
-    assert submitted(CHEATS[name], prepared)[0] == CHEATS[name].paid
+    assert submitted(CHEATS[name], prepared)[0] == 1.0
 
 
 @pytest.mark.parametrize("repair", honest.REPAIRS, ids=lambda repair: repair.name)
 def test_an_honest_repair_is_paid_in_full(repair, prepared):
     score, last = submitted(repair, prepared)
     assert (score, last.won) == (1.0, True), last.observation.text
-
-
-def test_there_are_enough_of_them_and_each_is_another():
-    assert len(CHEATS) == sum(len(family.CHEATS) for family in FAMILIES) >= 60
-    assert len({cheat.actions for cheat in CHEATS.values()}) == len(CHEATS)

@@ -29,14 +29,33 @@ def cached(function):
     def inner(x): return plus(x, os.path.join("a", getattr(x, "y")))
     return inner
 """
+# Ways to the caller's frame, to files, to the tests, to text that is run, out of the process.
+NOT_LISTED = (
+    *("sys", "inspect", "traceback", "contextlib", "gc", "signal", "threading", "unittest", "unittest.mock", "pytest"),
+    *("importlib", "pkgutil", "pickle", "site", "timeit", "posix", "atexit", "ctypes", "pathlib", "builtins", "codecs"),
+    *("py_compile", "hmac", "subprocess", "multiprocessing", "socket", "_pytest.python"),
+)
 REFUSED = {
     "import": [
-        *("import sys", "import os.path", "import calc", "from math import *", "from re import enum"),
+        *(f"import {name}" for name in NOT_LISTED),
+        *(f"from {name}" for name in ("string import Formatter", "operator import attrgetter", "site import *")),
+        *(f"from {name}" for name in ("typing import get_type_hints", "functools import singledispatch")),
+        *("import os.path", "import calc", "from math import *", "from re import enum"),
         "from . import x",
         *("from functools import wraps", "from shop.names import re", "from collections import abc"),
     ],
     "name": [
         *("exec('1')", "run = eval", "globals()", "open('/x')", "vars(x)", "raise SystemExit", "ｅxec('1')"),
+        *(
+            "x.cr_frame",
+            "x.ag_frame",
+            "x.tb_frame",
+            "raise KeyboardInterrupt",
+            "quit()",
+            "license()",
+            "compile('1', '', 'eval')",
+        ),
+        *("functools.reduce(getattr, names, x)", "setattr(math, 'isclose', f)", "vars(object)"),
         *("getattr(x, name)", "type(type(x))('A', (int,), {})", "x.gi_frame.f_back", "int.mro()", "x.sys.modules"),
         *("'{0.x}'.format(x)", "'{:{}}'.format(x, y)", "text.format(x)", "str.format('{0.x}', x)", "'a'.format_map(x)"),
         "match x:\n    case object(gi_frame=y): pass",
@@ -47,11 +66,17 @@ REFUSED = {
         "import collections.abc\ncollections.abc.Set.x, collections.sysconfig",
     ],
     "dunder": [
+        *(
+            f"class Same:\n    def {name}(self, *given): return True"
+            for name in ("__bool__", "__set_name__", "__exit__")
+        ),
+        *("x.__traceback__", "x.__globals__", "x.__subclasses__()", "__loader__", "class A:\n    __annotations__ = {}"),
         *("x.__class__", "__builtins__", "class Same:\n    def __eq__(self, other): return True", "__eq__ = 1"),
         *("match x:\n    case object(__class__=y): pass", "f(__x=1)", "def f(__x): pass", "global __name__"),
         *("from itertools import count as __len__", "dataclass(eq=False)", "field(compare=False)"),
     ],
     "assignment": [
+        "with x as (plus.y, z): pass",
         *("plus.y = 1", "del plus.y", "for plus.y in z: pass", "with x as plus.z: pass", "[x for plus.y in z]"),
         *("plus.y.z += 1", "plus.all[0].x = 1", "a, plus.c = d", "import math\nmath.isclose = f"),
     ],

@@ -14,16 +14,14 @@ from test_rollout_forms import SAMPLES, TURNS, Table, table  # noqa: F401 - a fi
 from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
 from usual import as_shipped
 
-from turngrid.algorithms.credit.gigpo import Gigpo
+from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
 from turngrid.algorithms.credit.graft import Graft
-from turngrid.algorithms.credit.hgpo import Hgpo
-from turngrid.algorithms.credit.mt_grpo import MtGrpo
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.records.ledger_entries import of_episodes
 from turngrid.records.step_metrics import step_metrics
 from turngrid.records.success import summarise
-from turngrid.rewards.shaping.turn_bonus import TurnBonus
+from turngrid.rewards.shaping.last_turn import TurnBonus
 from turngrid.rewards.shaping.view import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear

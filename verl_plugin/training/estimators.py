@@ -4,7 +4,6 @@ the reward.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,7 +15,8 @@ from verl.protocol import DataProto
 from verl.trainer.ppo import core_algos
 
 from turngrid.algorithms.pools import live_rows
-from turngrid.algorithms.registry import ALGORITHMS, ON_TURNS, QUIRKS
+from turngrid.algorithms.registry import ALGORITHMS, ON_TURNS
+from turngrid.envs.extensions import load
 
 Estimator = Callable[..., tuple[Tensor, Tensor]]
 INPUTS = ("token_level_rewards", "response_mask", "values")  # tensors that the estimators read
@@ -29,10 +29,9 @@ def register_all() -> None:
     Raises:
         ValueError: another function already has the name.
     """
-    for algorithm in [*ALGORITHMS.values(), *QUIRKS.values()]:
+    for algorithm in ALGORITHMS.values():
         if algorithm.function and algorithm.estimator not in core_algos.ADV_ESTIMATOR_REGISTRY:
-            module, _, name = algorithm.function.partition(":")
-            core_algos.register_adv_est(algorithm.estimator)(adapt(getattr(importlib.import_module(module), name)))
+            core_algos.register_adv_est(algorithm.estimator)(adapt(load(algorithm.function)))
     core_algos.register_adv_est(ON_TURNS)(none_yet)
 
 

@@ -22,17 +22,15 @@ class Cheat:
     """One way to be paid.
 
     ``what`` says in one sentence what it does; ``actions`` are played as they are, and ``submit``
-    after them. ``game`` is the name of a game of ``games.py``. ``paid`` is the score that it got
-    before there was a defence of this kind (commit 3985087). ``undetectable``: it gives the answers
-    that the tests ask for, and no grader that has only these tests can tell; docs/sandbox.md names
-    it.
+    after them. ``game`` is the name of a game of ``games.py``. ``undetectable``: it gives the
+    answers that the tests ask for, and no grader that has only these tests can tell;
+    docs/sandbox.md names it.
     """
 
     name: str
     what: str
     actions: tuple[str, ...]
     game: str = "runs"
-    paid: float = 1.0
     undetectable: bool = False
 
 

@@ -1,4 +1,4 @@
-"""EPO: entropy of the policy, held near its average over the run so far."""
+"""Loss terms (``terms=[...]``), which are added to the policy's loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PPO's clip on the probability ratio of a whole turn."""
+"""Loss forms (``loss=``) of our own; the others are verl's."""
 
 from __future__ import annotations
 
@@ -93,3 +93,35 @@ def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
     width = int(turn_ids.max()) + 1 if turn_ids.numel() else 1
     where = torch.arange(len(turn_ids), device=values.device).unsqueeze(1) * width + turn_ids
     return values.new_zeros(len(turn_ids) * width).index_add_(0, where[mask], values[mask])[where]
+
+
+@dataclass(kw_only=True)
+class AepoClip(Method):
+    """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` if A < 0.
+
+    The loss is PPO's. A token with A > 0 and r > 1 + high has the gradient ``-(1 + high) A`` by its
+    log-prob, in PPO 0.
+    """
+
+    low: float = number(0, 1)
+    high: float = number(0)
+    dual: float = number(1)
+
+    weighed = True
+    card = Card(
+        "is PPO's loss; a token that is clipped from above keeps a gradient, at weight 1 + `high`",
+        paper="2510.14545",
+        source="code",
+    )
+
+    def __call__(
+        self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        ratio = torch.exp((log_prob - old_log_prob).clamp(max=LARGEST))
+        above = ratio.detach() > 1 + self.high
+        kept = torch.where(
+            above, (1 + self.high) * torch.exp(log_prob - log_prob.detach()), ratio.clamp(min=1 - self.low)
+        )
+        free, clipped = -advantages * ratio, -advantages * kept
+        bound = torch.where(advantages < 0, -self.dual * advantages, torch.inf)
+        return torch.minimum(torch.maximum(free, clipped), bound), {"clipped": (clipped > free).float()}

@@ -1,1 +1,0 @@
-"""Buffers (``buffer=``): store episodes of earlier steps to train on them again."""

@@ -1,0 +1,124 @@
+"""Filters that mute episodes or turns, which stay in the baseline of their group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from turngrid.algorithms.pools import without_rounding
+from turngrid.algorithms.turns import OUTCOMES, Turns
+from turngrid.rewards.declared import WHOLE_STEP, Card, Conflict, Method, Names, number, word
+
+
+@dataclass(kw_only=True)
+class VoidTurns(Method):
+    """Mute an episode with a void turn; the agent loop reads ``stop``.
+
+    The episode stays in its group's baseline, as in the released code.
+    """
+
+    void: str = word("unparsed", "invalid")
+    stop: bool | None
+
+    when = "after"
+    card = Card(
+        "mutes episodes that have an answer without an action (`void: invalid`: or with an action that was not "
+        "understood); `stop: true` ends an episode at such an answer",
+        paper="2509.02479",
+        source="code",
+        ours="such an end is a loss",
+    )
+
+    def __call__(self, turns: Turns, step: int) -> Tensor:
+        good = turns.parsed & turns.valid if self.void == "invalid" else turns.parsed
+        return (good | ~turns.mask).all(dim=1)
+
+
+@dataclass(kw_only=True)
+class OverTurns(Method):
+    """Mute an episode that ran out of turns or of context."""
+
+    when = "after"
+    conflicts = (
+        Conflict(
+            ("turn_reward.name",),
+            lambda _, reward: reward not in ("sparse", "binary"),
+            "episodes that were cut off are left out, with what the reward paid them",
+            "reward=sparse",
+            warns=True,
+        ),
+    )
+    card = Card(
+        "mutes episodes that ran out of turns or context",
+        paper="2509.07969",
+        source="abstract",
+        ours="they stay in the baseline, and the loss is a mean over what is left",
+    )
+
+    def __call__(self, turns: Turns, step: int) -> Tensor:
+        return ~turns.cut_off
+
+
+@dataclass(kw_only=True)
+class DrBot(Method):
+    """Mute an episode that ran out of context, or with an unparsed or garbled turn."""
+
+    when = "after"
+    card = Card(
+        "mutes episodes that ran out of context, and those with a turn that could not be parsed, has undecodable "
+        "characters, or repeats 20 tokens 10 times; they stay in the baseline",
+        paper="2509.22601",
+        source="code",
+        ours="tokens or words",
+    )
+
+    def __call__(self, turns: Turns, step: int) -> Tensor:
+        assert turns.garbled is not None
+        good = (turns.parsed & ~turns.garbled) | ~turns.mask
+        return good.all(dim=1) & (turns.outcome != OUTCOMES.index("out_of_context"))
+
+
+@dataclass(kw_only=True)
+class EntropyTurns(Method):
+    """Mute turns whose mean token entropy is below the ``share`` quantile of a pool (``scope``).
+
+    The quantile interpolates linearly. Turns at the quantile are kept.
+    """
+
+    share: float = number(0, 1)
+    scope: str = word("group", "batch")
+
+    when = "after"
+    needs = frozenset({"entropy"})
+    conflicts = (
+        Conflict(
+            ("credit",),
+            lambda _, names: bool({*names} & {"aem", "empg"}),
+            "both act on the entropy of a turn",
+            "filter=[]",
+            warns=True,
+        ),
+    )
+    card = Card(
+        "mutes turns whose mean token entropy is below the `share` quantile of the turns in `scope`, "
+        "also turns that are confident but wrong; advantages do not change",
+        paper="2509.23866",
+        source="a note",
+        result="of DART-GUI as a whole on OSWorld: 27.5 -> 42.1",
+        ours="`scope: batch`; the limit of turns by a task's longest win is not built",
+    )
+
+    @property
+    def requires(self) -> Names:  # type: ignore[override]
+        return frozenset({WHOLE_STEP} if self.scope == "batch" else ())
+
+    def __call__(self, turns: Turns, step: int) -> Tensor:
+        assert turns.entropy is not None
+        keep, (episode, turn) = turns.mask.clone(), turns.flat()
+        entropy, pool = turns.entropy[episode, turn], turns.group[episode] * (self.scope == "group")
+        bound = entropy.clone()
+        for one in pool.unique():
+            bound[pool == one] = entropy[pool == one].quantile(self.share)
+        keep[episode, turn] = without_rounding(entropy - bound, pool, entropy.abs()) >= 0
+        return keep

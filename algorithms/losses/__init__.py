@@ -1,1 +1,0 @@
-"""Loss forms (``loss=``) of our own; the others are verl's."""

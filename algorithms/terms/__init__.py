@@ -1,1 +1,0 @@
-"""Loss terms (``terms=[...]``): what is added to the policy's loss."""

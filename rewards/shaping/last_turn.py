@@ -1,0 +1,107 @@
+"""Transforms of the last turn's reward: SPEAR's bonus, DAPO's penalty, ASTRA's F1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from turngrid.rewards.declared import Card, Conflict, Method, in_range, number
+from turngrid.rewards.shaping.view import TRAINED, PlayedTurn, RewardView
+
+PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
+
+
+@dataclass(kw_only=True)
+class TurnBonus(Method):
+    """``r_last += weight * decay * min(1, a_turn * turns)``. It pays for mere length."""
+
+    weight: float = number()
+    a_turn: float = number(0, 1)
+    decay: float = number()
+
+    card = Card(
+        "adds `weight * decay * min(1, a_turn * turns)` to the last turn, for 200 steps",
+        paper="2509.22601",
+        source="code",
+        ours="`weight` 0.1, a win being 1 (there 1 and 10)",
+    )
+
+    def __call__(self, view: RewardView) -> dict[str, list[float]]:
+        turns = sum(not turn.summary for turn in view.episode.turns)
+        return view.plus_last(self.weight * self.decay * min(1.0, self.a_turn * turns))
+
+
+@dataclass(kw_only=True)
+class Overlong(Method):
+    """``r_last += factor * min(0, limit - buffer - n) / buffer``, n the tokens of the longest row.
+
+    Actions and observations count, unless ``actions_only``. If ``buffer`` is None, it is a fifth of
+    the limit.
+    """
+
+    limit: int = number(1)
+    buffer: int | None
+    factor: float = number(0)
+    actions_only: bool
+
+    card = Card(
+        "lowers the last turn's reward, by 0 for a row of `limit - buffer` tokens, by `factor` for one of `limit`, "
+        "and further beyond",
+        paper="2503.14476; 2510.11701",
+        source="code",
+        ours="the longest row counts",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        in_range(1, self.limit, buffer=self._buffer)
+
+    def __call__(self, view: RewardView) -> dict[str, list[float]]:
+        left = self.limit - self._buffer - self._longest(view.episode.turns)
+        return view.plus_last(self.factor * min(0, left) / self._buffer)
+
+    @property
+    def _buffer(self) -> int:
+        return max(1, self.limit // PUBLISHED_SHARE) if self.buffer is None else self.buffer
+
+    def _longest(self, turns: Sequence[PlayedTurn]) -> int:
+        longest = row = 0
+        for turn in turns:
+            size = len(turn.action_ids) + (0 if self.actions_only else len(turn.context_ids))
+            row = size if turn.prompt_ids else row + size
+            longest = max(longest, row)
+        return longest
+
+
+@dataclass(kw_only=True)
+class F1(Method):
+    """``r_last = 2 p r / (p + r)``, in place of the trained reward; 0 if nothing was solved.
+
+    r is the share of the game's maximum score, or won, if the game has no score. ``p = min(1, r L /
+    c)``, c turns, replayed ones included, L actions of the expert plan; r without a plan.
+    """
+
+    conflicts = (
+        Conflict(
+            ("shaping",),
+            lambda _, names: "turn_bonus" in names,
+            "one pays for turns, the other takes off for them",
+            "shaping=[f1]",
+        ),
+        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+    )
+    card = Card(
+        "pays the harmonic mean of recall (share of the score) and precision (recall x turns of the expert plan / "
+        "turns) at the last turn, in place of the trained reward",
+        paper="2601.21558",
+        needs="a score, else having won; an expert plan, else recall alone; no transform before it",
+        ours="recall and precision of text environments (there subtasks solved, and those a tool call)",
+    )
+
+    def __call__(self, view: RewardView) -> dict[str, list[float]]:
+        episode = view.episode
+        recall = float(episode.won) if episode.score is None else episode.score
+        turns = sum(not turn.summary for turn in [*episode.prefix, *episode.turns])
+        precision = min(1.0, recall * view.plan / max(1, turns)) if view.plan else recall
+        paid = 2 * precision * recall / (precision + recall) if recall > 0 else 0.0
+        return {TRAINED: [0.0] * (len(episode.turns) - 1) + [paid]}
