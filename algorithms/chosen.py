@@ -163,16 +163,6 @@ class Chosen:
         """Return the names of the rewards that methods read, besides the trained one."""
         return frozenset(name for method in self._made() for name in getattr(method, "reads", ())) - {TRAINED}
 
-    def of_length(self) -> list[str]:
-        """Return the settings that are null and so follow from the run's number of steps."""
-        named = ((f"{slot}.{name}", method.made) for slot, own in self._methods.items() for name, method in own.items())
-        return [
-            f"{key_prefix}.{key}"
-            for key_prefix, method in named
-            for key in getattr(method, "of_length", ())
-            if getattr(method, key) is None
-        ]
-
     def refuse(self, steps: int) -> None:
         """Check all schedules over the run.
 

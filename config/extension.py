@@ -6,19 +6,17 @@ Settings that affect the training so far must not change.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import curriculum_settings
 from turngrid.config import overrides as given
 from turngrid.config.errors import ConfigError
-from turngrid.config.method_settings import made
 from turngrid.envs.utils.names import meant
 from turngrid.records.provenance import ATTEMPTS, read_attempts
-from turngrid.records.run_folder import Plain, composed, flattened, identifying, identity, outside_identity
+from turngrid.records.run_folder import Plain, composed, flattened, identity, outside_identity
 from turngrid.tasks.budget import allocate_budget, demonstration_price
 from turngrid.tasks.splits import task_file
 
@@ -38,7 +36,6 @@ FREE = (  # keys and nodes that an extension may change, since the training so f
 )
 NOT_AGAIN = ("extend", "fresh", "dry_run", "estimate", "estimate_gpu", "output_dir", "budget.games")
 PLANS = ("phases", "horizon")  # keys of the node ``curriculum``
-OPTIMIZERS = ("actor_rollout_ref.actor.optim", "critic.optim")
 HASH = 8  # hex digits at the end of a run's name
 Compose = Callable[[Sequence[str]], DictConfig]
 
@@ -141,36 +138,3 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
             f"extend={config.extend}: {new.steps} RL steps are not more than its {old.steps}; "
             f"use budget.rl_steps={old.steps + 1} or more{more}"
         )
-
-
-def depends_on_length(config: DictConfig) -> Iterator[str]:
-    """Warn of schedules whose course so far would differ if the run had had the new length from the
-    start.
-    """
-    if not config.extend:
-        return
-    was = composed(Path(config.extend).expanduser())
-    trained = dict(flattened(identifying(config)))  # without keys that follow from the cluster
-    names = [f"{key}.lr_scheduler_type" for key in OPTIMIZERS if _of_length(OmegaConf.select(config, key))]
-    names += _of_curriculum(was)
-    names += made(config).of_length()
-    names += [key for key in _changed(was, config) if key in trained]
-    if names:
-        reason = "made for another number of steps, so a run of this length from the start would differ"
-        yield f"{', '.join(names)}: {reason}"
-
-
-def _of_curriculum(was: Plain) -> list[str]:
-    """Return the curriculum's keys that were derived from the number of steps."""
-    made = OmegaConf.create({**was, "curriculum": {**was["curriculum"], "phases": None, "horizon": None}})
-    curriculum_settings.fill_in(made)
-    return [
-        f"curriculum.{key}"
-        for key, value in made.curriculum.items()
-        if key in PLANS and value and value == was["curriculum"][key]
-    ]
-
-
-def _of_length(optimizer: DictConfig) -> bool:
-    warmup = optimizer.lr_warmup_steps_ratio > 0 and optimizer.lr_warmup_steps < 0
-    return warmup or optimizer.lr_scheduler_type != "constant"

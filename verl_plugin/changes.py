@@ -3,7 +3,7 @@
 Our docstring gives the reason, and after "Until" the condition for removal; ``docs/verl.md`` shows
 both. verl's extension points (registries, abstract methods, class names in its config) are not
 listed. Methods of verl that our classes override are discovered from the classes
-(``turngrid.verl_plugin.overrides``).
+(``benchmarks/verl_overrides.py``).
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import cards
+from turngrid.config import machine
 from turngrid.config.base import verl_folder
-from turngrid.config.cards import Gpu
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.records.models import checkpoint_cost
+from turngrid.records.models.gpus import Gpu
 from turngrid.records.run_folder import identity, run_name
 
 SIZES = (
@@ -26,12 +26,6 @@ CORRECTION = "algorithm.rollout_correction.rollout_is"
 QWEN = "model=qwen2.5_1.5b"
 
 
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
-
-
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An nvidia-smi whose answer is in a file; what it was asked is in another."""
@@ -39,9 +33,9 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     tool.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/cards\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    cards._smallest.cache_clear()
+    machine._smallest.cache_clear()
     yield tmp_path
-    cards._smallest.cache_clear()
+    machine._smallest.cache_clear()
 
 
 def sizes(config: DictConfig) -> tuple[object, ...]:
@@ -67,9 +61,9 @@ def test_sizes_follow_the_cards_memory_and_the_critic(composed: Composer, words:
 def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (smi / "cards").write_text("NVIDIA H100 80GB HBM3, 81559\nNVIDIA GeForce RTX 4090, 24564\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert cards.here() == Gpu(24564 * 2**20)
+    assert machine.here() == Gpu(24564 * 2**20)
     config = composed([QWEN, "cluster=gpu1"])
-    assert cards.name_of(config) == "25GB" and cards.is_known(config)
+    assert machine.name_of(config) == "25GB" and machine.is_known(config)
     assert sizes(config)[0] == 8192
     assert "--id=0,1" in (smi / "asked").read_text()
 
@@ -77,8 +71,8 @@ def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkey
 def test_a_driver_that_does_not_answer(composed: Composer, smi: Path) -> None:
     (smi / "cards").write_text("No devices were found\n")
     config = composed([QWEN, "cluster=gpu1"])
-    assert cards.here() is None and not cards.is_known(config)
-    assert cards.is_known(composed([QWEN, "cluster=gpu1", "cluster.gpu_memory_gb=48"]))
+    assert machine.here() is None and not machine.is_known(config)
+    assert machine.is_known(composed([QWEN, "cluster=gpu1", "cluster.gpu_memory_gb=48"]))
 
 
 @pytest.mark.parametrize("cluster", ["gpu1", "gpu8", "slurm_gpu1", "slurm_gpu8"])

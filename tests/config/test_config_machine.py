@@ -37,6 +37,7 @@ def devices(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def composed() -> Iterator[Composer]:
+    """Not for the whole module: some tests start the command, which initialises Hydra itself."""
     with composer() as compose:
         yield compose
 

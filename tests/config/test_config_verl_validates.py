@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 from omegaconf import OmegaConf
@@ -15,7 +14,7 @@ from turngrid.algorithms.registry import ALGORITHMS
 from turngrid.algorithms.registry import words as algo_words
 from turngrid.config.base import CONF, ROOT
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 
 MODELS = sorted(file.stem for file in (CONF / "model").glob("qwen*.yaml"))
 
@@ -67,12 +66,6 @@ def accept(composed: Composer, asked: list[str]) -> None:
 
 def words(algo: str) -> str:
     return f"algo={algo} algo.teacher=assets/tiny" if algo == "distill" else f"algo={algo}"
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 # arXiv 2510.01132: actor lr, prompts, samples, KL in the reward, KL in the loss

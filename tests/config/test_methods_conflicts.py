@@ -4,7 +4,6 @@ type instead."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +15,7 @@ from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES, words
 from turngrid.config.checks import estimators, methods
 from turngrid.config.checks.check import check
 from turngrid.config.checks.methods import doubtful_methods
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.rewards.declared import GROUPS, Names
 
@@ -193,12 +192,6 @@ class ReadsTheJudge:
     """A credit method of another package that reads a reward without settings."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"judge"})
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 @pytest.mark.parametrize(("words", "expected"), pairs(REFUSED))

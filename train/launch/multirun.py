@@ -20,7 +20,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import base
-from turngrid.config.checks import folders
+from turngrid.config.checks.model import unusable_folders
 from turngrid.config.compose import composer, packages, search_path
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import SEARCHPATH, parse, places, search_paths, typed
@@ -75,7 +75,7 @@ def _ready_sweep(args: argparse.Namespace) -> Start:
         from turngrid.train.launch.sweep_table import dry_run_table
 
         named = list(zip((run.label for run in launch.sweep.runs), launch.configs, strict=True))
-        return lambda: _print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named), launch.configs)
+        return lambda: _print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named))
     start = launching.launcher(launch.configs[0], args.config_dir)
     return lambda: _start_sweep(launch, start, search_paths(args.overrides))
 
@@ -108,7 +108,7 @@ def _ready_grid(args: argparse.Namespace, dry_run: bool) -> Start:
         from turngrid.train.launch.sweep_table import dry_run_table
 
         labels = [run.label for run in one_run.runs_of(runs, "")]
-        return lambda: _print(dry_run_table("The grid", list(zip(labels, configs, strict=True))), configs)
+        return lambda: _print(dry_run_table("The grid", list(zip(labels, configs, strict=True))))
     start = launching.launcher(configs[0], args.config_dir)
     return lambda: _start_grid(args, runs, configs, start)
 
@@ -137,16 +137,8 @@ def _exit_code(failed: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _print(table: str, configs: Sequence[DictConfig]) -> int:
-    """Print the table of a dry run, and the script for SLURM."""
+def _print(table: str) -> int:
     print(table)
-    config = configs[0]
-    if config.cluster.launcher == launching.SLURM:
-        launching.check_slurm(config)
-        from turngrid.train.launch import slurm
-
-        folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
-        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(configs))}")
     return 0
 
 
@@ -158,7 +150,7 @@ def _composed(
         runs = _product(overrides)
         configs = compose_runs(composed, runs, checked=checked)
     for config in configs:
-        for problem in folders.unusable(config):
+        for problem in unusable_folders(config):
             raise ConfigError(problem)
     return runs, configs
 

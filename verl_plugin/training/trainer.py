@@ -30,6 +30,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
@@ -38,7 +39,7 @@ from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
-from turngrid.verl_plugin.training.window_rows import WindowRows, has_windows
+from turngrid.verl_plugin.training.window_rows import WindowRows
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
@@ -67,7 +68,8 @@ class StepTrainer(Base):
         self.groups = self.make_groups()
         self.games = Games(config)
         self.methods = Methods(config, self.now)
-        self.windows = WindowRows(config, self.parameter_sync_step) if has_windows(config) else None
+        several_rows = Run(config, Path(config.run.folder)).window is not None  # an episode may have several
+        self.windows = WindowRows(config, self.parameter_sync_step) if several_rows else None
         self.credit = CreditLog(config, self.now)
 
     def make_groups(self) -> StepGroups:

@@ -8,7 +8,7 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 
-from turngrid.verl_plugin.cpu.ray_start import ATTEMPTS, ray_settings, start_ray
+from turngrid.verl_plugin.cpu.early_start import ATTEMPTS, ray_settings, start_ray
 
 CONFIG = OmegaConf.create({"ray_kwargs": {"ray_init": {"num_cpus": 2, "address": None}}})
 
