@@ -103,6 +103,16 @@ eval.temperatures=[]
     eval.temperatures=[]; use eval.temperatures=[0.4]
 prompt.admissible=true env=repo_repair
     prompt.admissible=true; use prompt.admissible=false
+prompt.admissible=true eval.tasks=[repo_repair/lines-easy]
+    prompt.admissible=true: env=repo_repair cannot list; use prompt.admissible=false
+prompt=think_action prompt.think_tag=3
+    prompt=think_action: prompt.think_tag=3; use must be a word
+prompt.train_thoughts=false
+    prompt.train_thoughts=false; use prompt=think_action
+prompt.thinking=true
+    prompt.thinking=true; use prompt=think_action
+prompt=tool_call
+    prompt=tool_call; use prompt=think_action
 trainer.use_v1=false
     trainer.use_v1=false; use trainer.use_v1=true
 trainer.v1.trainer_mode=none

@@ -129,6 +129,8 @@ algo=gigpo rollout_form=tcod
     credit=gigpo and rollout_form=tcod; use rollout_form=linear
 rollout_form=prefix env.window_turns=4
     rollout_form=prefix and env.window_turns=4; use env.window_turns=null
+rollout_form=prefix prompt.history=2
+    rollout_form=prefix and prompt.history=2; use prompt.history=null
 rollout_form=tcod rollout_form.tcod.direction=f2b trainer.v1.trainer_mode=colocate_async
     rollout_form=tcod and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=prefix curriculum=threshold env.tasks=[w2-o3-q4,w2-o4-q4]
