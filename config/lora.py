@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import asynchronous
-from turngrid.envs.extensions import CONF
 from turngrid.envs.utils.names import meant
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
 
@@ -20,8 +19,6 @@ from turngrid.records.models.shape import Shape, has_experts, linears, settings_
 ALPHA = 32
 LR_FACTOR = 10
 LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
-FULL_LR = 1e-6  # default for full training, if neither the model's option nor the scale's has one
-FAR = 3  # factor above or below our learning rate that causes a warning
 ALL = "all-linear"  # PEFT's word for all linear layers but the head
 
 
@@ -32,28 +29,6 @@ def lr(full: float, *, _root_: DictConfig) -> float:
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
     return float(f"{LR_FACTOR * full:.6g}")  # gives 1e-05, not 9.999999999999999e-06
-
-
-def far_lr(config: DictConfig) -> Iterator[str]:
-    """Warn of a LoRA learning rate far from the default, often one meant for full training."""
-    share, rank = config.budget.sft_share, config.model.lora_rank
-    for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True):
-        rate, ours = OmegaConf.select(config, key), LR_FACTOR * _full_lr(config, key)
-        if rank and runs and not ours / FAR <= rate <= ours * FAR:
-            reason = f"with model.lora_rank={rank} ours is {ours:g}, {LR_FACTOR} times that of full training"
-            yield f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
-
-
-def _full_lr(config: DictConfig, key: str) -> float:
-    """Return the learning rate of full training: ``${lr:NUMBER}`` in the file of the model, else of
-    the scale.
-    """
-    for group in ("model", "scale"):
-        file = CONF / group / f"{config[group].name}.yaml"
-        written = OmegaConf.select(OmegaConf.load(file), key) if file.exists() else None
-        if written is not None:
-            return float(written)
-    return FULL_LR
 
 
 def fill_in(config: DictConfig) -> None:

@@ -55,7 +55,6 @@ WARNINGS: tuple[Check, ...] = (
 OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
     environment.little_room,
     environment.few_summaries,
-    lora.far_lr,
     training.sft_of_nothing,
     precision.without_instructions,
     model.doubtful_model,

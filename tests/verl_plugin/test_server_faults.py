@@ -11,12 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 from parity_servers import TINY, Plain
-from transformers import AutoTokenizer
 
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
@@ -33,16 +30,6 @@ from turngrid.verl_plugin.servers.transformers_server import launch
 EPISODES, TURNS, TOKENS = 12, 6, 8
 ROLLOUT = SimpleNamespace(max_num_seqs=64, response_length=16, dtype="float32")
 SMALL_CONTEXT = 300
-
-
-@pytest.fixture(scope="module")
-def codec() -> TokenCodec:
-    return TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3")
-
-
-@pytest.fixture(scope="module")
-def games() -> list[TaskRef]:
-    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 3, progress=False)
 
 
 async def play_all(replica: int, codec: TokenCodec, games: list[TaskRef], turns: int = TURNS) -> list[Any]:
