@@ -30,6 +30,7 @@ from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
+from turngrid.train.app import main
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 STEPS = 3
@@ -368,8 +369,8 @@ def _step_after(name: str, how: damages.Way) -> int:
     return 1 if (sealed and not noted) or of_step else 2
 
 
-def test_a_finished_run_shows_its_table_again_at_once(run: Path):
+def test_a_finished_run_shows_its_table_again_at_once(run: Path, capsys: pytest.CaptureFixture[str]):
     before = (run / "result.json").stat().st_mtime_ns
-    small.finish(run.parent, *VALIDATED)
+    assert main([f"output_dir={run.parent}", *small.OVERRIDES, *VALIDATED]) == 0
     assert (run / "result.json").stat().st_mtime_ns == before
-    assert "after RL" in (run.parent / "stdout.txt").read_text()
+    assert "after RL" in capsys.readouterr().out

@@ -38,7 +38,7 @@ async def play_all(replica: int, codec: TokenCodec, games: list[TaskRef], turns:
 
     async def one(pool: EnvPool, number: int) -> Episode:
         params = SamplingParams(0.7, max_action_tokens=TOKENS)
-        spec = EpisodeSpec(games[number % len(games)], make_environment("textworld").prompt, turns, sample=number)
+        spec = EpisodeSpec(games[number % 3], make_environment("textworld").prompt, turns, sample=number)
         async with lockstep_batches[number % 2].slot(number) as slot:
             policy = ModelPolicy(slot, codec.decode, params, ContextLimit(1024, 1024), run_seed=0)
             return await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, codec.stream()))

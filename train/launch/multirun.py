@@ -10,7 +10,6 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -196,7 +195,9 @@ def _hydra_app(config: DictConfig) -> None:
     settings = HydraConfig.get()
     overrides = list(settings.overrides.task)
     group = "" if OmegaConf.select(config, "tracking.group") else one_run.STARTED
-    own = [*_own_folders(settings), *overrides, *one_run.for_trackers(overrides, group, "")]
+    named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
+    folders = search_path([f"{source.schema}://{source.path}" for source in named])  # no part of a run's overrides
+    own = [*folders, *overrides, *one_run.for_trackers(overrides, group, "")]
     run = one_run.Run(settings.job.num + 1, tuple(own), one_run.label(overrides))
     print(f"\nturngrid: run {run.number}: {run.label}", file=sys.stderr, flush=True)
     basic = settings.launcher._target_.endswith("BasicLauncher")
@@ -206,9 +207,3 @@ def _hydra_app(config: DictConfig) -> None:
         raise RunFailed(f"{run.label} ended with exit code {code}")
     if code:
         _failed.append(f"{run.label} (exit code {code})")
-
-
-def _own_folders(settings: Any) -> tuple[str, ...]:
-    """Return the option folders of the command line, which a run's overrides do not contain."""
-    named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
-    return search_path([f"{source.schema}://{source.path}" for source in named])

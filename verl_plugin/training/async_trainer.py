@@ -38,12 +38,10 @@ class AsyncTrainer(StepTrainer):
         """No more prompts are dispatched than will be trained on, refills of dropped ones
         included.
         """
-        wanted = min(num_prompts, self._still_to_train() - len(prompts_in_queue()))
-        return super()._add_prompts_to_generate(wanted) if wanted > 0 else 0
-
-    def _still_to_train(self) -> int:
         steps = self.total_training_steps - self.global_steps + 1
-        return steps * self.config.data.train_batch_size - len(self.groups.trained)
+        still_to_train = steps * self.config.data.train_batch_size - len(self.groups.trained)
+        wanted = min(num_prompts, still_to_train - len(prompts_in_queue()))
+        return super()._add_prompts_to_generate(wanted) if wanted > 0 else 0
 
 
 class ColocateAsyncTrainer(AsyncTrainer, PPOTrainerColocateAsync):

@@ -181,7 +181,8 @@ class StepTrainer(Base):
         batch = super()._fetch_one_gen_batch()
         first, count = self._prompts[self.global_steps], len(batch["uid"])
         self._prompts[self.global_steps] += count
-        uids = [prompt_id(self.global_steps, number) for number in range(first, first + count)]
+        # without an underscore, since verl's keys are <prompt>_<sample>_<row>
+        uids = [f"{self.global_steps:06d}-{number:04d}" for number in range(first, first + count)]
         batch["uid"] = NonTensorStack.from_list([NonTensorData(uid) for uid in uids])
         return batch
 
@@ -277,7 +278,12 @@ class TurngridTrainer(StepTrainer, PPOTrainerSync):
 
 def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
     """Sort rows by prompt and sample; verl's later operations are then reproducible."""
-    batch.reorder(sorted(range(len(batch.keys)), key=lambda row: row_order(batch.keys[row])))
+
+    def place(row: int) -> tuple[str, int, int]:
+        prompt, sample, number = batch.keys[row].rsplit("_", 2)
+        return prompt, int(sample), int(number)
+
+    batch.reorder(sorted(range(len(batch.keys)), key=place))
     return batch
 
 
@@ -287,14 +293,3 @@ def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
     """
     batch.extra_info.pop("no_lora_adapter", None)
     return batch
-
-
-def prompt_id(step: int, index: int) -> str:
-    """Return an id without an underscore, since verl's keys are ``<prompt>_<sample>_<output>``."""
-    return f"{step:06d}-{index:04d}"
-
-
-def row_order(key: str) -> tuple[str, int, int]:
-    """Return the sort key of a row with the key ``<prompt>_<sample>_<output>``."""
-    prompt, sample, output = key.rsplit("_", 2)
-    return prompt, int(sample), int(output)
