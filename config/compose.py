@@ -104,6 +104,8 @@ def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
         raise ConfigError(given.explain([*extra, *overrides], error)) from error
     try:
         return _typed(config, rest)
+    except extensions.UnknownName as error:  # two packages offer a name
+        raise ConfigError(str(error)) from error
     except OmegaConfBaseException as error:  # an interpolation that cannot be resolved
         raise ConfigError(given.explain([*extra, *overrides], error)) from error
 
