@@ -121,12 +121,6 @@ def test_a_method_has_a_file_with_all_of_its_settings(file: Path) -> None:
     assert file.read_text().startswith((f"# @package {slot}.{name}\n", "# @package _global_\n"))
 
 
-def test_every_method_has_a_file() -> None:
-    assert {(file.parent.name, file.stem) for file in METHODS} == {
-        (slot, name) for slot in SLOTS for name in SLOTS[slot]
-    }
-
-
 def test_the_file_is_that_of_the_installed_verl() -> None:
     assert json.loads(FILE.read_text(encoding="utf-8")) == schema(), "run python -m benchmarks.verl_schema"
 
@@ -152,11 +146,6 @@ def test_no_dataclass_has_a_default(name: str) -> None:
     kind: Any = KINDS[name]
     settings = [item for item in fields(kind) if item.init]
     assert [f.name for f in settings if f.default is not MISSING or f.default_factory is not MISSING] == []
-
-
-def test_every_key_has_a_value() -> None:
-    config = compose([])
-    assert [key for node in NODES for key in OmegaConf.missing_keys(config[node])] == []
 
 
 @pytest.mark.parametrize("group", [path.name for path in CONF.iterdir() if path.is_dir() and path.name in NODES])

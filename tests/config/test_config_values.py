@@ -46,25 +46,6 @@ def test_whatever_was_asked_for(arguments: list[str], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "answer"),
-    [
-        (["seed=range(0,3,0)"], "seed=range(0,3,0) must be a range of 1 to 10000 values"),
-        (["seed=range(0,1e9)"], "seed=range(0,1e9) must be a range of 1 to 10000 values"),
-        (["algorithm.lam=interval(0,1)", WRONG], "algorithm.gamma=2 must be"),
-        (["seed=0,1", "algorithm.lam=interval(0,1)"], "algorithm.lam=interval(0,1): only an optimiser's sweeper"),
-        (["env=glob(t*)", WRONG], "algorithm.gamma=2 must be"),
-        (["seed=0,1", "output_dir=/dev/null"], "output_dir=/dev/null is a file"),
-        (["seed=0,1", "hydra/launcher=nope"], "hydra/launcher/nope"),
-        (["sweep=table10_algorithms", "env.task=glob(*)"], "env.task=glob(*): write the values out"),
-    ],
-    ids=str,
-)
-def test_several_runs(arguments: list[str], answer: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(answer)):
-        ready(["-m", *arguments])
-
-
 def test_a_range_is_left_to_a_sweeper_that_somebody_chose() -> None:
     assert callable(ready(["-m", "algorithm.lam=interval(0,1)", "hydra/sweeper=basic"]))
 
