@@ -73,8 +73,8 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     except SweepError as error:
         raise ConfigError(str(error) if "sweep=" in str(error) else f"sweep={name}: {error}") from error
     chosen = scale_of(definition, scale)
-    rest = [override for override in words if override.key_or_group not in TAKEN]
-    several, single = ([o for o in rest if o.is_sweep_override() == swept] for swept in (True, False))
+    of_runs = [override for override in words if override.key_or_group not in TAKEN]
+    several, single = ([o for o in of_runs if o.is_sweep_override() == swept] for swept in (True, False))
     axes = {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)

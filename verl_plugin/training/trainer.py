@@ -70,7 +70,7 @@ class StepTrainer(Base):
         self.methods = Methods(config, self.now)
         several_rows = Run(config, Path(config.run.folder)).window is not None  # an episode may have several
         self.windows = WindowRows(config, self.parameter_sync_step) if several_rows else None
-        self.credit = CreditLog(config, self.now)
+        self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
     def make_groups(self) -> StepGroups:
         return StepGroups(self.config, self.now)
