@@ -14,7 +14,7 @@ from turngrid.config.base import verl_folder
 from turngrid.config.compose import Composer
 from turngrid.records.models import checkpoint_cost
 from turngrid.records.models.gpus import Gpu
-from turngrid.records.run_folder import identity, run_name
+from turngrid.records.run_folder import identity
 
 SIZES = (
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
@@ -130,11 +130,6 @@ def test_a_checkpoints_cost_by_hand() -> None:
     assert (size, checkpoint_cost.seconds(size)) == (121.6e9, 60.8)
     assert checkpoint_cost.steps_between(size) == 25
     assert [checkpoint_cost.steps_between(cost) for cost in (0.0, 25e9, 25.1e9, 1e15)] == [5, 5, 10, 50]
-
-
-def test_a_cluster_is_no_part_of_a_runs_name(composed: Composer) -> None:
-    here, there = ("model=qwen2.5_1.5b",), ("model=qwen2.5_1.5b", "cluster=slurm_multinode")
-    assert run_name(composed(list(here))) == run_name(composed(list(there)))
 
 
 def test_a_correction_that_was_turned_off_is_another_run(composed: Composer) -> None:
