@@ -254,7 +254,7 @@ def bench_config(prompts: int, samples: int, turns: int, folder: Path) -> tuple[
     file = folder / "games.jsonl"
     file.write_text("".join(json.dumps(game.to_dict()) + "\n" for game in games), encoding="utf-8")
     with open_dict(config):
-        config.run = {"episodes": str(folder / "episodes")}
+        config.run = {"folder": str(folder), "episodes": str(folder / "episodes")}
         config.data.train_files = str(file)
         config.actor_rollout_ref.model.path = resolve_model(config.model.path, folder)
     return config, games

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.verl_overrides import overrides, reason, until
 from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, SLOTS, VERLS_LOSSES, words
 from turngrid.config.base import CONF, ROOT
@@ -24,7 +25,6 @@ from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
 from turngrid.verl_plugin.hooks import ours
-from turngrid.verl_plugin.overrides import overrides, reason, until
 
 METHODS, VERL = ROOT / "docs" / "methods.md", ROOT / "docs" / "verl.md"
 BUGS = ROOT / "tests" / "verl_plugin" / "test_verl_bugs.py"

@@ -269,7 +269,7 @@ def scale_config(load: Load, folder: Path) -> DictConfig:
     lines = [json.dumps(games[number % GAMES].to_dict()) + "\n" for number in range(prompts)]
     (folder / "games.jsonl").write_text("".join(lines), encoding="utf-8")
     with open_dict(config):
-        config.run = {"episodes": str(folder / "episodes")}
+        config.run = {"folder": str(folder), "episodes": str(folder / "episodes")}
         config.data.train_files = str(folder / "games.jsonl")
         config.data.max_prompt_length, config.data.max_response_length = load.tokens, 2 * load.tokens
         config.env.name = IDLE if load.environment == "idle" else load.environment

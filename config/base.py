@@ -15,7 +15,7 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import asynchronous, cards, lora, machine, method_settings, precision, prompts
+from turngrid.config import asynchronous, lora, machine, method_settings, precision, prompts
 from turngrid.envs import extensions
 from turngrid.records.process.exit_codes import Refusal
 
@@ -26,12 +26,12 @@ BASE = "verl"  # the name of verl's tree in our defaults list
 RESOLVERS = (  # resolvers, which conf/ calls as ${NAME:...}
     machine.gpu_rollout,
     machine.one_for_cores,
-    cards.gpu_memory,
-    cards.for_memory,
-    cards.without_critic,
-    cards.at_least,
-    cards.importance_weights,
-    cards.checkpoint_every,
+    machine.gpu_memory,
+    machine.for_memory,
+    machine.without_critic,
+    machine.at_least,
+    machine.importance_weights,
+    machine.checkpoint_every,
     asynchronous.when_async,
     asynchronous.updates_of_a_step,
     lora.lr,

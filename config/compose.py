@@ -24,6 +24,7 @@ from turngrid.envs import extensions
 Composer = Callable[[Sequence[str]], DictConfig]
 KEPT = 64  # maximum number of cached configs with different options
 
+# Errors of Hydra and OmegaConf while they compose; for odd overrides they raise built-in ones too
 NOT_COMPOSED = (HydraException, OmegaConfBaseException, AttributeError, TypeError, ValueError)
 
 
@@ -96,21 +97,27 @@ def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     extra = search_path([*own, *packages(parsed, config_dir)])
     rest = [override for override in parsed if not given.names_places(override)]
     try:
-        return _typed(extra, rest)
+        config = _composed(extra, rest)
     except ConfigError:
         raise
     except NOT_COMPOSED as error:
         raise ConfigError(given.explain([*extra, *overrides], error)) from error
+    try:
+        return _typed(config, rest)
+    except extensions.UnknownName as error:  # two packages offer a name
+        raise ConfigError(str(error)) from error
+    except OmegaConfBaseException as error:  # an interpolation that cannot be resolved
+        raise ConfigError(given.explain([*extra, *overrides], error)) from error
 
 
-def _typed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
-    config = _composed(extra, overrides)
+def _typed(config: DictConfig, overrides: Sequence[Override]) -> DictConfig:
+    """Check all values, and give our nodes their types."""
     given.refuse_flattened_nodes(config, overrides)
     settings = nodes.settings_of(config)
     values.check(config, settings)
     nodes.give_types(config, settings)
     method_settings.give_types(config)
-    values.check(config, settings, resolve=True)
+    values.check_results(config, settings)
     return config
 
 

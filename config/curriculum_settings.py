@@ -61,7 +61,10 @@ def bad_curriculum(config: DictConfig) -> Iterator[str]:
     yield from _bad_steps("phases", node.phases, list, "{1: [a], 10: [a, b]}", steps)
     yield from _bad_steps("horizon", node.horizon, int, "{1: 4, 9: 8}", steps)
     yield from _bad_phases(node.phases or {}, tasks)
-    yield from _bad_turns(list((node.horizon or {}).values()), config.env.max_turns)
+    turns, most = list((node.horizon or {}).values()), config.env.max_turns
+    if any(not 1 <= number <= most for number in turns) or turns != sorted(turns):
+        shown = ", ".join(map(str, turns))
+        yield f"curriculum.horizon: the turns are {shown}; use rising ones from 1 to env.max_turns={most}"
 
 
 def _bad_steps(key: str, given: Any, kind: type, example: str, steps: int) -> Iterator[str]:
@@ -92,12 +95,6 @@ def _bad_phases(phases: Mapping[int, Sequence[str]], tasks: Sequence[str]) -> It
         yield f"curriculum.phases: {name} is no task of env.tasks; use {nearest(name, tasks)}"
     if phases and (unused := [task for task in tasks if task not in scheduled]):
         yield f"curriculum.phases: it never plays {unused[0]}; leave that out of env.tasks"
-
-
-def _bad_turns(turns: Sequence[int], most: int) -> Iterator[str]:
-    if any(not 1 <= number <= most for number in turns) or list(turns) != sorted(turns):
-        shown = ", ".join(map(str, turns))
-        yield f"curriculum.horizon: the turns are {shown}; use rising ones from 1 to env.max_turns={most}"
 
 
 def _steps(config: DictConfig) -> int:

@@ -118,18 +118,15 @@ def fill_in(config: DictConfig) -> None:
     if "teacher" in needs:
         config.algorithm.use_kl_in_reward = True
     if "entropy" in needs:
-        config.algorithm.rollout_correction.bypass_mode &= server_tells_entropies(config)
+        # vLLM and verl's asynchronous client report no entropies
+        server_reports = mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
+        config.algorithm.rollout_correction.bypass_mode &= server_reports
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))
     for name, method in chosen.of("filter", 1).items():
         if sampler := getattr(method, "sampler", None):
             custom = dict(zip(("path", "name"), sampler, strict=True))
             OmegaConf.update(config, "trainer.v1.sampler.custom_sampler", custom)
             OmegaConf.update(config, "trainer.v1.sampler.sampler_kwargs", config.filter[name], force_add=True)
-
-
-def server_tells_entropies(config: DictConfig) -> bool:
-    """Return whether the server reports entropies; vLLM and verl's asynchronous client do not."""
-    return mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
 
 
 def _chosen(nodes: dict[str, Any]) -> str:

@@ -46,14 +46,10 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     for override in parsed:
         if not override.key_or_group:
             raise ConfigError(f"cannot read {override.input_line!r} (no key); use KEY=VALUE")
-        if override.is_range_sweep() and not _can_be_run(override.value()):
+        values: Any = override.value()
+        if override.is_range_sweep() and not (values.step and 0 < (values.stop - values.start) / values.step <= RUNS):
             raise ConfigError(f"{override.input_line} must be a range of 1 to {RUNS} values; use range(0,3)")
     return parsed
-
-
-def _can_be_run(values: Any) -> bool:
-    """Return whether a range holds at least one value and at most ``RUNS``."""
-    return bool(values.step) and 0 < (values.stop - values.start) / values.step <= RUNS
 
 
 def is_value(override: Override) -> bool:

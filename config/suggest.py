@@ -85,6 +85,7 @@ def _choice(group: str, *names: str) -> str:
     return f"{group}=[{','.join(names)}]" if group in SLOTS and group not in ONE else f"{group}={names[-1]}"
 
 
+@cache
 def keys_with(*choices: str) -> dict[str, Any]:
     """Return every key of the config composed with these overrides, dotted, with its value."""
     try:
@@ -113,11 +114,17 @@ def _options_with(key: str, keys: dict[str, Any]) -> list[str]:
     """Return the choices, beside those made, whose files set a key: ``env.id`` is in env=gym and
     env=textarena.
     """
-    choices = []
-    files = [(group, base.CONF / group / f"{name}.yaml") for group in WITH_SETTINGS for name in groups()[group]]
-    for group, file in files:
-        text = file.read_text(encoding="utf-8")
-        prefix = "" if "@package _global_" in text else f"{group}.{file.stem}."
-        if key.startswith(prefix) and key in dict(dotted(OmegaConf.to_container(OmegaConf.load(file)), prefix)):
-            choices.append(_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), file.stem))
-    return choices
+    owners = [option for option, own in _keys_of_options().items() if key in own]
+    return [_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), name) for group, name in owners]
+
+
+@cache
+def _keys_of_options() -> dict[tuple[str, str], frozenset[str]]:
+    """Return the keys that an option's file sets, of ``WITH_SETTINGS``, by group and name."""
+    options = [(group, name) for group in WITH_SETTINGS for name in groups()[group]]
+    found = {}
+    for group, name in options:
+        file = base.CONF / group / f"{name}.yaml"
+        prefix = "" if "@package _global_" in file.read_text(encoding="utf-8") else f"{group}.{name}."
+        found[group, name] = frozenset(dict(dotted(OmegaConf.to_container(OmegaConf.load(file)), prefix)))
+    return found

@@ -73,15 +73,15 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         PolicyError: a policy cannot be evaluated with it.
     """
     from turngrid.config.checks import environment
-    from turngrid.config.checks.prompt import not_where_evaluated
     from turngrid.config.compose import compose
     from turngrid.config.errors import ConfigError
 
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
-    rules = (environment.unknown_task, environment.reward_not_offered, environment.bad_evaluation)
-    for problem in (problem for rule in (*rules, not_where_evaluated) for problem in rule(config)):
+    names = ("unknown_task", "reward_not_offered", "bad_evaluation", "not_where_evaluated")
+    rules = [getattr(environment, name) for name in names]
+    for problem in (problem for rule in rules for problem in rule(config)):
         raise ConfigError(problem)
     for message in (*environment.too_few_turns(config), *environment.useless_samples(config)):
         say(f"note: {message}")

@@ -139,6 +139,15 @@ def game_cache() -> Path:
 
 
 @pytest.fixture(scope="module")
+def composed() -> Iterator[Any]:
+    """Composes any number of configs; Hydra is initialised once a module."""
+    from turngrid.config.compose import composer  # not for the files that compose nothing
+
+    with composer() as compose:
+        yield compose
+
+
+@pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
     """The event loop of a module's pools."""
     with asyncio.Runner() as runner:

@@ -34,7 +34,6 @@ ALLOWED = {
     "verl_plugin/cpu/engines.py": "verl's engines for CPUs (docs/verl.md)",
     "verl_plugin/cpu/platform.py": "verl asks for a process group of GPUs; ends when verl has a platform for CPUs",
     "verl_plugin/hooks.py": "carries out the table of docs/verl.md",
-    "verl_plugin/replaced.py": "for the table of docs/verl.md",
     "verl_plugin/sft.py": "the name in which torch keeps a process with its parent",
     "verl_plugin/whole_models.py": "a checkpoint that lacks weights is refused (docs/verl.md)",
 }

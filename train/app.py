@@ -17,8 +17,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.types import TaskError
 from turngrid.records.process.exit_codes import Refusal, exit_code, say
 from turngrid.records.run_folder import open_run
-from turngrid.train.arguments import parsed
-from turngrid.train.help import help_text
+from turngrid.train.arguments import help_text, parsed
 from turngrid.train.launch import launching
 
 Start = Callable[[], int]

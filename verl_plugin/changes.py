@@ -1,12 +1,17 @@
-"""Replacements in verl's modules: ``{module: {verl's name: "module:name" of ours}}``.
+"""Replacements in verl's modules: ``{module: {verl's name: "module:name" of ours}}``; small ones
+are here.
 
 Our docstring gives the reason, and after "Until" the condition for removal; ``docs/verl.md`` shows
 both. verl's extension points (registries, abstract methods, class names in its config) are not
 listed. Methods of verl that our classes override are discovered from the classes
-(``turngrid.verl_plugin.overrides``).
+(``benchmarks/verl_overrides.py``). Nothing heavy is imported here.
 """
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
 
 Table = dict[str, dict[str, str]]
 
@@ -20,8 +25,8 @@ WRAPPED: Table = {
         "compute_advantage_for_multi_trajectories": "turngrid.verl_plugin.training.estimators:by_episode",
         "compute_data_metrics": "turngrid.verl_plugin.training.tracking:with_moments",
     },
-    "verl.trainer.ppo.v1.trainer_separate_async": {"logger": "turngrid.verl_plugin.mends:without_flush"},
-    "verl.workers.rollout.base": {"_ROLLOUT_REGISTRY": "turngrid.verl_plugin.mends:with_our_server"},
+    "verl.trainer.ppo.v1.trainer_separate_async": {"logger": "turngrid.verl_plugin.changes:without_flush"},
+    "verl.workers.rollout.base": {"_ROLLOUT_REGISTRY": "turngrid.verl_plugin.changes:with_our_server"},
     "verl.workers.utils.losses": {
         "ppo_loss": "turngrid.verl_plugin.training.losses:with_methods",
         "value_loss": "turngrid.verl_plugin.value_heads:sum_of_heads",
@@ -40,7 +45,7 @@ WRAPPED: Table = {
     "verl.workers.engine_workers": {
         "ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.whole_models:with_teacher"
     },
-    "verl.utils.fsdp_utils": {"fsdp2_sharded_save_to_cpu": "turngrid.verl_plugin.mends:save_copies"},
+    "verl.utils.fsdp_utils": {"fsdp2_sharded_save_to_cpu": "turngrid.verl_plugin.changes:save_copies"},
 }
 
 # Our object replaces verl's
@@ -74,3 +79,45 @@ ON_CPUS: Table = {
     },
     "verl.utils.model": {"load_valuehead_model": "turngrid.verl_plugin.cpu.engines:load_value_model"},
 }
+
+
+# ---- small replacements
+
+
+WEIGHT_SYNC = "turngrid.verl_plugin.servers.transformers_server.replica.WeightSync"
+
+
+def with_our_server(registry: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Add the trainer's side of our rollout server to verl's registry of class names.
+
+    Until verl offers a decorator, as it does for engines.
+    """
+    return {**registry, ("transformers", "async"): WEIGHT_SYNC}
+
+
+class _WithoutFlush(logging.LoggerAdapter):
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        return msg, {name: value for name, value in kwargs.items() if name != "flush"}
+
+
+def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
+    """Ignore the argument ``flush``, which verl's separate asynchronous trainer passes to its
+    logger (a bug).
+
+    Until verl fixes it.
+    """
+    return _WithoutFlush(logger)
+
+
+def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]]) -> Callable[[object], Any]:
+    """Copy the weights that verl saves to the CPU: if they are there already, verl saves them
+    uncopied (a bug).
+
+    Until verl fixes it.
+    """
+
+    def save_copies(model: object) -> tuple[dict[str, tuple], object]:
+        state, spec = save(model)
+        return {name: (tensor.clone(), own) for name, (tensor, own) in state.items()}, spec
+
+    return save_copies

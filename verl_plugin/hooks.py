@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -43,6 +44,17 @@ def _find(module: ModuleType, name: str) -> tuple[Any, str]:
     """Return the owner (module or class) of a dotted name, and the name's last part."""
     *inside, own = name.split(".")
     return reduce(getattr, inside, module), own
+
+
+@contextmanager
+def replaced(module: ModuleType | type, name: str, value: Any) -> Iterator[None]:
+    """Set ``module.name`` to ``value`` inside the block."""
+    original = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
 
 
 class AfterImport(MetaPathFinder):

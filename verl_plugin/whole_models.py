@@ -10,7 +10,7 @@ from typing import Any
 import verl.utils.model
 
 from turngrid.records.models.loading import load_whole
-from turngrid.verl_plugin.replaced import replaced
+from turngrid.verl_plugin.hooks import replaced
 
 TEACHER = "teacher"  # key of the worker's config, verl's actor_rollout_ref
 DERIVED = (  # fields that verl derives from the path of the model

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from omegaconf import DictConfig
 
 from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora, precision
-from turngrid.config.checks import budget, environment, folders, methods, model, prompt, training
+from turngrid.config.checks import environment, methods, model, training
 from turngrid.config.errors import ConfigError
 
 Check = Callable[[DictConfig], Iterator[str]]
@@ -19,28 +19,28 @@ Check = Callable[[DictConfig], Iterator[str]]
 CHECKS: tuple[Check, ...] = (
     model.estimate_gpu,
     precision.of_gpus,
-    folders.unusable,
+    model.unusable_folders,
     environment.unknown_task,
     environment.reward_not_offered,
     environment.bad_reward_settings,
     environment.step_deadline,
     environment.bad_window,
-    prompt.bad_prompt,
-    folders.too_long,
+    environment.bad_prompt,
+    model.long_name,
     training.critic_and_group,
     training.batches,
     training.passes,
     methods.bad_methods,
-    budget.bad_budget,
+    training.bad_budget,
     methods.bad_schedules,
-    budget.bad_demonstrations,
+    training.bad_demonstrations,
     experience.bad_experience,
-    budget.nothing_left,
+    training.nothing_left,
     curriculum_settings.bad_curriculum,
     model.bad_model,
     lora.bad_adapters,
     environment.bad_evaluation,
-    prompt.not_in_this_environment,
+    environment.not_in_this_environment,
     training.bad_trainer,
     asynchronous.bad_async,
 )
@@ -54,10 +54,10 @@ WARNINGS: tuple[Check, ...] = (
     environment.useless_samples,
 )
 OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
-    prompt.little_room,
-    prompt.few_summaries,
+    environment.little_room,
+    environment.few_summaries,
     lora.far_lr,
-    budget.sft_of_nothing,
+    training.sft_of_nothing,
     precision.without_instructions,
     model.doubtful_model,
 )

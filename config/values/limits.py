@@ -74,7 +74,7 @@ class Words:
         instead: maps a wrong word to the override to type.
     """
 
-    known: tuple[str, ...]
+    known: tuple[str | None, ...]
     null: bool = False
     each: bool = False
     instead: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Words:
         wrong = str(unknown[0]) if unknown else ""
         if wrong in self.instead:
             return f"is no choice here; use {self.instead[wrong]}"
-        choices = sorted({*self.known, *["null"] * self.null})
+        choices = sorted({word or "null" for word in (*self.known, *[None] * self.null)})
         return f"must be {'a list of' if self.each else 'one of'}: {', '.join(choices)}{meant(wrong, choices)}"
 
 

@@ -27,29 +27,49 @@ SHOWN = 60  # characters of a value that a message repeats
 FOLLOWED = re.compile(r"\$\{(?:oc\.select:)?(?P<dots>\.*)(?P<key>[a-z_][\w.]*)(?=[,}])")
 
 
-def check(config: DictConfig, settings: Mapping[str, type], *, resolve: bool = False) -> None:
-    """Refuse a config with an invalid value.
+def check(config: DictConfig, settings: Mapping[str, type]) -> None:
+    """Refuse a config with an invalid value, those of interpolations apart.
 
     Args:
         config: the composed config.
         settings: node -> dataclass of the settings that the chosen environment, reward or prompt
             form adds.
-        resolve: also check the results of interpolations. Call it without first, so that the
-            message names the key that was set and not one that follows from it.
 
     Raises:
         ConfigError: one line with the key and its allowed values.
+    """
+    for key, value in dotted(OmegaConf.to_container(config)):
+        if not _interpolates(value):
+            _check(config, settings, key, value)
+
+
+def check_results(config: DictConfig, settings: Mapping[str, type]) -> None:
+    """Refuse a config in which an interpolation results in an invalid value.
+
+    It comes after ``check``, so that a message names the key that was set and not one that follows
+    from it. verl's own interpolations repeat keys that were checked.
+
+    Raises:
+        ConfigError: as ``check`` does.
         OmegaConfBaseException: an interpolation refers to a missing key.
     """
-    limits = limits_of(*settings.items())
-    whole: Any = OmegaConf.to_container(config, resolve=resolve)
-    for key, value in dotted(whole):
-        if isinstance(value, str) and "${" in value:  # checked once it is resolved
-            continue
-        if problem := _problem(key, value, limits):
-            raise ConfigError(f"{key}={shown(value)} {problem}{because(config, key)}")
-        if isinstance(value, dict) and (unknown := _unknown(key, value)):
-            raise ConfigError(unknown)
+    verls = verl_keys()
+    for key, value in dotted(OmegaConf.to_container(config)):
+        if _interpolates(value) and not (key in verls and verls[key].value == value):
+            result = OmegaConf.select(config, key)
+            plain = OmegaConf.to_container(result, resolve=True) if OmegaConf.is_config(result) else result
+            _check(config, settings, key, plain)
+
+
+def _interpolates(value: Any) -> bool:
+    return isinstance(value, str | list) and "${" in str(value)
+
+
+def _check(config: DictConfig, settings: Mapping[str, type], key: str, value: Any) -> None:
+    if problem := _problem(key, value, limits_of(*settings.items())):
+        raise ConfigError(f"{key}={shown(value)} {problem}{because(config, key)}")
+    if isinstance(value, dict) and (unknown := _unknown(key, value)):
+        raise ConfigError(unknown)
 
 
 def _problem(key: str, value: Any, limits: Limits) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import cards
+from turngrid.config import machine
 from turngrid.config.finalise import rows_per_device
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic
@@ -78,8 +78,8 @@ def devices(config: DictConfig) -> Devices | None:
         return Devices(name, number, gpus.gpu(name).memory)
     if config.trainer.device == "cpu":
         return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
-    name, number = cards.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
-    return Devices(name, number, gpus.gpu(name).memory) if cards.is_known(config) else None
+    name, number = machine.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+    return Devices(name, number, gpus.gpu(name).memory) if machine.is_known(config) else None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text, prompt_form
 from turngrid.rollouts.window import summed_up
+from turngrid.tasks.run import Run
 
 SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)
@@ -103,12 +104,12 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
         check_hub(path)
     except ModelError as error:
         raise PolicyError(str(error).replace("model.path=", "")) from error
-    trained = _config_of(word)
-    if trained and changed_text(trained.get("prompt")) != changed_text(config.prompt):
-        raise PolicyError(f"{word} was trained with {_typed_prompt(trained)}: evaluate it with the same")
-    if trained and (form := _summaries(trained)) != _summaries(config):
+    run = _run_of(word)
+    if run and changed_text(run.config.get("prompt")) != changed_text(config.prompt):
+        raise PolicyError(f"{word} was trained with {_typed_prompt(run.config)}: evaluate it with the same")
+    if run and (form := _summaries(run.config)) != _summaries(config):
         raise PolicyError(f"{word} was trained with {form or 'rollout_form=linear'}: evaluate it with the same")
-    chat = chat_settings(config).over(chat_settings(trained) if trained else ChatSettings())
+    chat = chat_settings(config).over(run.chat if run else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
 
 
@@ -145,12 +146,10 @@ def _contents(path: str) -> str:
 
 def trained_on(word: str) -> str | None:
     """Return the environment of the policy's run; None without a run."""
-    config = _config_of(word)
-    return str(config.env.name) if config else None
+    run = _run_of(word)
+    return str(run.config.env.name) if run else None
 
 
-def _config_of(word: str) -> DictConfig | None:
-    run = run_of(word) if word not in WORDS else None
-    file = run / "config.yaml" if run else None
-    config = OmegaConf.load(file) if file and file.exists() else None
-    return config if isinstance(config, DictConfig) else None
+def _run_of(word: str) -> Run | None:
+    folder = run_of(word) if word not in WORDS else None
+    return Run.read(folder) if folder and (folder / "config.yaml").exists() else None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from omegaconf import OmegaConf
 
 from turngrid.config.base import verl_tree
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import finalise
 from turngrid.records.run_folder import identity
@@ -25,12 +23,6 @@ KEYS = (
     "trainer.v1.sampler.max_off_policy_strategy",
     "trainer.v1.separate_async.parameter_sync_step",
 )
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 def test_a_synchronous_run_has_verls_own_values(composed: Composer) -> None:

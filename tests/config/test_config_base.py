@@ -6,19 +6,28 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 
+from benchmarks.verl_schema import schema
 from turngrid.algorithms.chosen import method_class
-from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES
+from turngrid.algorithms.registry import ESTIMATORS, SLOTS, VERLS_LOSSES
 from turngrid.config.base import CONF, ROOT, verl_folder, verl_tree
-from turngrid.config.schema import NODES, Top
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.nodes import dotted
+from turngrid.config.schema import NODES, Sft, Slurm, Top
+from turngrid.config.values.verl_limits import FILE
+from turngrid.envs.registry import ENVIRONMENTS, environment_class
+from turngrid.rewards.registry import REWARDS, settings_class
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 
 # verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them
 # all the same
@@ -38,7 +47,7 @@ FILES = sorted(CONF.rglob("*.yaml"))
 
 def test_the_base_is_what_verls_files_make() -> None:
     with initialize_config_dir(str(verl_folder()), version_base=None):
-        made = OmegaConf.to_container(compose("ppo_trainer"))
+        made = OmegaConf.to_container(hydra_compose("ppo_trainer"))
     made.pop("model_engine")  # steers verl's defaults list
     assert OmegaConf.to_container(verl_tree()) == made
 
@@ -112,7 +121,60 @@ def test_a_method_has_a_file_with_all_of_its_settings(file: Path) -> None:
     assert file.read_text().startswith((f"# @package {slot}.{name}\n", "# @package _global_\n"))
 
 
-def test_every_method_has_a_file() -> None:
-    assert {(file.parent.name, file.stem) for file in METHODS} == {
-        (slot, name) for slot in SLOTS for name in SLOTS[slot]
-    }
+def test_the_file_is_that_of_the_installed_verl() -> None:
+    assert json.loads(FILE.read_text(encoding="utf-8")) == schema(), "run python -m benchmarks.verl_schema"
+
+
+# ---- each default stands once, in YAML: dataclasses type it, and no option repeats it
+
+
+KINDS = {
+    "top": Top,
+    "model.sft": Sft,
+    "cluster.slurm": Slurm,
+    **NODES,
+    **{f"env={name}": environment_class(path).Settings for name, path in ENVIRONMENTS.items()},
+    **{f"reward={name}": settings_class(name) for name in REWARDS},
+    **{f"prompt={name}": prompt_class(name) for name in PROMPTS},
+    **{f"algo={name}": method_class("algo", name, {}) for name in ESTIMATORS},
+    **{f"{slot}={name}": method_class(slot, name, {}) for slot in SLOTS for name in SLOTS[slot]},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_dataclass_has_a_default(name: str) -> None:
+    kind: Any = KINDS[name]
+    settings = [item for item in fields(kind) if item.init]
+    assert [f.name for f in settings if f.default is not MISSING or f.default_factory is not MISSING] == []
+
+
+@pytest.mark.parametrize("group", [path.name for path in CONF.iterdir() if path.is_dir() and path.name in NODES])
+def test_no_option_repeats_a_value_of_its_node_in_config_yaml(group: str) -> None:
+    shared = dict(dotted(OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))))
+    for file in (CONF / group).glob("*.yaml"):
+        node: Any = OmegaConf.to_container(OmegaConf.load(file))
+        own = dict(dotted({group: node.get(group) or {}}))
+        twice = [key for key, value in own.items() if not isinstance(value, dict) and shared.get(key, ...) == value]
+        assert (file.stem, twice) == (file.stem, [])
+
+
+# ---- recipes
+
+
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_can_be_launched(path: Path) -> None:
+    assert check(compose([f"recipe={path.stem}"])) == []
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_names_its_figure(path: Path) -> None:
+    """In the comment at its head: success in %, games, seeds."""
+    head = path.read_text(encoding="utf-8").split("defaults:")[0]
+    assert all(word in head for word in ("%", "games", "seed")), head
+
+
+def test_there_are_recipes() -> None:
+    assert RECIPES

@@ -3,12 +3,10 @@ line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.records.run_folder import run_name
 
@@ -77,12 +75,6 @@ ACCEPTED = (
     ["curriculum=horizon", "budget.count=rollouts"],
     ["curriculum=horizon", "env=tw_simple", "reward=dense"],
 )
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 @pytest.mark.parametrize("case", REFUSED)

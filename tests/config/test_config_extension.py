@@ -4,14 +4,13 @@ as a run leaves them."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.extension import depends_on_length
 from turngrid.records.run_folder import identity, open_run, run_name
@@ -19,12 +18,6 @@ from turngrid.tasks.budget import allocate_budget
 
 WORDS = ("algo=ppo", "seed=3", "budget.rl_steps=6", "env.max_turns=6")
 ROLLOUTS = ("budget.count=rollouts", "budget.units=2000", "budget.sft_share=0.36")  # 72 demonstrations, 10 steps
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 def started(composed: Composer, root: Path, *words: str, recorded: bool = True) -> Path:
@@ -36,9 +29,9 @@ def started(composed: Composer, root: Path, *words: str, recorded: bool = True) 
     return run.path
 
 
-@pytest.fixture
-def run(composed: Composer, tmp_path: Path) -> Path:
-    return started(composed, tmp_path, *WORDS)
+@pytest.fixture(scope="module")
+def run(composed: Composer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return started(composed, tmp_path_factory.mktemp("runs"), *WORDS)
 
 
 def test_it_has_the_settings_of_the_run_and_more_steps(composed: Composer, run: Path) -> None:
@@ -130,6 +123,12 @@ def test_a_run_that_does_not_record_its_command_takes_the_whole_command(composed
     with pytest.raises(ConfigError, match="algo=grpo: .* repeat that beside extend="):
         composed([f"extend={run}", "budget.rl_steps=8"])
     assert composed([*WORDS, f"extend={run}", "budget.rl_steps=8"]).algo.name == "ppo"
+
+
+def test_the_curriculum_keeps_the_steps_of_the_first_run(composed: Composer, tmp_path: Path) -> None:
+    run = started(composed, tmp_path, *WORDS, "curriculum=horizon")
+    config = composed([f"extend={run}", "budget.rl_steps=12"])
+    assert config.curriculum.horizon == OmegaConf.load(run / "config.yaml").curriculum.horizon
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import cards
+from turngrid.config import machine
 from turngrid.config.base import verl_folder
-from turngrid.config.cards import Gpu
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.records.models import checkpoint_cost
-from turngrid.records.run_folder import identity, run_name
+from turngrid.records.models.gpus import Gpu
+from turngrid.records.run_folder import identity
 
 SIZES = (
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
@@ -27,12 +27,6 @@ CORRECTION = "algorithm.rollout_correction.rollout_is"
 QWEN = "model=qwen2.5_1.5b"
 
 
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
-
-
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An nvidia-smi whose answer is in a file; what it was asked is in another."""
@@ -40,9 +34,9 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     tool.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/cards\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    cards._smallest.cache_clear()
+    machine._smallest.cache_clear()
     yield tmp_path
-    cards._smallest.cache_clear()
+    machine._smallest.cache_clear()
 
 
 def sizes(config: DictConfig) -> tuple[object, ...]:
@@ -74,9 +68,9 @@ def test_the_fused_kernels_are_those_that_need_no_other_package(composed: Compos
 def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (smi / "cards").write_text("NVIDIA H100 80GB HBM3, 81559\nNVIDIA GeForce RTX 4090, 24564\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert cards.here() == Gpu(24564 * 2**20)
+    assert machine.here() == Gpu(24564 * 2**20)
     config = composed([QWEN, "cluster=gpu1"])
-    assert cards.name_of(config) == "25GB" and cards.is_known(config)
+    assert machine.name_of(config) == "25GB" and machine.is_known(config)
     assert sizes(config)[0] == 8192
     assert "--id=0,1" in (smi / "asked").read_text()
 
@@ -84,8 +78,8 @@ def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkey
 def test_a_driver_that_does_not_answer(composed: Composer, smi: Path) -> None:
     (smi / "cards").write_text("No devices were found\n")
     config = composed([QWEN, "cluster=gpu1"])
-    assert cards.here() is None and not cards.is_known(config)
-    assert cards.is_known(composed([QWEN, "cluster=gpu1", "cluster.gpu_memory_gb=48"]))
+    assert machine.here() is None and not machine.is_known(config)
+    assert machine.is_known(composed([QWEN, "cluster=gpu1", "cluster.gpu_memory_gb=48"]))
 
 
 @pytest.mark.parametrize("cluster", ["gpu1", "gpu8", "slurm_gpu1", "slurm_gpu8"])
@@ -143,11 +137,6 @@ def test_a_checkpoints_cost_by_hand() -> None:
     assert (size, checkpoint_cost.seconds(size)) == (121.6e9, 60.8)
     assert checkpoint_cost.steps_between(size) == 25
     assert [checkpoint_cost.steps_between(cost) for cost in (0.0, 25e9, 25.1e9, 1e15)] == [5, 5, 10, 50]
-
-
-def test_a_cluster_is_no_part_of_a_runs_name(composed: Composer) -> None:
-    here, there = ("model=qwen2.5_1.5b",), ("model=qwen2.5_1.5b", "cluster=slurm_multinode")
-    assert run_name(composed(list(here))) == run_name(composed(list(there)))
 
 
 def test_a_correction_that_was_turned_off_is_another_run(composed: Composer) -> None:

@@ -4,7 +4,6 @@ anything starts."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from verl.utils.config import validate_config
 
 from turngrid.config.base import ROOT
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters, far_lr
 from turngrid.experiments.stages.rl import rl_config
@@ -30,12 +29,6 @@ ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_pro
 GPU = ("cluster=gpu1", "model=qwen2.5_7b", "rollout=vllm")
 SEPARATE = ("trainer.v1.trainer_mode=separate_async", f"{ACTOR}.rollout.nnodes=1", f"{ACTOR}.rollout.n_gpus_per_node=1")
 NCCL = f"{ACTOR}.rollout.checkpoint_engine.backend=nccl"
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 def rates(config: DictConfig) -> tuple[float, float]:

@@ -9,7 +9,6 @@ import yaml
 from omegaconf import DictConfig
 
 from turngrid.config.base import CONF
-from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.config.prompts import form_of
@@ -98,29 +97,3 @@ def test_a_form_of_ones_own_has_its_settings_typed() -> None:
         plain_but("prompt=think_action", name, "+prompt.louder=loud")
     with pytest.raises(ConfigError, match="unknown key prompt.softer"):
         plain_but("prompt=think_action", name, "+prompt.softer=3")
-
-
-REFUSED = {
-    "prompt=think_action prompt.think_tag=3": "prompt=think_action: prompt.think_tag=3 must be a word",
-    "prompt.train_thoughts=false": "the answers of prompt=plain have no thoughts",
-    "prompt.history=2 env.window_turns=4": "both say how much of an episode is seen",
-    "prompt=react env.max_action_tokens=2000": "env.max_action_tokens=2000: .* use data.max_response_length=2000",
-    "prompt.admissible=true eval.tasks=[repo_repair/lines-easy]": "env=repo_repair cannot list the actions",
-    "prompt=tool_call": "the actions of env=textworld are phrases.* use prompt=think_action",
-    "prompt.thinking=true": "prompt.thinking=true: the answers of prompt=plain have no thoughts",
-    "prompt.history=2 loss=gspo": "loss=gspo and prompt.history=2",
-    "prompt.history=2 rollout_form=prefix": "rollout_form=prefix and prompt.history=2",
-}
-
-
-@pytest.mark.parametrize("words", REFUSED)
-def test_what_cannot_be_is_refused(words: str) -> None:
-    with pytest.raises(ConfigError, match=REFUSED[words]):
-        check(plain_but(*words.split()))
-
-
-def test_an_episode_that_may_not_fit_its_row_is_warned_of() -> None:
-    assert check(plain_but("prompt=react")) == []
-    (warning,) = check(plain_but("prompt=react", "env.max_turns=20"))
-    assert "ends out of context after 16 of 20 turns; use prompt.history=2" in warning
-    assert check(plain_but("prompt=react", "env.max_turns=20", "prompt.history=2")) == []

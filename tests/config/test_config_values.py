@@ -23,102 +23,7 @@ from turngrid.config.values.values import limits_in, limits_of
 from turngrid.config.values.verl_limits import verl_keys
 from turngrid.envs.registry import ENVIRONMENTS, environment_class
 from turngrid.rewards.registry import REWARDS, settings_class
-from turngrid.train.app import main, ready
-
-SIZES, OURS = "must be a whole number of at least 1", "must be a whole number from 1 to "
-SEEDS = "must be a whole number from 0 to 4294967295"
-SHARE = "must be a number from 0 to 1"
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-# An override -> what its answer says after KEY=VALUE, or the whole of it
-REFUSED = {
-    "=1": "cannot read '=1' (no key); use KEY=VALUE",
-    "~dry_run": "use dry_run=VALUE",
-    "~trainer.nnodes": "use trainer.nnodes=VALUE",
-    "+sede=1": "+sede=1: nothing reads sede; use seed",
-    f"+{ACTOR}.optim.larning_rate=1": f"unknown key {ACTOR}.optim.larning_rate",
-    "algo=7": "unknown option algo=7 (choices of algo: aem, ",
-    "recipe=null": "unknown option recipe=None",
-    "+algo@here=ppo": "use algo=ppo",
-    "env.task=${nope}": "env.task=${nope}: Interpolation key 'nope' not found",
-    "env.task=w0": "env.task=w0: unknown task 'w0' of textworld",
-    "hydra.job.num=seven": "Value 'seven'",
-    "env=[a,b]": "use -m env=A,B to run both",
-    "env.name=:": "env.name=: is no environment: Empty module name (its form is module:Class)",
-    "env.name=7": "unknown environment '7' (choices:",
-    "turn_reward.name=spars": "unknown reward 'spars'; use sparse",
-    "env.tasks=7": "must list tasks",
-    "env.tasks={w2-o3-q4: [1]}": "the weight of w2-o3-q4 is [1]; it must be more than 0",
-    "trainer.logger=[wand]": "use wandb",
-    "model.path=???": "must be given",
-    "trainer.save_freq=0": SIZES,
-    "trainer.n_gpus_per_node=0": SIZES,
-    "trainer.nnodes=0": SIZES,
-    "trainer.nnodes=seven": SIZES,
-    "trainer.nnodes={a: 1}": SIZES,
-    "trainer.test_freq=seven": "must be a whole number of at least -1",
-    f"{ACTOR}.ppo_mini_batch_size=seven": SIZES,
-    f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=seven": SIZES,
-    f"{ACTOR}.optim=3": "must be a node, whose keys are set one by one",
-    f"{ACTOR}.use_kl_loss=7": "must be true or false",
-    "budget.sft_share=inf": SHARE,
-    f"{ACTOR}.optim.lr=-1e-3": SHARE,
-    "critic.optim.lr=nan": SHARE,
-    "model.sft.lr=inf": SHARE,
-    f"{ACTOR}.optim.num_cycles=inf": "must be a number of at least 0",
-    f"{ACTOR}.tau_pos=nan": "must be a number of at least 0",
-    "data.train_batch_size=-8": SIZES,
-    "model.sft.batch_size=0": OURS,
-    f"{ACTOR}.ppo_epochs=-1": SIZES,
-    "model.sft.epochs=0.5": OURS,
-    "eval.temperatures=[nan]": "must be a list of numbers from 0 to 10",
-    f"{ROLLOUT}.temperature=-1": "must be a number from 0.01 to 10",
-    "env.step_deadline_s=-1": "must be a number from 0.1 to 86400",
-    "cluster.start_deadline_s=nan": "must be a number from 1 to 1000000",
-    "seed=-1": SEEDS,
-    "eval.seed=1e3": SEEDS,
-    "fresh=maybe": "must be true or false",
-    "algorithm.gamma=2": SHARE,
-    "env.workers=1000000": OURS + "1024",
-    "data.max_response_length=0": SIZES,
-    "algorithm.adv_estimator=gea": "use gae",
-    f"{ACTOR}.policy_loss.loss_mode=vanila": "use vanilla",
-    "model.lora_rank=0": "must be a whole number from 1 to 512 or null",
-    "actor_rollout_ref.model.lora_rank=8": "cannot be: the run's own key is model.lora_rank",
-    "actor_rollout_ref.model.target_modules=[q_proj]": "cannot be: the run's own key is model.lora_target_modules",
-    "critic.model.lora_rank=8": "cannot be: a critic is trained whole",
-    "actor_rollout_ref.model.lora_adapter_path=there": "cannot be: LoRA begins with a new adapter; merge yours",
-    "cluster.launcher=slrum": "must be one of: here, local_parallel, slurm; use slurm",
-    "budget.count=turns": "must be one of: games, rollouts",
-    "cluster.name=${seed}": "must be one word",
-    "model.name=7": "must be one word",
-    "critic._target_=''": "cannot be: ",
-    "critic.fsdp.dtype='a b'": "must be one word",
-    "reward.reward_manager.name=0": "must be one word",
-    "model.path=0x10": "use model.path=ORG/NAME",
-    "model.path=tiny": "use model.path=asset://tiny",
-    "actor_rollout_ref.model.lora.merge=true": "cannot be: it follows from rollout=",
-}
-FLAGS = {
-    "--config-dir=/nope": "--config-dir /nope: no such folder",
-    "--package=nope": "--package is for what --cfg job shows: add it",
-    "--resolve": "--resolve is for what --cfg job shows: add it",
-}
-
-
-@pytest.mark.parametrize("override", REFUSED)
-def test_one_line_that_names_the_key(override: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([override]) == 2
-    out, err = capfd.readouterr()
-    (line,) = err.splitlines()
-    assert out == "" and REFUSED[override] in line
-    assert override.lstrip("+~").partition("=")[0] in line
-
-
-@pytest.mark.parametrize("flag", FLAGS)
-def test_flags_that_mean_nothing_here(flag: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([flag]) == 2
-    assert capfd.readouterr().err == f"turngrid: {FLAGS[flag]}\n"
-
+from turngrid.train.app import ready
 
 WRONG = "algorithm.gamma=2"
 
@@ -141,27 +46,17 @@ def test_whatever_was_asked_for(arguments: list[str], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "answer"),
-    [
-        (["seed=range(0,3,0)"], "seed=range(0,3,0) must be a range of 1 to 10000 values"),
-        (["seed=range(0,1e9)"], "seed=range(0,1e9) must be a range of 1 to 10000 values"),
-        (["algorithm.lam=interval(0,1)", WRONG], "algorithm.gamma=2 must be"),
-        (["seed=0,1", "algorithm.lam=interval(0,1)"], "algorithm.lam=interval(0,1): only an optimiser's sweeper"),
-        (["env=glob(t*)", WRONG], "algorithm.gamma=2 must be"),
-        (["seed=0,1", "output_dir=/dev/null"], "output_dir=/dev/null is a file"),
-        (["seed=0,1", "hydra/launcher=nope"], "hydra/launcher/nope"),
-        (["sweep=table10_algorithms", "env.task=glob(*)"], "env.task=glob(*): write the values out"),
-    ],
-    ids=str,
-)
-def test_several_runs(arguments: list[str], answer: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(answer)):
-        ready(["-m", *arguments])
-
-
 def test_a_range_is_left_to_a_sweeper_that_somebody_chose() -> None:
     assert callable(ready(["-m", "algorithm.lam=interval(0,1)", "hydra/sweeper=basic"]))
+
+
+def test_a_bug_of_ours_is_no_mistake_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(compose.values, "check", broken)
+    with pytest.raises(TypeError, match="^a bug$"):
+        compose.compose(["seed=1"])
 
 
 def test_an_output_folder_that_is_none(tmp_path: Path) -> None:

@@ -1,21 +1,19 @@
-"""verl's own check of every GPU-scale config, and the study's numbers in it."""
+"""verl's own check of every GPU-scale config; test_sweep_files.py has the study's numbers."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from turngrid.algorithms.chosen import algorithm
 from turngrid.algorithms.registry import ALGORITHMS
 from turngrid.algorithms.registry import words as algo_words
 from turngrid.config.base import CONF, ROOT
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 
 # without adapters, for which verl asks vLLM's version
 MODELS = sorted(file.stem for file in (CONF / "model").glob("qwen*b.yaml"))
@@ -68,46 +66,6 @@ def accept(composed: Composer, asked: list[str]) -> None:
 
 def words(algo: str) -> str:
     return f"algo={algo} algo.teacher=assets/tiny" if algo == "distill" else f"algo={algo}"
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
-
-
-# arXiv 2510.01132: actor lr, prompts, samples, KL in the reward, KL in the loss
-PAPER = {
-    "ppo": (5e-7, 256, 1, True, False),
-    "rloo": (1e-6, 32, 8, True, False),
-    "grpo": (1e-6, 32, 8, False, True),
-    "reinforce_plus_plus": (1e-6, 256, 1, True, False),
-}
-
-
-@pytest.mark.parametrize("algo", PAPER)
-def test_the_studys_hyper_parameters(composed: Composer, algo: str) -> None:
-    config = composed([f"algo={algo}", "model=qwen2.5_1.5b", "cluster=gpu8"])
-    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    kl = (config.algorithm.use_kl_in_reward, actor.use_kl_loss)
-    assert (actor.optim.lr, config.data.train_batch_size, rollout.n, *kl) == PAPER[algo]
-    assert config.algorithm.kl_ctrl.kl_coef == actor.kl_loss_coef == 0.001
-    assert (actor.clip_ratio, actor.clip_ratio_low, actor.clip_ratio_high, actor.clip_ratio_c) == (0.2, 0.2, 0.2, 3.0)
-    assert (config.algorithm.gamma, config.algorithm.lam) == (1.0, 1.0)
-    assert (actor.loss_agg_mode, actor.ppo_epochs, actor.entropy_coeff) == ("token-mean", 1, 0)
-    assert actor.ppo_mini_batch_size == config.data.train_batch_size
-    assert (rollout.temperature, config.eval.temperatures) == (0.7, [0.4])
-    assert (rollout.name, config.algorithm.adv_estimator) == ("vllm", algorithm(algo).estimator)
-    assert (config.model.sft.lr, config.model.sft.epochs) == (1e-6, 1)
-    if algo == "ppo":
-        assert (config.critic.optim.lr, config.critic.cliprange_value) == (5e-6, 0.5)
-
-
-@pytest.mark.parametrize(("task", "turns", "tokens"), [("w2-o3-q4", 12, 3072), ("w4-o6-q8", 24, 4096)])
-def test_lengths_follow_the_turns(composed: Composer, task: str, turns: int, tokens: int) -> None:
-    config = composed([f"env.task={task}", "model=qwen3_8b"])
-    assert config.env.max_turns == turns
-    assert (config.data.max_prompt_length, config.data.max_response_length) == (tokens, tokens)
 
 
 def test_the_default_is_the_laptops(composed: Composer) -> None:

@@ -4,7 +4,6 @@ type instead."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +15,7 @@ from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES, words
 from turngrid.config.checks import estimators, methods
 from turngrid.config.checks.check import check
 from turngrid.config.checks.methods import doubtful_methods
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.rewards.declared import GROUPS, Names
 
@@ -130,6 +129,8 @@ algo=gigpo rollout_form=tcod
     credit=gigpo and rollout_form=tcod; use rollout_form=linear
 rollout_form=prefix env.window_turns=4
     rollout_form=prefix and env.window_turns=4; use env.window_turns=null
+rollout_form=prefix prompt.history=2
+    rollout_form=prefix and prompt.history=2; use prompt.history=null
 rollout_form=tcod rollout_form.tcod.direction=f2b trainer.v1.trainer_mode=colocate_async
     rollout_form=tcod and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=prefix curriculum=threshold env.tasks=[w2-o3-q4,w2-o4-q4]
@@ -193,12 +194,6 @@ class ReadsTheJudge:
     """A credit method of another package that reads a reward without settings."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"judge"})
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 @pytest.mark.parametrize(("words", "expected"), pairs(REFUSED))

@@ -28,7 +28,8 @@ PAIRS = list(itertools.permutations(SLOTS["credit"], 2))
 FILTERS = [(), *((name,) for name in SLOTS["filter"]), ("std_top", "dr_bot")]
 TERMS = [(name,) for name in SLOTS["terms"]]
 PRODUCT = [*itertools.product(CREDITS, FILTERS, [()]), *itertools.product(CREDITS, [()], TERMS)]
-PAIRED = list(itertools.product(PAIRS, [(), ("void_turns",)], [()]))
+FILTERED = list(itertools.product([(), ("gigpo",), ("aem",)], FILTERS, [()]))  # a loss minds no credit and no term
+PAIRED = [(pair, (), ()) for pair in PAIRS]
 MANY = ("credit", "filter", "terms")  # slots that hold several methods
 
 
@@ -79,7 +80,7 @@ def test_what_is_refused_is_what_the_table_says(composed: dict[str, DictConfig],
     for loss, config in composed.items():
         chosen = config.copy()
         chosen.algo.name = algo
-        for credit, filters, terms in [*PRODUCT, *(() if loss else PAIRED)]:
+        for credit, filters, terms in [*PRODUCT, *PAIRED] if not loss else FILTERED:
             for slot, names in zip(MANY, (credit, filters, terms), strict=True):
                 chosen[slot] = {name: nodes[slot][name] for name in names}
             expected = refused(algo, credit, filters, loss)

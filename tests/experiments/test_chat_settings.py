@@ -97,7 +97,7 @@ def rolled_out(config: DictConfig, item: EvaluationSetting, model: Path, like: E
 
     async def play() -> Episode:
         async with pool_of(config.env) as pool:
-            loop = TurngridAgentLoop(config, AutoTokenizer.from_pretrained(model), "qwen3")
+            loop = TurngridAgentLoop(Run(config, Path()).for_process(), AutoTokenizer.from_pretrained(model), "qwen3")
             loop.pool = pool
             (task,) = read_tasks(Path(item.evaluation_set.file))
             spec = loop.spec({"task": json.dumps(task.to_dict()), "global_steps": 1, "uid": "a"})

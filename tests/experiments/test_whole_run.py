@@ -30,6 +30,7 @@ from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
+from turngrid.train.app import main
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 STEPS = 3
@@ -336,12 +337,14 @@ def test_other_test_games_must_not_change_the_training_games(run: Path, tmp_path
 # ---- every file, damaged in every way
 
 
+@pytest.mark.parametrize("one_of", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", damages.WAYS, ids=lambda how: how.__name__)
-def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, how: damages.Way):
-    """No training here: up to where the run has decided what to do next, and has read its books."""
+def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, how: damages.Way, one_of: int):
+    """No training here: up to where the run has decided what to do next, and has read its books.
+    Each file is damaged in two ways; in all ways in the slow test."""
     names, config = damages.names(half_way, 2), OmegaConf.load(half_way / "config.yaml")
     assert len(names) > 40
-    for name in names:
+    for name in names[damages.WAYS.index(how) % one_of :: one_of]:
         folder = damages.copy(half_way, tmp_path / "run")
         how(folder / name)
         if name == "rl/episodes/000001.jsonl" or (name == "rl/metrics.jsonl" and how is not damages.cut_in_half):
@@ -366,8 +369,8 @@ def _step_after(name: str, how: damages.Way) -> int:
     return 1 if (sealed and not noted) or of_step else 2
 
 
-def test_a_finished_run_shows_its_table_again_at_once(run: Path):
+def test_a_finished_run_shows_its_table_again_at_once(run: Path, capsys: pytest.CaptureFixture[str]):
     before = (run / "result.json").stat().st_mtime_ns
-    small.finish(run.parent, *VALIDATED)
+    assert main([f"output_dir={run.parent}", *small.OVERRIDES, *VALIDATED]) == 0
     assert (run / "result.json").stat().st_mtime_ns == before
-    assert "after RL" in (run.parent / "stdout.txt").read_text()
+    assert "after RL" in capsys.readouterr().out

@@ -7,7 +7,6 @@ that resolves, with values of the same kinds.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
@@ -145,66 +144,3 @@ def test_a_misspelt_key_or_option_gets_a_suggestion(
         if code != 2 or ("; use " not in err and right not in err):
             faults.append(f"{wrong}: {err}")
     assert not faults, "\n".join(faults)
-
-
-# What once ended in a traceback, was answered without the key's name, or passed: a line, and what
-# its answer names
-ONCE = {
-    "budget=3": "budget",
-    "trainer.test_freq=007": "trainer.test_freq",
-    "trainer.n_gpus_per_node=007": "trainer.n_gpus_per_node",
-    "-m --cfg=job": "--cfg",
-    "-m any.key='glob(*)'": "any.key",
-    "-m sweep=../conf/config": "sweep",
-    "-m sweep=table10_algorithms only.=1": "only.",
-    "--config-name=": "--config-name",
-    "--config-dir ''": "--config-dir",
-    "--cfg=job '--package=env['": "--package",
-    "-reward.path=x": "-reward.path",
-    "--experimental-rerun=nope": "--experimental-rerun",
-    "'actor_rollout_ref.rollout.mtp={a: {b: c}}'": "actor_rollout_ref.rollout.mtp.a",
-    "actor_rollout_ref.ref.fsdp_config.entropy_from_logits_with_chunking=null": (
-        "actor_rollout_ref.ref.fsdp_config.entropy_from_logits_with_chunking"
-    ),
-    "-m sweep=table10_algorithms only.algo": "only.algo",
-    "-m critic.ppo_epochs='x${seed}'": "critic.ppo_epochs",
-    "trainer.n_gpus_per_node=7": "trainer.n_gpus_per_node",
-    "hydra.nope=1": "hydra.nope",
-    "algorithm.kl_ctrl=[1]": "algorithm.kl_ctrl",
-    "seed=1 trainer.save_freq='${nope}'": "trainer.save_freq",
-    "trainer.nnodes='${nope:1}' seed=1": "trainer.nnodes",
-    "tracking.run_name='${tracking.group}' tracking.group='${tracking.run_name}'": "tracking.group",
-    "tracking.run_name='${trainer}'": "tracking.run_name",
-    "env=textarena 'env.id={null: 1}'": "env.id",
-    "global_profiler.global_tool_config.torch_memory.memory_snapshot_num_steps='x${seed}'": (
-        "global_profiler.global_tool_config.torch_memory.memory_snapshot_num_steps"
-    ),
-    "'hydra.callbacks={a: {_target_: nope}}'": "hydra.callbacks",
-    "env.task=true": "env.task",
-    f"model.name={'x' * 3000}": "model.name",
-    "critic.model.lora.alpha=.nan": "critic.model.lora.alpha",
-    "reward_model.n_gpus_per_node=[nan]": "reward_model.n_gpus_per_node",
-    "ray_kwargs.ray_init.num_gpus=-99999999999999999999": "ray_kwargs.ray_init.num_gpus",
-    "ray_kwargs.ray_init.num_cpus='???'": "ray_kwargs.ray_init.num_cpus",
-    "actor_rollout_ref.rollout.seed=[null]": "actor_rollout_ref.rollout.seed",
-    "actor_rollout_ref.rollout.full_determinism=10%": "actor_rollout_ref.rollout.full_determinism",
-    "actor_rollout_ref.rollout.max_num_seqs=-7": "actor_rollout_ref.rollout.max_num_seqs",
-    "~actor_rollout_ref.actor.policy_loss.clip_cov_ub": "actor_rollout_ref.actor.policy_loss.clip_cov_ub",
-    "actor_rollout_ref.rollout.load_format=nope": "actor_rollout_ref.rollout.load_format",
-    "actor_rollout_ref.rollout.mode=sync": "actor_rollout_ref.rollout.mode",
-    "actor_rollout_ref.actor.optim.optimizer=nope": "actor_rollout_ref.actor.optim.optimizer",
-    "actor_rollout_ref.rollout.agent.default_agent_loop=nope": "actor_rollout_ref.rollout.agent.default_agent_loop",
-    "algorithm.rollout_correction.rollout_is_threshold=-1": "algorithm.rollout_correction.rollout_is_threshold",
-    "algorithm.adv_estimator=remax": "algorithm.adv_estimator",
-    "env=swegym env.instances=/nope": "env.instances",
-    "env=repo_repair env.tests_deadline_s=20000": "env.tests_deadline_s",
-    "scale.rl_steps=0": "scale.rl_steps",
-}
-
-
-@pytest.mark.filterwarnings("ignore:provider=hydra.searchpath:UserWarning:hydra._internal.config_loader_impl")
-@pytest.mark.parametrize("line", ONCE)
-def test_what_once_passed_or_crashed(line: str, configs: list[DictConfig], capfd: pytest.CaptureFixture[str]) -> None:
-    assert app.main(shlex.split(line)) == 2
-    assert refusal(capfd.readouterr().err, ONCE[line]) == ""
-    assert [path.name for path in Path().iterdir()] == ["README.md"], "something has begun"

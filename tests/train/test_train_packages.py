@@ -18,8 +18,7 @@ from turngrid.envs import extensions, registry
 from turngrid.envs.extensions import UnknownName
 from turngrid.rewards.registry import reward
 from turngrid.train.app import main
-from turngrid.train.arguments import parsed
-from turngrid.train.help import help_text
+from turngrid.train.arguments import help_text, parsed
 from turngrid.train.launch import one_run
 
 Offer = Callable[..., Path]

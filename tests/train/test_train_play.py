@@ -112,7 +112,7 @@ def test_the_next_game_is_another_one_and_lost_is_not_won(play: Play) -> None:
 
 
 def test_the_expert_is_watched_under_a_dense_reward(play: Play) -> None:
-    done = play("env=gym", "env.id=Taxi-v4", "reward=dense", "watch=true", "delay=0")
+    done = play("env=gym", "env.id=Taxi-v4", "reward=dense", "watch=true")
     assert done.returncode == 0
     *_, before, last = statuses(done.stdout)
     best = float(re.search(r"of (\d+),", last)[1])
@@ -182,8 +182,6 @@ def test_a_split_that_ends_says_so(play: Play) -> None:
         (["watch=yes"], "watch=yes must be true or false"),
         (["split=tset"], "unknown split 'tset'; use test (choices: test,"),
         (["game=²"], "game=² must be a number of 1 or more"),
-        (["delay=-1"], "delay=-1 must be a number of seconds, or null"),
-        (["delay=soon"], "delay=soon must be"),
         (["gmae=2"], "unknown key gmae; use game"),
         (["play.gmae=2"], "unknown key gmae; use game"),
         (["watch"], "cannot read 'watch' (Error parsing override 'watch'); use KEY=VALUE"),
@@ -207,18 +205,11 @@ def test_what_cannot_be_is_answered_in_one_line(
 
 
 def test_keys_of_our_own_are_told_from_a_runs() -> None:
-    settings, left = split_settings(["env=gym", "game=3", "watch=true", "seed=1", "delay=0.5"])
-    assert settings == PlaySettings(game=3, watch=True, delay="0.5")
+    settings, left = split_settings(["env=gym", "game=3", "watch=true", "play.split=train", "seed=1"])
+    assert settings == PlaySettings(split="train", game=3, watch=True)
     assert left == ["env=gym", "seed=1"]
     with pytest.raises(ConfigError):
         split_settings(["split=null"])
-
-
-@pytest.mark.parametrize(("typed", "delay"), [("null", ""), ("", ""), (".5", ".5"), ("3600", "3600")])
-def test_a_delay_is_seconds_or_none(typed: str, delay: str) -> None:
-    assert (
-        split_settings([f"delay={typed}"]) == split_settings([f"play.delay={typed}"]) == (PlaySettings(delay=delay), [])
-    )
 
 
 def test_no_key_of_a_run_is_taken_for_one_of_ours() -> None:

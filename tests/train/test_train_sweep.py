@@ -108,11 +108,6 @@ def test_what_this_machine_lacks_is_said_once_for_all_runs(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_sweep_without_m_is_told_so(mine: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([mine]) == 2
-    assert "add -m" in capfd.readouterr().err
-
-
 def test_a_dry_run_lists_and_starts_nothing(mine: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = [mine, f"output_dir={tmp_path / 'runs'}"]
     first, _ = prepare_launch(words).sweep.runs

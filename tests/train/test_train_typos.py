@@ -2,112 +2,204 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
-from turngrid.config.suggest import groups
 from turngrid.train.app import main
 
 TYPOS = {
     "algo=pppo": ["algo=ppo", "choices of algo: ", " reinforce_plus_plus, rloo"],
     "algo.name=turn_pp": ["algo.name=turn_pp: unknown algorithm 'turn_pp'; use turn_ppo", "or module:Name"],
-    "algo.name=nowhere:It": ["algo.name=nowhere:It: algo nowhere:It: No module named 'nowhere'"],
+    "algo.name=nowhere:It": "algo.name=nowhere:It: algo nowhere:It: No module named 'nowhere'",
     "algo.name=turngrid.algorithms.credit.gigpo:Gigpo": [
         "algo.name=turngrid.algorithms.credit.gigpo:Gigpo is no estimator: it has no grain"
     ],
-    "+algo.gamma=1": ["unknown key algo.gamma; use one of: name, state"],
+    "+algo.gamma=1": "unknown key algo.gamma; use one of: name, state",
     "loss=aepo": ["algo=aepo or ", "credit=[aepo]", "(choices of loss: aepo_clip, "],
     "algo=tree": ["use ", "rollout_form=tree"],
-    "algo=empg": ["unknown option algo=empg; use credit=[empg]"],
-    "credit=[dapo]": ["unknown option credit=dapo; use algo=dapo"],
-    "algo=tcod": ["use rollout_form=tcod"],
-    "env=textwrld": ["env=textworld"],
-    "reward=dens": ["reward=dense"],
-    "credit=[gigp]": ["credit=gigpo"],
-    "loss=[gspo,cispo]": ["loss=[gspo,cispo]: a step has one; use loss=gspo"],
-    "loss=gsp": ["loss=gspo"],
-    "+credit.gigpo.wight=1": ["unknown key credit.gigpo.wight; use credit.gigpo.weight"],
-    "+filter.void_turns.void=invalid": ["filter.void_turns.stop must be given; use filter.void_turns.stop=VALUE"],
+    "algo=empg": "unknown option algo=empg; use credit=[empg]",
+    "credit=[dapo]": "unknown option credit=dapo; use algo=dapo",
+    "algo=tcod": "use rollout_form=tcod",
+    "env=textwrld": "env=textworld",
+    "reward=dens": "reward=dense",
+    "credit=[gigp]": "credit=gigpo",
+    "loss=[gspo,cispo]": "loss=[gspo,cispo]: a step has one; use loss=gspo",
+    "loss=gsp": "loss=gspo",
+    "+credit.gigpo.wight=1": "unknown key credit.gigpo.wight; use credit.gigpo.weight",
+    "+filter.void_turns.void=invalid": "filter.void_turns.stop must be given; use filter.void_turns.stop=VALUE",
     "filter=[void_turns] filter.void_turns.void=some": [
         "filter=[void_turns]: void=some must be one of: unparsed, invalid"
     ],
-    "shaping=[turn_bonu]": ["shaping=turn_bonus"],
-    "+shaping.turn_bonus.wieght=1": ["unknown key shaping.turn_bonus.wieght; use shaping.turn_bonus.weight"],
+    "shaping=[turn_bonu]": "shaping=turn_bonus",
+    "+shaping.turn_bonus.wieght=1": "unknown key shaping.turn_bonus.wieght; use shaping.turn_bonus.weight",
     "+shaping.g_ra.levels=[{reward:outcome,gat:1},{reward:dense}]": [
         "unknown key shaping.g_ra.gat; use shaping.g_ra.gate"
     ],
-    "shaping=[format] shaping.format.at=first": ["shaping=[format]: at=first must be one of: own, last"],
-    "credit=[gigpo] credit.gigpo.weight={cosin:10}": ["unknown schedule 'cosin'; use cosine_up"],
-    "+terms.mine.target=nowhere:It": ["terms nowhere:It: No module named 'nowhere'"],
+    "shaping=[format] shaping.format.at=first": "shaping=[format]: at=first must be one of: own, last",
+    "credit=[gigpo] credit.gigpo.weight={cosin:10}": "unknown schedule 'cosin'; use cosine_up",
+    "+terms.mine.target=nowhere:It": "terms nowhere:It: No module named 'nowhere'",
     "model=qwen2.5": ["choices of model:", "qwen2.5_0.5b"],
-    "model=Qwen/Qwen2.5-1.5B-Instruct": ["model.path=Qwen/Qwen2.5-1.5B-Instruct"],
-    "algorithm.adv_estimator=gigpo": ["use algo=gigpo"],
+    "model=Qwen/Qwen2.5-1.5B-Instruct": "model.path=Qwen/Qwen2.5-1.5B-Instruct",
+    "algorithm.adv_estimator=gigpo": "use algo=gigpo",
     "algorithm.adv_estimator={a:1}": ["algorithm.adv_estimator={'a': 1} must be one of: ", "turngrid_grpo"],
     "algorithm.adv_estimator=[[a]]": ["algorithm.adv_estimator=[['a']] must be one of: ", "turngrid_grpo"],
-    "recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
-    "+recipe=nothing_of_that_name": ["unknown option recipe=nothing_of_that_name"],
-    "turn_reward=dense": ["reward=dense"],
-    "rewrd=dense": ["reward"],
-    "algo=GRPO": ["algo=grpo"],
-    "env.id=Taxi-v4": ["env.id is a setting of another option; use env=gym or env=textarena"],
-    "turn_reward.url=x": ["turn_reward.url is a setting of another option; use reward=judge"],
-    "algo.lam=1": ["unknown key algo.lam; use algorithm.lam"],
-    "model.path=tiny": ["use model.path=asset://tiny"],
-    "model.path=packaged://smollm2": ["there is: smollm2_135m"],
-    "fresh": ["fresh has no value; use fresh=true"],
-    "env.tsk=w2-o3-q4": ["env.task"],
-    "env.task=w2-o3-4": ["w2-o3-q4"],
-    "env.task=w4o6q8": ["w4-o6-q8"],
-    "env.task=tw-simple": ["tw-simple is no task of env=textworld; use env=tw_simple"],
-    "env.task=alfworld": ["use env=alfworld"],
-    "env.tasks=[w2-o3-q4,pick_and_place_simple]": ["use env=alfworld"],
-    "actor_rollout_ref.rollot.n=8": ["actor_rollout_ref.rollout.n"],
-    "trainer.savefreq=3": ["trainer.save_freq"],
-    "lr=1e-3": ["actor_rollout_ref.actor.optim.lr"],
-    "seed=abc": ["seed=abc must be a whole number from 0 to 4294967295"],
-    "budget.units=many": ["budget.units=many must be a number from 1e-06 to 1e+12"],
-    "env.max_turns=ten": ["env.max_turns=ten must be a whole number from 1 to 1000000 or null"],
-    "model_engine=megatron": ["unknown key model_engine"],
-    "actor@actor_rollout_ref.actor=megatron_actor": ["unknown key actor;"],
-    "data=3": ["data.KEY=VALUE"],
-    "algorithm=gigpo": ["use algo=gigpo"],
-    "~env": ["textworld"],
-    "credit.gigpo.weight=0.5": ["credit.gigpo.weight is a setting of another option; use credit=[gigpo]"],
-    "rollout_form.tree.nodes=3": ["use rollout_form=tree"],
-    "credit.gigpoo.weight=0.5": ["unknown key credit.gigpoo.weight"],
-    "env=null": ["textworld"],
-    "~turn_reward": ["reward=NAME"],
-    "algo=ppo,grpo": ["-m"],
-    "algo=[ppo": ["KEY=VALUE"],
-    "algo": ["KEY=VALUE"],
+    "recipe=nothing_of_that_name": "unknown option recipe=nothing_of_that_name",
+    "+recipe=nothing_of_that_name": "unknown option recipe=nothing_of_that_name",
+    "turn_reward=dense": "reward=dense",
+    "rewrd=dense": "reward",
+    "algo=GRPO": "algo=grpo",
+    "env.id=Taxi-v4": "env.id is a setting of another option; use env=gym or env=textarena",
+    "turn_reward.url=x": "turn_reward.url is a setting of another option; use reward=judge",
+    "algo.lam=1": "unknown key algo.lam; use algorithm.lam",
+    "model.path=tiny": "use model.path=asset://tiny",
+    "model.path=packaged://smollm2": "there is: smollm2_135m",
+    "fresh": "fresh has no value; use fresh=true",
+    "env.tsk=w2-o3-q4": "env.task",
+    "env.task=w2-o3-4": "w2-o3-q4",
+    "env.task=w4o6q8": "w4-o6-q8",
+    "env.task=tw-simple": "tw-simple is no task of env=textworld; use env=tw_simple",
+    "env.task=alfworld": "use env=alfworld",
+    "env.tasks=[w2-o3-q4,pick_and_place_simple]": "use env=alfworld",
+    "actor_rollout_ref.rollot.n=8": "actor_rollout_ref.rollout.n",
+    "trainer.savefreq=3": "trainer.save_freq",
+    "lr=1e-3": "actor_rollout_ref.actor.optim.lr",
+    "seed=abc": "seed=abc must be a whole number from 0 to 4294967295",
+    "budget.units=many": "budget.units=many must be a number from 1e-06 to 1e+12",
+    "env.max_turns=ten": "env.max_turns=ten must be a whole number from 1 to 1000000 or null",
+    "model_engine=megatron": "unknown key model_engine",
+    "actor@actor_rollout_ref.actor=megatron_actor": "unknown key actor;",
+    "data=3": "data.KEY=VALUE",
+    "algorithm=gigpo": "use algo=gigpo",
+    "~env": "textworld",
+    "credit.gigpo.weight=0.5": "credit.gigpo.weight is a setting of another option; use credit=[gigpo]",
+    "rollout_form.tree.nodes=3": "use rollout_form=tree",
+    "credit.gigpoo.weight=0.5": "unknown key credit.gigpoo.weight",
+    "env=null": "textworld",
+    "~turn_reward": "reward=NAME",
+    "algo=ppo,grpo": "-m",
+    "algo=[ppo": "KEY=VALUE",
+    "algo": "KEY=VALUE",
+    "--halp": ("--halp", "--help lists the flags; settings are KEY=VALUE without dashes"),
+    "--env.task=w2-o3-q4": ("--env.task=w2-o3-q4", "settings are KEY=VALUE without dashes"),
+    "--config-name other": "recipe=",
+    "sweep=table10_algorithms": "add -m",
+    "-m algo=ppo,grp": "unknown option algo=grp; use algo=grpo (choices of algo: aem, ",
+    "-m seed=range(0,3,0)": "seed=range(0,3,0) must be a range of 1 to 10000 values",
+    "-m seed=range(0,1e9)": "seed=range(0,1e9) must be a range of 1 to 10000 values",
+    "-m algorithm.lam=interval(0,1) algorithm.gamma=2": "algorithm.gamma=2 must be",
+    "-m seed=0,1 algorithm.lam=interval(0,1)": "algorithm.lam=interval(0,1): only an optimiser's sweeper",
+    "-m env=glob(t*) algorithm.gamma=2": "algorithm.gamma=2 must be",
+    "-m seed=0,1 output_dir=/dev/null": "output_dir=/dev/null is a file",
+    "-m seed=0,1 hydra/launcher=nope": "hydra/launcher/nope",
+    "-m sweep=table10_algorithms env.task=glob(*)": "env.task=glob(*): write the values out",
+    "=1": "cannot read '=1' (no key); use KEY=VALUE",
+    "~dry_run": "use dry_run=VALUE",
+    "~trainer.nnodes": "use trainer.nnodes=VALUE",
+    "+sede=1": "+sede=1: nothing reads sede; use seed",
+    "+actor_rollout_ref.actor.optim.larning_rate=1": "unknown key actor_rollout_ref.actor.optim.larning_rate",
+    "algo=7": "unknown option algo=7 (choices of algo: aem, ",
+    "recipe=null": "unknown option recipe=None",
+    "+algo@here=ppo": "use algo=ppo",
+    "env.task=${nope}": "env.task=${nope}: Interpolation key 'nope' not found",
+    "env.task=w0": "env.task=w0: unknown task 'w0' of textworld",
+    "hydra.job.num=seven": "Value 'seven'",
+    "env=[a,b]": "use -m env=A,B to run both",
+    "env.name=:": "env.name=: is no environment: Empty module name (its form is module:Class)",
+    "env.name=7": "unknown environment '7' (choices:",
+    "turn_reward.name=spars": "unknown reward 'spars'; use sparse",
+    "env.tasks=7": "must list tasks",
+    "env.tasks={w2-o3-q4:[1]}": "the weight of w2-o3-q4 is [1]; it must be more than 0",
+    "trainer.logger=[wand]": "use wandb",
+    "model.path=???": "must be given",
+    "trainer.save_freq=0": "must be a whole number of at least 1",
+    "trainer.nnodes=0": "must be a whole number of at least 1",
+    "trainer.nnodes=seven": "must be a whole number of at least 1",
+    "actor_rollout_ref.actor.optim=3": "must be a node, whose keys are set one by one",
+    "actor_rollout_ref.actor.use_kl_loss=7": "must be true or false",
+    "actor_rollout_ref.actor.optim.lr=-1e-3": "must be a number from 0 to 1",
+    "model.sft.lr=inf": "must be a number from 0 to 1",
+    "actor_rollout_ref.actor.optim.num_cycles=inf": "must be a number of at least 0",
+    "model.sft.batch_size=0": "must be a whole number from 1 to ",
+    "model.sft.epochs=0.5": "must be a whole number from 1 to ",
+    "eval.temperatures=[nan]": "must be a list of numbers from 0 to 10",
+    "actor_rollout_ref.rollout.temperature=-1": "must be a number from 0.01 to 10",
+    "env.step_deadline_s=-1": "must be a number from 0.1 to 86400",
+    "seed=-1": "must be a whole number from 0 to 4294967295",
+    "fresh=maybe": "must be true or false",
+    "algorithm.gamma=2": "must be a number from 0 to 1",
+    "data.max_response_length=0": "must be a whole number of at least 1",
+    "algorithm.adv_estimator=gea": "use gae",
+    "actor_rollout_ref.actor.policy_loss.loss_mode=vanila": "use vanilla",
+    "model.lora_rank=0": "must be a whole number from 1 to 512 or null",
+    "actor_rollout_ref.model.lora_rank=8": "cannot be: the run's own key is model.lora_rank",
+    "critic.model.lora_rank=8": "cannot be: a critic is trained whole",
+    "actor_rollout_ref.model.lora_adapter_path=there": "cannot be: LoRA begins with a new adapter; merge yours",
+    "budget.count=turns": "must be one of: games, rollouts",
+    "cluster.computes_in=fp8": "must be one of: bf16, fp32, null",
+    "cluster.name=${seed}": "must be one word",
+    "model.name=7": "must be one word",
+    "\"critic._target_=''\"": "cannot be: ",
+    "model.path=0x10": "use model.path=ORG/NAME",
+    "actor_rollout_ref.model.lora.merge=true": "cannot be: it follows from rollout=",
+    "--config-dir=/nope": "--config-dir /nope: no such folder",
+    "--package=nope": "--package is for what --cfg job shows: add it",
+    "--resolve": "--resolve is for what --cfg job shows: add it",
+    # once ended in a traceback, or without the key's name, or passed
+    "budget=3": "budget",
+    "-m --cfg=job": "--cfg",
+    "-m any.key='glob(*)'": "any.key",
+    "-m sweep=../conf/config": "sweep",
+    "-m sweep=table10_algorithms only.=1": "only.",
+    "--config-dir ''": "--config-dir",
+    "--cfg=job '--package=env['": "--package",
+    "-reward.path=x": "-reward.path",
+    "--experimental-rerun=nope": "--experimental-rerun",
+    "'actor_rollout_ref.rollout.mtp={a: {b: c}}'": "actor_rollout_ref.rollout.mtp.a",
+    "actor_rollout_ref.ref.fsdp_config.entropy_from_logits_with_chunking=null": (
+        "actor_rollout_ref.ref.fsdp_config.entropy_from_logits_with_chunking"
+    ),
+    "-m sweep=table10_algorithms only.algo": "only.algo",
+    "-m critic.ppo_epochs='x${seed}'": "critic.ppo_epochs",
+    "algorithm.kl_ctrl=[1]": "algorithm.kl_ctrl",
+    "seed=1 trainer.save_freq='${nope}'": "trainer.save_freq",
+    "trainer.nnodes='${nope:1}' seed=1": "trainer.nnodes",
+    "tracking.run_name='${tracking.group}' tracking.group='${tracking.run_name}'": "tracking.group",
+    "tracking.run_name='${trainer}'": "tracking.run_name",
+    "env=textarena 'env.id={null: 1}'": "env.id",
+    "global_profiler.global_tool_config.torch_memory.memory_snapshot_num_steps='x${seed}'": (
+        "global_profiler.global_tool_config.torch_memory.memory_snapshot_num_steps"
+    ),
+    "'hydra.callbacks={a: {_target_: nope}}'": "hydra.callbacks",
+    f"model.name={'x' * 3000}": "model.name",
+    "reward_model.n_gpus_per_node=[nan]": "reward_model.n_gpus_per_node",
+    "ray_kwargs.ray_init.num_gpus=-99999999999999999999": "ray_kwargs.ray_init.num_gpus",
+    "ray_kwargs.ray_init.num_cpus='???'": "ray_kwargs.ray_init.num_cpus",
+    "actor_rollout_ref.rollout.seed=[null]": "actor_rollout_ref.rollout.seed",
+    "~actor_rollout_ref.actor.policy_loss.clip_cov_ub": "actor_rollout_ref.actor.policy_loss.clip_cov_ub",
+    "actor_rollout_ref.rollout.agent.default_agent_loop=nope": "actor_rollout_ref.rollout.agent.default_agent_loop",
+    "algorithm.rollout_correction.rollout_is_threshold=-1": "algorithm.rollout_correction.rollout_is_threshold",
+    "env=swegym env.instances=/nope": "env.instances",
+    "env=repo_repair env.tests_deadline_s=20000": "env.tests_deadline_s",
 }
 
 
-@pytest.mark.parametrize("override", TYPOS)
-def test_one_line_with_a_suggestion(override: str, capfd: pytest.CaptureFixture[str]) -> None:
-    code = main(override.split())
+# Folders that are not there: Hydra warns before the line is refused.
+@pytest.mark.filterwarnings("ignore:provider=hydra.searchpath:UserWarning:hydra._internal.config_loader_impl")
+@pytest.mark.parametrize("line", TYPOS)
+def test_one_line_with_the_key_and_a_suggestion(
+    line: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(line)) == 2
     out, err = capfd.readouterr()
-    assert code != 0
-    assert out == ""
-    (line,) = err.splitlines()
-    assert line.startswith("turngrid: ")
-    assert [words for words in TYPOS[override] if words not in line] == []
-
-
-def test_a_typo_in_a_multirun_starts_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["-m", "algo=ppo,grp"]) != 0
-    assert capfd.readouterr().err.splitlines() == [
-        f"turngrid: unknown option algo=grp; use algo=grpo (choices of algo: {', '.join(groups()['algo'])})"
-    ]
-
-
-@pytest.mark.parametrize("flag", ["--halp", "--dry-run", "--env.task=w2-o3-q4", "--xyz=3"])
-def test_a_flag_that_does_not_exist_gets_one_line_too(flag: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([flag]) == 2
-    out, err = capfd.readouterr()
-    (line,) = err.splitlines()
-    assert out == "" and flag in line and "--help lists the flags; settings are KEY=VALUE without dashes" in line
+    (answer,) = err.splitlines()
+    assert out == "" and answer.startswith("turngrid: ") and "Traceback" not in answer
+    assert [
+        words for words in ([TYPOS[line]] if isinstance(TYPOS[line], str) else TYPOS[line]) if words not in answer
+    ] == []
+    assert list(tmp_path.iterdir()) == [], "something has begun"
 
 
 def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
@@ -123,7 +215,7 @@ def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
         assert main(["-m", "sweep=table10_algorithms", word, f"output_dir={tmp_path}"]) == 2
         (line,) = capfd.readouterr().err.splitlines()
         assert answer in line
-    assert main(["-m", "sweep=table10_algorithms", "dry_run=yes", f"output_dir={tmp_path}"]) == 0
+    assert main(["-m", "sweep=table10_algorithms", "only.algo=ppo", "dry_run=yes", f"output_dir={tmp_path}"]) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,8 +227,3 @@ def test_what_only_sizes_for_gpus_ask_for_is_refused_as_elsewhere(capfd: pytest.
     }.items():
         assert main([*gpu, *words]) == 2
         assert capfd.readouterr().err.splitlines()[-1].startswith(answer)
-
-
-def test_our_config_cannot_be_swapped_away(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config-name", "other"]) != 0
-    assert "recipe=" in capfd.readouterr().err

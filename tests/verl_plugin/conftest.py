@@ -3,11 +3,13 @@ one another share; and a process group of one process."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +101,37 @@ def queue(ray_session: None) -> Iterator[None]:
             client.clear_partition(partition)
     else:
         tq.close()
+
+
+# ---- games, and the tiny model that plays them; nothing is imported for files that ask for none
+
+
+@pytest.fixture(scope="module")
+def codec() -> Any:
+    from transformers import AutoTokenizer
+
+    from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+
+    return TokenCodec(AutoTokenizer.from_pretrained(PLACES[0] / "assets" / "tiny"), "qwen3")
+
+
+@pytest.fixture(scope="module")
+def games() -> Any:
+    """Four games of demonstrations."""
+    from turngrid.envs.games.catalogue import Catalogue
+    from turngrid.envs.registry import make_environment
+
+    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)
+
+
+@pytest.fixture(scope="module")
+def table(games: Any, codec: Any, runner: asyncio.Runner) -> Iterator[Any]:
+    from game_table import Table
+
+    from turngrid.envs.hosting.pool import EnvPool
+    from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+
+    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0, expert=True)
+    runner.run(pool.__aenter__())
+    yield Table(games[0], codec, Generator.from_pretrained(str(PLACES[0] / "assets" / "tiny")), runner, pool)
+    runner.run(pool.close())

@@ -105,7 +105,7 @@ def with_parts(config: DictConfig) -> TurngridTrainer:
     made.use_critic = made.use_reference_policy = False
     made.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
     made.now = Step(1, 10)
-    made.methods, made.credit = Methods(config, made.now), CreditLog(config, made.now)
+    made.methods, made.credit = Methods(config, made.now), CreditLog(config.tracking.credit, made.now)
     made.groups = StepGroups(config, made.now)
     return made
 

@@ -31,10 +31,10 @@ from turngrid.verl_plugin import weight_transfer
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
 from turngrid.verl_plugin.rollout.llm_client import client_class
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
-from turngrid.verl_plugin.training import async_trainer, rollout_groups
-from turngrid.verl_plugin.training.async_trainer import ColocateAsyncTrainer
+from turngrid.verl_plugin.training import rollout_groups, task
 from turngrid.verl_plugin.training.step import Step
 from turngrid.verl_plugin.training.step_records import EnvironmentKeepsFailing
+from turngrid.verl_plugin.training.task import ColocateAsyncTrainer
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.trainer import in_order
 from turngrid.verl_plugin.weight_transfer import MeetingPoint, RayWeightTransfer
@@ -46,7 +46,7 @@ BATCH, STEPS = 4, 3
 def queue(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Statuses by prompt, as the transfer queue would tell them."""
     found: dict[str, str] = {}
-    for module in (async_trainer, rollout_groups):
+    for module in (task, rollout_groups):
         monkeypatch.setattr(module, "prompts_in_queue", lambda: found)
     return found
 

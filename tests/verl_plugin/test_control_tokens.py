@@ -16,8 +16,7 @@ from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.stream import assistant, user
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import Window
-from turngrid.verl_plugin.rollout.control_tokens import HARMLESS
-from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.rollout.token_stream import HARMLESS, TokenCodec
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 
 TEXTS = (

@@ -15,9 +15,7 @@ import pytest
 import pytest_asyncio
 import torch
 from parity_servers import SERVERS, TINY, Plain, Served
-from transformers import AutoTokenizer
 
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
@@ -39,16 +37,6 @@ EPISODES = 64
 async def served(request: pytest.FixtureRequest, ray_session: None) -> AsyncIterator[Served]:
     async with SERVERS[request.param]() as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def codec() -> TokenCodec:
-    return TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3")
-
-
-@pytest.fixture(scope="module")
-def games() -> list[TaskRef]:
-    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,7 @@ facts = {"late": losses.ppo_loss is not before}
     plain = ask(LIGHT + late + TELL, tmp_path, VERL_USE_EXTERNAL_PLUGINS="none")
     added = set(named["light"]) - set(plain["light"])
     allowed = {"turngrid", "turngrid.verl_plugin", "turngrid.verl_plugin.hooks", "turngrid.verl_plugin.changes"}
-    allowed |= {f"turngrid.verl_plugin.cpu{module}" for module in ("", ".platform", ".device")}
+    allowed |= {f"turngrid.verl_plugin.cpu{module}" for module in ("", ".platform")}
     assert {"turngrid.verl_plugin", "turngrid.verl_plugin.hooks"} <= added
     assert {name for name in added - allowed if name.split(".")[0] not in ("psutil", "resource")} == set()
     assert not WAITED_FOR - {"verl.plugin.platform.platform_manager"} & set(named["light"])
@@ -170,8 +170,7 @@ def test_a_processs_platform_is_its_runs(
 
 
 def test_the_cpu_stands_in_for_a_device() -> None:
-    from turngrid.verl_plugin.cpu.device import CPU_DEVICE
-    from turngrid.verl_plugin.cpu.platform import CpuPlatform
+    from turngrid.verl_plugin.cpu.platform import CPU_DEVICE, CpuPlatform
 
     platform = CpuPlatform()
     assert platform.device_module is CPU_DEVICE

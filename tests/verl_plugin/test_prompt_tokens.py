@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import pytest
+from game_table import Says
 from parity_servers import TINY
 from tokenizers_of_families import qwen3
 from transformers import AutoTokenizer
@@ -26,7 +27,7 @@ from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
 from turngrid.rollouts.prompt_forms.form import PromptForm, meaning
 from turngrid.rollouts.row import Row, to_rows
-from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.rollouts.sampling import SampleRequest, SamplingParams
 from turngrid.rollouts.stream import user
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import Window, rows_of, window_of
@@ -42,21 +43,6 @@ FORMS = {
 }
 FORMS |= {"hiper": form_of("hiper"), "rlvmr": form_of("rlvmr", demo_thought=PLAN)}
 CALLS = form_of("tool_call", demo_thought=PLAN)
-
-
-@dataclass
-class Says:
-    """A server that samples these texts, the one after the other, cut off at the limit like any
-    other."""
-
-    codec: TokenCodec
-    texts: list[str]
-    asked: list[SampleRequest] = field(default_factory=list)
-
-    async def sample(self, request: SampleRequest) -> Sample:
-        self.asked.append(request)
-        ids = [*self.codec.encode(self.texts.pop(0)), self.codec.eos_id][: request.max_tokens]
-        return Sample(tuple(ids), tuple([-1.0] * len(ids)))
 
 
 def codec_of_calls(form: PromptForm) -> TokenCodec:

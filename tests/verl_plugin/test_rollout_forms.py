@@ -3,96 +3,26 @@ nothing else is."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 import pytest
 import torch
-from parity_servers import TINY
-from test_windows import Recording
-from transformers import AutoTokenizer
+from game_table import REWARD, SAMPLES, TURNS, Table
 from usual import as_shipped
 
-from turngrid.envs.games.catalogue import Catalogue
-from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.registry import make_environment
-from turngrid.envs.types import TaskRef
-from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode, Turn
-from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.arpo import TOKENS, Arpo
-from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
+from turngrid.rollouts.forms.linear import GroupFailed, Linear
 from turngrid.rollouts.forms.prefix import Prefix
 from turngrid.rollouts.forms.retry import Retry
 from turngrid.rollouts.forms.tree import Tree
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.row import to_rows
-from turngrid.rollouts.sampling import SampleRequest, SamplingParams
+from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.spec import Branch
-from turngrid.rollouts.tokenise import fill_ids
-from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.servers.transformers_server.generator import Generator
-
-TURNS, SAMPLES, REWARD = 6, 4, "dense"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A game, a model, and processes to play in."""
-
-    game: TaskRef
-    codec: TokenCodec
-    generator: Generator
-    runner: asyncio.Runner
-    pool: EnvPool
-
-    @property
-    def base(self) -> EpisodeSpec:
-        style = make_environment("textworld").prompt
-        return EpisodeSpec(self.game, style, TURNS, reward(REWARD), step=1, prompt="000001-0000")
-
-    def play(self, form: Linear, spec: EpisodeSpec | None = None, prompt: int = 1024, response: int = 1024) -> Played:
-        """A group, and what the server was asked for each sample. ``prompt``: tokens that the first
-        message may have, ``response``: all that follows it."""
-        asked: dict[int, list[SampleRequest]] = {}
-
-        async def one(spec: EpisodeSpec) -> Episode:
-            sampler = Recording(self.generator)
-            asked[spec.sample] = sampler.asked
-            limit, params = ContextLimit(prompt, response), SamplingParams(1.0, max_action_tokens=6)
-            policy = ModelPolicy(sampler, self.codec.decode, params, limit, run_seed=0, entropies=form.entropies)
-            return await run_with_retries(
-                self.pool.open, lambda session: run_episode(policy, session, spec, self.codec.stream()), 0
-            )
-
-        async def play(specs: Sequence[EpisodeSpec]) -> list[Episode | BaseException]:
-            return await asyncio.gather(*(one(spec) for spec in specs), return_exceptions=True)
-
-        return self.runner.run(play_group(form, spec or self.base, SAMPLES, 0, play)), asked
-
-    def demonstrated(self) -> Episode:
-        async def play() -> Episode:
-            return await run_episode(ExpertPolicy(), await self.pool.open(), self.base, None)
-
-        return fill_ids(self.runner.run(play()), self.codec.stream())
-
-
-Played = tuple[list[Episode], dict[int, list[SampleRequest]]]
-
-
-@pytest.fixture(scope="module")
-def table() -> Iterator[Table]:
-    (game,) = Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 1, progress=False)
-    codec, generator = TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3"), Generator.from_pretrained(TINY)
-    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0, expert=True)
-    with asyncio.Runner() as runner:
-        runner.run(pool.__aenter__())
-        yield Table(game, codec, generator, runner, pool)
-        runner.run(pool.close())
 
 
 def assert_trained_as_sampled(episode: Episode, asked: Sequence[SampleRequest]) -> None:

@@ -14,6 +14,7 @@ from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, staleness_metrics, step_of
 from turngrid.verl_plugin.training.step import Step
+from turngrid.verl_plugin.training.step_records import MAX_FAILED_GROUPS, EnvironmentKeepsFailing, StepGroups
 
 WAITING = {"000002-0002": "finished", "000002-0003": "running"}  # what the checkpoint of step 2 knows
 
@@ -175,3 +176,17 @@ def test_a_record_says_of_groups_and_versions_what_there_is_to_say(tmp_path: Pat
     back = list(read_episodes(tmp_path / "a.jsonl"))
     assert back == [plain, mixed, *play("000001-0000")]
     assert (plain.versions(), mixed.versions(), mixed.versions(0, 1)) == ((4, 4), (2, 4), (2, 2))
+
+
+# ---- a synchronous step
+
+
+def test_an_environment_that_fails_again_and_again_ends_the_run(tmp_path: Path) -> None:
+    config = {"data": {"train_batch_size": 4}, "run": {"episodes": str(tmp_path)}}
+    groups = StepGroups(OmegaConf.create(config), Step(2))
+    groups.begin()
+    for number in range(MAX_FAILED_GROUPS * 4 + 1):
+        groups.guard()
+        (groups.folder / f"000002-{number:04d}.failed").write_text("EnvError: the game hung\n", encoding="utf-8")
+    with pytest.raises(EnvironmentKeepsFailing, match="^step 2: 13 groups failed .*\nEnvError: the game hung$"):
+        groups.guard()

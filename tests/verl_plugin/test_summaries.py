@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 import torch
+from game_table import REWARD, SAMPLES, TURNS, Group, Table
 from parity_servers import Plain
-from test_rollout_forms import SAMPLES, TURNS, Table, table  # noqa: F401 - a fixture
 from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
 from usual import as_shipped
 
@@ -28,7 +28,6 @@ from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.row import to_rows
-from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import ASK, Summaries, rows_of
 from turngrid.tasks.rejection import Standards, without_ids
@@ -36,17 +35,16 @@ from turngrid.verl_plugin.rollout.agent_loop import row_fields
 from turngrid.verl_plugin.rollout.turn_fields import turn_fields
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 
-REWARD, LENGTH = "dense", 5
+LENGTH = 5
 BY_TURNS = Summaries(tokens=None, turns=2, most=None, length=LENGTH)
-Played = tuple[list[Episode], dict[int, list[SampleRequest]]]
 
 
-def play(table: Table, rules: Summaries, response: int = 1024, prompt: int = 1024) -> Played:  # noqa: F811
+def play(table: Table, rules: Summaries, response: int = 1024, prompt: int = 1024) -> Group:
     return table.play(Linear(), replace(table.base, window=rules), prompt, response)
 
 
 @pytest.fixture(scope="module")
-def played(table: Table) -> Played:  # noqa: F811
+def played(table: Table) -> Group:
     return play(table, BY_TURNS)
 
 
@@ -54,7 +52,7 @@ def summaries(episode: Episode) -> list[int]:
     return [number for number, turn in enumerate(episode.turns) if turn.summary]
 
 
-def test_rows_are_what_the_server_saw_and_summaries_are_trained(played: Played) -> None:
+def test_rows_are_what_the_server_saw_and_summaries_are_trained(played: Group) -> None:
     episodes, asked = played
     for episode in episodes:
         assert_rows_are_what_the_server_saw(episode, asked[episode.sample])
@@ -69,7 +67,7 @@ def test_rows_are_what_the_server_saw_and_summaries_are_trained(played: Played) 
     assert len({request.seed for requests in asked.values() for request in requests}) == sum(map(len, asked.values()))
 
 
-def test_a_row_begins_with_the_goal_the_summary_and_what_is_seen(played: Played, table: Table) -> None:  # noqa: F811
+def test_a_row_begins_with_the_goal_the_summary_and_what_is_seen(played: Group, table: Table) -> None:
     (episode, *_) = played[0]
     assert len(episode.played_turns) == TURNS, "choose an episode that goes on to its last turn"
     assert summaries(episode) == [2, 5], "after the second turn and the fourth, and not after the last"
@@ -90,7 +88,7 @@ def user(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}
 
 
-def test_a_summary_is_no_turn_of_the_environment(played: Played) -> None:
+def test_a_summary_is_no_turn_of_the_environment(played: Group) -> None:
     episodes, _ = played
     for episode in episodes:
         assert all(turn.rewards == {REWARD: 0.0} for turn in episode.turns if turn.summary)
@@ -116,7 +114,7 @@ def test_a_summary_is_no_turn_of_the_environment(played: Played) -> None:
 
 
 @pytest.mark.parametrize("tokens", [250, 280])
-def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int) -> None:  # noqa: F811
+def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int) -> None:
     rules = Summaries(tokens=tokens, turns=None, most=None, length=LENGTH)
     episodes, asked = play(table, rules)
     assert any(summaries(episode) for episode in episodes)
@@ -132,7 +130,7 @@ def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int) -> None: 
             assert sizes[-1] >= tokens and all(size < tokens for size in sizes[:-1])
 
 
-def test_no_more_summaries_than_may_be(table: Table) -> None:  # noqa: F811
+def test_no_more_summaries_than_may_be(table: Table) -> None:
     episodes, asked = play(table, replace(BY_TURNS, most=1))
     cut = [episode for episode in episodes if episode.outcome is Outcome.OUT_OF_CONTEXT]
     assert cut, "an episode of four turns needs a second one"
@@ -142,7 +140,7 @@ def test_no_more_summaries_than_may_be(table: Table) -> None:  # noqa: F811
         assert_rows_are_what_the_server_saw(episode, asked[episode.sample])
 
 
-def test_where_a_summary_has_no_room_the_row_ends_with_the_action(table: Table, played: Played) -> None:  # noqa: F811
+def test_where_a_summary_has_no_room_the_row_ends_with_the_action(table: Table, played: Group) -> None:
     row = to_rows(played[0][0], REWARD)[0]
     asked_with = len(row.mask) - row.mask[::-1].index(0)
     (episode, *_), asked = play(table, BY_TURNS, response=asked_with + LENGTH - 1)
@@ -164,7 +162,7 @@ class Talker:
 
 
 @pytest.mark.parametrize(("room", "turns"), [(400, 2), (5000, TURNS)])
-def test_a_summary_that_no_turn_follows_is_not_learned_from(table: Table, room: int, turns: int) -> None:  # noqa: F811
+def test_a_summary_that_no_turn_follows_is_not_learned_from(table: Table, room: int, turns: int) -> None:
     async def one() -> Episode:
         spec = replace(table.base, window=BY_TURNS)
         return await run_episode(Talker(room), await table.pool.open(), spec, table.codec.stream())
@@ -209,7 +207,7 @@ def paid(episode: Episode) -> Episode:
     return replace(episode, turns=turns)
 
 
-def test_a_summary_answers_a_state_of_its_own(played: Played) -> None:
+def test_a_summary_answers_a_state_of_its_own(played: Group) -> None:
     episodes = [paid(episode) for episode in played[0]]
     turns, _ = table_of(episodes)
     plain, _ = table_of([replace(e, turns=e.played_turns) for e in map(whole_row, episodes)])
@@ -237,7 +235,7 @@ def whole_row(episode: Episode) -> Episode:
     return replace(episode, turns=turns)
 
 
-def test_all_rows_of_an_episode_share_its_credit(played: Played) -> None:
+def test_all_rows_of_an_episode_share_its_credit(played: Group) -> None:
     """GRPO's advantages by hand, those of verl's way with several rows, and GiGPO's, which finds no
     partner for a summary."""
     episodes, _ = played
@@ -271,7 +269,7 @@ def test_all_rows_of_an_episode_share_its_credit(played: Played) -> None:
 # ---- SFT
 
 
-def test_demonstrations_are_summed_up_in_the_same_rows(table: Table) -> None:  # noqa: F811
+def test_demonstrations_are_summed_up_in_the_same_rows(table: Table) -> None:
     bare = without_ids(table.demonstrated())
     plan = list(table.game.expert_plan)
     assert len(plan) == 4

@@ -14,9 +14,9 @@ import textwrap
 import pytest
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
+from benchmarks.verl_overrides import overrides, reason, until
 from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED
 from turngrid.verl_plugin.hooks import ours
-from turngrid.verl_plugin.overrides import overrides, reason, until
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
 SIGNATURES = {  # of verl's, by which ours are called

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config
+from tokenizers_of_families import chatml
+from transformers import Qwen3Config
 
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.row import to_rows
@@ -19,21 +19,10 @@ from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft import keep_precision, verl_config
 from turngrid.verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience
 
-TEMPLATE = (
-    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-
 
 @pytest.fixture(scope="module")
 def codec() -> TokenCodec:
-    core = Tokenizer(models.BPE({c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    core.add_special_tokens([AddedToken(f"<|{name}|>", special=True) for name in ("endoftext", "im_start", "im_end")])
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="<|endoftext|>", eos_token="<|im_end|>", chat_template=TEMPLATE
-    )
-    return TokenCodec(tokenizer, "qwen3")
+    return TokenCodec(chatml(), "qwen3")
 
 
 def demonstration() -> Episode:

@@ -5,40 +5,37 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from game_table import Says, Table
 from omegaconf import DictConfig, OmegaConf
-from parity_servers import TINY, Plain
+from parity_servers import Plain
 from step_probe import composed
 from transfer_queue import KVBatchMeta
-from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from turngrid.algorithms.registry import ALGORITHMS
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
-from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode, Outcome
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.row import Row, to_rows
-from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.stream import user
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import Window, rows_of
+from turngrid.tasks.rejection import without_ids
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 from turngrid.verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
 from turngrid.verl_plugin.training.estimators import by_episode, concat_rows, sessions, split_rows
@@ -48,74 +45,29 @@ from turngrid.verl_plugin.training.window_rows import WindowRows, spread
 TURNS, TOKENS, REWARD = 8, 6, "dense"
 
 
-@dataclass
-class Recording:
-    """The real generator, and what it was asked."""
-
-    generator: Generator
-    asked: list[SampleRequest] = field(default_factory=list)
-
-    async def sample(self, request: SampleRequest) -> Sample:
-        self.asked.append(request)
-        (answer,) = self.generator.generate([request])
-        return Sample(tuple(answer.token_ids), tuple(answer.log_probs), entropies=tuple(answer.entropies))
-
-
-@pytest.fixture(scope="module")
-def codec() -> TokenCodec:
-    return TokenCodec(AutoTokenizer.from_pretrained(TINY), "qwen3")
-
-
-@pytest.fixture(scope="module")
-def games() -> list[TaskRef]:
-    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 3, progress=False)
-
-
-@pytest.fixture(scope="module")
-def generator() -> Generator:
-    return Generator.from_pretrained(TINY)
-
-
 Played = tuple[Episode, list[SampleRequest]]
 
 
-def play(
-    games: list[TaskRef], codec: TokenCodec, generator: Generator, window: Window | None, limit: ContextLimit
-) -> list[Played]:
+def play(table: Table, games: list[TaskRef], window: Window, prompt: int = 1024, response: int = 1024) -> list[Played]:
     """Four samples of each game."""
-
-    async def one(pool: EnvPool, task: TaskRef, sample: int) -> Played:
-        sampler = Recording(generator)
-        params = SamplingParams(1.0, max_action_tokens=TOKENS)
-        policy = ModelPolicy(sampler, codec.decode, params, limit, run_seed=0)
-        spec = EpisodeSpec(
-            task, make_environment("textworld").prompt, TURNS, reward(REWARD), sample=sample, window=window
-        )
-        session = await pool.open()
-        try:
-            return await run_episode(policy, session, spec, codec.stream()), sampler.asked
-        finally:
-            await session.close()
-
-    async def all_of_them() -> list[Played]:
-        async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
-            return [await one(pool, task, sample) for task in games for sample in range(4)]
-
-    return asyncio.run(all_of_them())
-
-
-ROOMY = ContextLimit(1024, 1024)
+    played: list[Played] = []
+    for game in games:
+        at_game = replace(table, game=game)
+        spec = replace(at_game.base, window=window, max_turns=TURNS)
+        episodes, asked = at_game.play(Linear(), spec, prompt, response)
+        played += [(episode, asked[episode.sample]) for episode in episodes]
+    return played
 
 
 @pytest.fixture(scope="module")
-def windowed(games: list[TaskRef], codec: TokenCodec, generator: Generator) -> list[Played]:
-    return play(games, codec, generator, Window(3, 1), ROOMY)
+def windowed(table: Table, games: list[TaskRef]) -> list[Played]:
+    return play(table, games[:3], Window(3, 1))
 
 
 @pytest.fixture(scope="module")
-def narrow(games: list[TaskRef], codec: TokenCodec, generator: Generator) -> list[Played]:
+def narrow(table: Table, games: list[TaskRef]) -> list[Played]:
     """Windows that end because they have no room: about two turns' worth."""
-    return play(games, codec, generator, Window(100, 2), ContextLimit(260, 90))
+    return play(table, games[:3], Window(100, 2), 260, 90)
 
 
 def assert_rows_are_what_the_server_saw(episode: Episode, asked: list[SampleRequest]) -> None:
@@ -193,18 +145,6 @@ def test_rewards_stand_in_the_row_that_holds_the_turn(windowed: list[Played]) ->
         outputs = row_fields(episode, REWARD)
         assert [output["rm_scores"].sum().item() for output in outputs] == [sum(row.rewards) for row in rows]
         assert sum(output["num_turns"] for output in outputs) == len(episode.turns)
-
-
-@dataclass
-class Says:
-    """A sampler that answers with these texts."""
-
-    codec: TokenCodec
-    texts: list[str]
-
-    async def sample(self, request: SampleRequest) -> Sample:
-        ids = [*self.codec.encode(self.texts.pop(0)), self.codec.eos_id]
-        return Sample(tuple(ids), tuple([-1.0] * len(ids)))
 
 
 SHAPED = (
@@ -297,24 +237,16 @@ def test_a_window_without_room_makes_room(narrow: list[Played]) -> None:
     assert max(len(to_rows(episode, REWARD)) for episode, _ in narrow) > 2
 
 
-def test_where_not_even_the_present_fits_the_context_is_out(
-    games: list[TaskRef], codec: TokenCodec, generator: Generator
-) -> None:
-    played = play(games[:1], codec, generator, Window(3, 1), ContextLimit(40, 90))
+def test_where_not_even_the_present_fits_the_context_is_out(table: Table, games: list[TaskRef]) -> None:
+    played = play(table, games[:1], Window(3, 1), 40, 90)
     assert {episode.outcome for episode, _ in played} == {Outcome.OUT_OF_CONTEXT}
     assert {len(episode.turns) for episode, _ in played} == {0}
 
 
-def test_demonstrations_are_cut_into_the_same_windows(games: list[TaskRef], codec: TokenCodec) -> None:
-    async def demonstrate() -> Episode:
-        async with EnvPool("textworld", workers=1, step_deadline_s=60.0, expert=True) as pool:
-            session = await pool.open()
-            spec = EpisodeSpec(games[0], make_environment("textworld").prompt, 12, reward(REWARD))
-            return await run_episode(ExpertPolicy(), session, spec, None)
-
-    episode = asyncio.run(demonstrate())
-    whole, cut = (fill_ids(episode, codec.stream(), window) for window in (None, Window(3, 1)))
-    assert len(episode.turns) == 4 and len(to_rows(cut, REWARD)) == 2
+def test_demonstrations_are_cut_into_the_same_windows(table: Table, codec: TokenCodec) -> None:
+    whole = table.demonstrated()
+    cut = fill_ids(without_ids(whole), codec.stream(), Window(3, 1))
+    assert len(whole.turns) == 4 and len(to_rows(cut, REWARD)) == 2
     assert [turn.action_ids for turn in cut.turns] == [turn.action_ids for turn in whole.turns]
     rows = EpisodeRows([cut], codec, max_tokens=1024)
     assert len(rows) == 2

@@ -10,7 +10,6 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -20,7 +19,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import base
-from turngrid.config.checks import folders
+from turngrid.config.checks.model import unusable_folders
 from turngrid.config.compose import composer, packages, search_path
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import SEARCHPATH, parse, places, search_paths, typed
@@ -158,7 +157,7 @@ def _composed(
         runs = _product(overrides)
         configs = compose_runs(composed, runs, checked=checked)
     for config in configs:
-        for problem in folders.unusable(config):
+        for problem in unusable_folders(config):
             raise ConfigError(problem)
     return runs, configs
 
@@ -204,7 +203,9 @@ def _hydra_app(config: DictConfig) -> None:
     settings = HydraConfig.get()
     overrides = list(settings.overrides.task)
     group = "" if OmegaConf.select(config, "tracking.group") else one_run.STARTED
-    own = [*_own_folders(settings), *overrides, *one_run.for_trackers(overrides, group, "")]
+    named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
+    folders = search_path([f"{source.schema}://{source.path}" for source in named])  # no part of a run's overrides
+    own = [*folders, *overrides, *one_run.for_trackers(overrides, group, "")]
     run = one_run.Run(settings.job.num + 1, tuple(own), one_run.label(overrides))
     print(f"\nturngrid: run {run.number}: {run.label}", file=sys.stderr, flush=True)
     basic = settings.launcher._target_.endswith("BasicLauncher")
@@ -214,9 +215,3 @@ def _hydra_app(config: DictConfig) -> None:
         raise RunFailed(f"{run.label} ended with exit code {code}")
     if code:
         _failed.append(f"{run.label} (exit code {code})")
-
-
-def _own_folders(settings: Any) -> tuple[str, ...]:
-    """Return the option folders of the command line, which a run's overrides do not contain."""
-    named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
-    return search_path([f"{source.schema}://{source.path}" for source in named])

@@ -52,12 +52,8 @@ def for_trackers(overrides: Sequence[str], group: str, name: str) -> list[str]:
     """Return overrides that set a run's tracker group and name, if these are not set."""
     typed = [_key(text) for text in overrides]
     values = dict(zip(WATCHED, (group, name), strict=True))
-    return [f"{key}={_literal(value)}" for key, value in values.items() if value and key not in typed]
-
-
-def _literal(text: str) -> str:
-    """Quote a value, so that Hydra does not interpret quotes and interpolations in it."""
-    return quoted(text.replace("${", r"\${"))
+    wanted = {key: value.replace("${", r"\${") for key, value in values.items() if value and key not in typed}
+    return [f"{key}={quoted(value)}" for key, value in wanted.items()]
 
 
 def _key(override: str) -> str:

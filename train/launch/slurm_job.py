@@ -1,4 +1,7 @@
-"""A SLURM job: one run in a separate process; on several nodes, with a Ray cluster over them."""
+"""A SLURM job: one run in a separate process; on several nodes, with a Ray cluster over them.
+
+It is apart from ``slurm``, so that a job's process does not import Hydra.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     except SweepError as error:
         raise ConfigError(str(error) if "sweep=" in str(error) else f"sweep={name}: {error}") from error
     chosen = scale_of(definition, scale)
-    several, single = _others(words)
+    of_runs = [override for override in words if override.key_or_group not in TAKEN]
+    several, single = ([o for o in of_runs if o.is_sweep_override() == swept] for swept in (True, False))
     axes = {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
@@ -211,12 +212,6 @@ def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
         return [int(text) for text in _values(of_seed[-1])] if of_seed else list(usual)
     except ValueError as error:
         raise ConfigError(f"{typed(of_seed[-1])}: seeds are whole numbers, as in seed=0,1,2") from error
-
-
-def _others(words: Sequence[Override]) -> tuple[list[Override], list[Override]]:
-    """Return the overrides for the runs: those with several values, and those with one."""
-    rest = [override for override in words if override.key_or_group not in TAKEN]
-    return [o for o in rest if o.is_sweep_override()], [o for o in rest if not o.is_sweep_override()]
 
 
 def _is_outside(key: str) -> bool:

@@ -6,7 +6,6 @@ Workers, loop and rewards are those of training: the player sees and earns what 
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -37,7 +36,6 @@ HELP = """turngrid: play an environment by hand, or watch its expert
 
 Keys of its own, beside all that `python -m train` takes (env=, env.task=, reward=, env.max_turns=, ...):
   watch=true     the expert plays: a step a key press
-  delay=0.5      seconds between its steps instead
   split=test     test, train, demonstrations, validation, ...
   game=1         which game of the split
 
@@ -54,13 +52,11 @@ class PlaySettings:
     Attributes:
         game: counts from 1 in the order of the split's seeds.
         watch: the expert plays.
-        delay: seconds between its steps; "" or null: a key press at a terminal, nothing in a pipe.
     """
 
     split: str = "test"
     game: int = 1
     watch: bool = False
-    delay: str = ""
 
 
 def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
@@ -73,9 +69,6 @@ def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
     words, overrides = own_words([text.removeprefix(PREFIX) for text in arguments], settings, ConfigError)
     if (split := settings.split) not in SPLITS:
         raise ConfigError(f"unknown split {split!r}{meant(split, SPLITS)} (choices: {', '.join(SPLITS)})")
-    settings.delay = "" if settings.delay == "null" else settings.delay
-    if settings.delay and not re.fullmatch(r"\d+\.?\d*|\.\d+", settings.delay):
-        raise ConfigError(f"delay={settings.delay} must be a number of seconds, or null")
     return settings, [*words, *overrides]
 
 
@@ -142,9 +135,9 @@ async def _one_game(config: DictConfig, settings: PlaySettings, session: Session
     """Play until the end, or until the player leaves; return restart, next or quit."""
     spec = _spec(config, task, settings.watch)
     table = ShownSession(session, spec, screen)
-    expert = ShownExpert(screen, float(settings.delay) if settings.delay else None)
+    player = ShownExpert(screen) if settings.watch else Human(screen, table)
     try:
-        episode = await run_episode(expert if settings.watch else Human(screen, table), table, spec, None)
+        episode = await run_episode(player, table, spec, None)
         _show_end(screen, episode, spec.max_turns, config.turn_reward.name)
         if settings.watch and not screen.interactive:
             return "quit"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 from collections.abc import Sequence
@@ -175,16 +174,13 @@ class Human:
 
 @dataclass
 class ShownExpert:
-    """Plays the expert plan, a step a key press, or every ``delay`` seconds."""
+    """Plays the expert plan: at a terminal a step a key press, in a pipe without a pause."""
 
     screen: Screen
-    delay: float | None
     name: str = "expert"
 
     async def act(self, context: TurnContext) -> Reply:
-        if self.delay is not None:
-            await asyncio.sleep(self.delay)
-        elif self.screen.interactive:
+        if self.screen.interactive:
             self.screen.leave_if_asked(self.screen.ask("(Enter: the next step; restart, next, quit) ").strip())
         action = context.task.expert_plan[context.turn]
         self.screen.show(f"> {action}", "bold")

@@ -17,7 +17,7 @@ from verl.workers.engine.fsdp import transformer_impl
 from turngrid.records.models.loading import load_whole
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
-from turngrid.verl_plugin.replaced import replaced
+from turngrid.verl_plugin.hooks import replaced
 from turngrid.verl_plugin.value_heads import with_heads
 
 WIDE = 256  # hidden size from which a second thread saves more than its wake-ups cost

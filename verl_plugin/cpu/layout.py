@@ -43,7 +43,8 @@ class Layout:
             chosen, start = waiting.pop()
             end = common_length(rows[chosen[0]], rows[chosen[-1]])
             layout._add(chosen, rows[chosen[0]], start, end)
-            waiting += reversed(_branches(rows, chosen, end))
+            branches = groupby(chosen, key=lambda row: rows[row][end : end + 1])  # by their next token, if any
+            waiting += reversed([(list(branch), end) for next_id, branch in branches if next_id])
         return layout
 
     def _add(self, chosen: Sequence[int], ids: Sequence[int], start: int, end: int) -> None:
@@ -76,12 +77,6 @@ class Layout:
         """
         parts = torch.arange(len(self.ids)).split(self.sizes)
         return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
-
-
-def _branches(rows: Sequence[list[int]], chosen: Sequence[int], end: int) -> list[tuple[list[int], int]]:
-    """Group rows by their token at ``end``. Rows that end there are left out."""
-    branches = groupby(chosen, key=lambda row: rows[row][end : end + 1])
-    return [(list(branch), end) for next_id, branch in branches if next_id]
 
 
 def ids_of(input_ids: Tensor) -> list[list[int]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,21 +17,19 @@ from omegaconf import DictConfig
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
 from turngrid.envs.hosting.pool import pool_of
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
-from turngrid.rewards.registry import named_reward, reward
+from turngrid.rewards.registry import named_reward
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
-from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.row import Row, to_rows, window_starts
 from turngrid.rollouts.sampling import Sampler, SamplingParams
 from turngrid.rollouts.shaping import shape
-from turngrid.rollouts.window import window_of
 from turngrid.tasks.curriculum import turns_at
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
 
@@ -39,15 +39,13 @@ class TurngridAgentLoop:
 
     def __init__(self, config: DictConfig, tokenizer: Any, hf_model_type: str | None) -> None:
         self.config, env = config, config.env
-        self.environment = make_environment(env.name, env)
-        self.reward = reward(config.turn_reward.name, config.turn_reward)
-        self.prompt_form = prompt_form(config.get("prompt"))
+        self.run = Run(config, Path(config.run.folder))
+        self.reward, self.prompt_form = self.run.reward, self.run.prompt
         template = dict(config.data.get("apply_chat_template_kwargs", {}))
         self.codec = TokenCodec(tokenizer, hf_model_type, template, self.prompt_form.marks)
         self.pool = pool_of(env, legal=self.prompt_form.admissible)
         # a game's samples share a process if every process has a game
         self.together = env.workers * config.actor_rollout_ref.rollout.agent.num_workers <= config.data.train_batch_size
-        self.window = window_of(env, self.prompt_form, config.get(FORM))
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.full_entropies = entropies_wanted(config, self.on_batch)
         self.state, self.sent = state_wanted(config, self.on_batch), sorted(self.on_batch.reads())
@@ -66,19 +64,13 @@ class TurngridAgentLoop:
         """
         step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
         turns = config.env.max_turns
-        return EpisodeSpec(
+        spec = self.run.spec(
             TaskRef.from_dict(json.loads(row["task"])),
-            self.environment.prompt,
             turns if validate else turns_at(config.curriculum.horizon, step, turns),
-            self.reward,
-            step=step,
-            prompt="" if validate else str(row.get("uid", "")),
-            grade_unfinished=self.environment.grades_unfinished,
-            window=self.window,
-            named={} if validate else self.named,
-            void="" if validate else self._void(step),
-            form=self.prompt_form,
         )
+        if validate:
+            return replace(spec, step=step)
+        return replace(spec, step=step, prompt=str(row.get("uid", "")), named=self.named, void=self._void(step))
 
     def form(self, step: int) -> Linear:
         """Return the rollout form of a training step."""

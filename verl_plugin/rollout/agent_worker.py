@@ -168,9 +168,9 @@ class AgentLoopWorker:
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
         await asyncio.to_thread(self._record, episodes, prompt, partition == "val")  # blocks on the disk
-        keys, fields = [], []
-        loop = self.loop
-        branches = partition == "train" and loop.form(int(prompt["global_steps"])).branches
+        keys, fields, tags = [], [], []
+        loop, step = self.loop, int(prompt["global_steps"])
+        branches = partition == "train" and loop.form(step).branches
         trees = tree_places(episodes) if branches else {}
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             tree = trees.get(episode.sample)
@@ -178,10 +178,12 @@ class AgentLoopWorker:
             for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
                 fields.append({**row, **prompt, "session_id": sample})
+                sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
+                tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
         await tq.async_kv_batch_put(
             keys=keys,
             fields=list_of_dict_to_tensordict(fields),
-            tags=[_tag(field, int(prompt["global_steps"])) for field in fields],
+            tags=tags,
             partition_id=partition,
         )
 
@@ -215,8 +217,3 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
 
 class NoRoom(RuntimeError):
     """The first prompt is too long to leave room for an action."""
-
-
-def _tag(field: dict[str, Any], step: int) -> dict[str, Any]:
-    sampled_at = {name: field["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
-    return {"status": "success", **lengths(field), "global_steps": step, **sampled_at}

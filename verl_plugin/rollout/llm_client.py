@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
-from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 
 class EpisodeClient(FullyAsyncLLMServerClient):
@@ -23,8 +23,5 @@ def client_class(server: str) -> type[FullyAsyncLLMServerClient]:
     return EpisodeClient if server == "transformers" else FullyAsyncLLMServerClient
 
 
-def _our_server() -> type[RolloutReplica]:
-    return importlib.import_module("turngrid.verl_plugin.servers.transformers_server.replica").TransformersReplica
-
-
-RolloutReplicaRegistry.register("transformers", _our_server)
+REPLICA = "turngrid.verl_plugin.servers.transformers_server.replica"
+RolloutReplicaRegistry.register("transformers", lambda: importlib.import_module(REPLICA).TransformersReplica)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import transfer_queue as tq
-from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.slots import StoredEpisode
@@ -30,8 +29,8 @@ FIELDS = ("turn_ids", "loss_mask", "response_mask", *OF_TOKENS)
 class CreditLog:
     """Records the credit of a step's tokens. ``tracking.credit=false`` turns it off."""
 
-    def __init__(self, config: DictConfig, step: Step) -> None:
-        self.on, self._step = bool(config.tracking.credit), step
+    def __init__(self, on: bool, step: Step) -> None:
+        self.on, self._step = on, step
         self._credits: dict[str, Credit] = {}
 
     def note(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:

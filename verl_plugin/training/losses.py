@@ -101,7 +101,8 @@ def with_methods(usual: Loss) -> Loss:
         without_0_tokens(data)
         if not asked:
             return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
-        own = _own_fields(data)
+        names = ["turn_ids", *(key for key in fields_of(data) if key.startswith(PREFIX))]
+        own = dict(data.select(*names).to_padded_tensor().items())
         sums = tu.get_non_tensor_data(data, SUMS, default={})
         scale = float(data["dp_size"]) / max(1.0, sums.get(TURNS, 1.0))
         token = _of_pass.set({"turn_ids": own["turn_ids"], "turn_scale": scale, **asked})
@@ -128,11 +129,6 @@ def _without_kl(config: Any) -> Any:
     for key, value in (("use_kl_loss", False), ("entropy_coeff", 0.0)):
         object.__setattr__(settings, key, value)
     return settings
-
-
-def _own_fields(data: TensorDict) -> dict[str, Tensor]:
-    names = ["turn_ids", *(key for key in fields_of(data) if key.startswith(PREFIX))]
-    return dict(data.select(*names).to_padded_tensor().items())
 
 
 def _term(

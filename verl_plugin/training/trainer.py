@@ -30,6 +30,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
@@ -38,7 +39,7 @@ from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
-from turngrid.verl_plugin.training.window_rows import WindowRows, has_windows
+from turngrid.verl_plugin.training.window_rows import WindowRows
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
@@ -67,8 +68,9 @@ class StepTrainer(Base):
         self.groups = self.make_groups()
         self.games = Games(config)
         self.methods = Methods(config, self.now)
-        self.windows = WindowRows(config, self.parameter_sync_step) if has_windows(config) else None
-        self.credit = CreditLog(config, self.now)
+        several_rows = Run(config, Path(config.run.folder)).window is not None  # an episode may have several
+        self.windows = WindowRows(config, self.parameter_sync_step) if several_rows else None
+        self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
     def make_groups(self) -> StepGroups:
         return StepGroups(self.config, self.now)
@@ -179,7 +181,8 @@ class StepTrainer(Base):
         batch = super()._fetch_one_gen_batch()
         first, count = self._prompts[self.global_steps], len(batch["uid"])
         self._prompts[self.global_steps] += count
-        uids = [prompt_id(self.global_steps, number) for number in range(first, first + count)]
+        # without an underscore, since verl's keys are <prompt>_<sample>_<row>
+        uids = [f"{self.global_steps:06d}-{number:04d}" for number in range(first, first + count)]
         batch["uid"] = NonTensorStack.from_list([NonTensorData(uid) for uid in uids])
         return batch
 
@@ -275,7 +278,12 @@ class TurngridTrainer(StepTrainer, PPOTrainerSync):
 
 def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
     """Sort rows by prompt and sample; verl's later operations are then reproducible."""
-    batch.reorder(sorted(range(len(batch.keys)), key=lambda row: row_order(batch.keys[row])))
+
+    def place(row: int) -> tuple[str, int, int]:
+        prompt, sample, number = batch.keys[row].rsplit("_", 2)
+        return prompt, int(sample), int(number)
+
+    batch.reorder(sorted(range(len(batch.keys)), key=place))
     return batch
 
 
@@ -285,14 +293,3 @@ def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
     """
     batch.extra_info.pop("no_lora_adapter", None)
     return batch
-
-
-def prompt_id(step: int, index: int) -> str:
-    """Return an id without an underscore, since verl's keys are ``<prompt>_<sample>_<output>``."""
-    return f"{step:06d}-{index:04d}"
-
-
-def row_order(key: str) -> tuple[str, int, int]:
-    """Return the sort key of a row with the key ``<prompt>_<sample>_<output>``."""
-    prompt, sample, output = key.rsplit("_", 2)
-    return prompt, int(sample), int(output)

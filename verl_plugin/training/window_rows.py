@@ -10,9 +10,6 @@ from math import lcm
 from omegaconf import DictConfig, open_dict
 from transfer_queue import KVBatchMeta
 
-from turngrid.algorithms.registry import FORM
-from turngrid.rollouts.prompt_forms.registry import prompt_form
-from turngrid.rollouts.window import window_of
 from turngrid.verl_plugin.training.losses import EPISODES
 from turngrid.verl_plugin.training.step import Metrics
 
@@ -81,11 +78,6 @@ class WindowRows:
                 yield
             finally:
                 node.ppo_mini_batch_size = usual
-
-
-def has_windows(config: DictConfig) -> bool:
-    """Whether an episode of this run may have several rows."""
-    return window_of(config.env, prompt_form(config.get("prompt")), config.get(FORM)) is not None
 
 
 def spread(padding: Sequence[bool], parts: int) -> list[int]:
