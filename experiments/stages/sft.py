@@ -17,7 +17,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import FORM
-from turngrid.config.cards import SMALL
+from turngrid.config.machine import SMALL
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files.manifest import seal
