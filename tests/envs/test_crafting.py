@@ -62,6 +62,8 @@ def test_games_have_their_depth_and_are_read_as_written(depth: int) -> None:
 def test_plans_have_the_fewest_actions_from_what_is_had() -> None:
     for book in [BOOK, *(book for book in made(2, 40) if len(book.plan(NOTHING)) < 8)]:
         assert len(book.plan(NOTHING)) == fewest_actions(book)
+    assert [*BOOK.missing(Counter({"rope": 4}))] == ["bell", "tin", "flax"]
+    assert [*BOOK.missing(Counter({"net": 1}))] == ["bell", "rope", "tin", "flax"]  # its rope is used up
     assert BOOK.plan(NOTHING) == ("get 1 tin", "get 7 flax", str(ROPE), str(ROPE), str(BELL))
     assert BOOK.plan(Counter({"rope": 2, "flax": 3})) == ("get 1 tin", "get 1 flax", str(ROPE), str(BELL))
 
