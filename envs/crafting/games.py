@@ -1,7 +1,7 @@
 """Recipes made from a seed: how they are written, planned and compared.
 
-An item without a recipe is raw; it is had by asking for it. The depth of a raw item is 0, and that
-of another is one more than the largest among its ingredients.
+An item without a recipe is raw, and ``get`` gives any number of it. The depth of a raw item is 0;
+that of another is one more than the largest among its ingredients.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Book:
         return 1 + max(map(self.depth, self.recipes[item].needs)) if item in self.recipes else 0
 
     def missing(self, have: Counter[str]) -> dict[str, int]:
-        """Return how many of which items must still be had before the goal is, the goal first.
+        """Return the items that the goal still needs, itself first, and how many of each.
 
-        No way to the goal has fewer, since fewer of an item never need more of its ingredients.
+        No plan needs fewer, since fewer crafts of an item never use more of its ingredients.
         """
         need, missing = Counter({self.goal: 1}), {}
         for item in self._deepest_first:
@@ -81,7 +81,7 @@ class Book:
         return missing
 
     def plan(self, have: Counter[str]) -> tuple[str, ...]:
-        """Return a shortest plan; () if the goal is had."""
+        """Return a shortest plan; () if ``have`` contains the goal."""
         missing = self.missing(have)
         gets = (f"get {short} {item}" for item, short in missing.items() if item not in self.recipes)
         crafted = [(item, short) for item, short in missing.items() if item in self.recipes]
@@ -93,10 +93,10 @@ class Book:
 
     @property
     def same(self) -> str:
-        """A hash that is equal for games that differ only in names, order and what the goal does
-        not need.
+        """A hash that ignores names, order, and recipes that the goal does not need.
 
-        An ingredient of two recipes counts as two, so some games that differ have one hash.
+        It counts an ingredient of two recipes as two items, so games that differ only in that have
+        one hash.
         """
         return hashlib.sha256(self._shape(self.goal).encode()).hexdigest()
 
