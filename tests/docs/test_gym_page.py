@@ -3,6 +3,8 @@ what happens."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -18,7 +20,9 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
-PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "sokoban", "play")}
+PAGES = {
+    name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "sokoban", "crafting", "play")
+}
 GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)
@@ -38,6 +42,14 @@ def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> Non
     says = "".join(f"{line}\n" for line in re.findall(r"^> (.*)$", transcript, re.MULTILINE))
     says = says.replace("expert\ndown\n", "expert\n")  # shown by the expert, not typed
     assert run(tmp_path, game_cache, "-m", "turngrid.train.play", *arguments.split(), says=says) == transcript
+
+
+@pytest.mark.parametrize("name", ["sokoban", "crafting"])
+def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> None:
+    code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGES[name], re.DOTALL).groups()  # type: ignore[union-attr]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(code, {})  # noqa: S102 - the page is ours
+    assert out.getvalue() == shown
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)

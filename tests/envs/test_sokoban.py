@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import re
 from collections import deque
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.sokoban.games import LONGEST, MOVES, SHORTEST, Room, distances, make, plan_of, read, same
 from turngrid.envs.types import TaskError
 
-PAGE = (Path(__file__).parents[2] / "docs/sokoban.md").read_text()
 TASKS = make_environment("sokoban").examples
 STUCK = "######\n#P__##\n#_X_##\n#__O##\n#___##\n######"
 
@@ -99,10 +96,3 @@ def test_moves_without_effect_are_told(tmp_path: Path) -> None:
 def test_other_tasks_are_refused() -> None:
     with pytest.raises(TaskError, match="unknown task 's6-b3' of sokoban; use s6-b"):
         make_environment("sokoban").parse_task("s6-b3")
-
-
-def test_the_page_shows_what_happens(game_cache: Path) -> None:
-    code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGE, re.DOTALL).groups()  # type: ignore[union-attr]
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(code, {})  # noqa: S102 - the page is ours
-    assert out.getvalue() == shown

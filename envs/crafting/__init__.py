@@ -1,0 +1,1 @@
+"""Crafting games over recipes made here, with the commands of TextCraft."""

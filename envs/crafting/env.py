@@ -1,0 +1,80 @@
+"""Play a crafting game in text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from turngrid.envs.crafting.games import counted, read
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import InvalidAction, Observation, TaskRef
+
+_GET = re.compile(r"get ([1-9][0-9]*) (.+)")
+_CRAFT = re.compile(r"craft (?:([0-9]+) )?(.+?) using (.+)")
+
+
+class CraftingEnv(TextEnv):
+    """One game at a time; a point for each item of the plan of which no more is needed."""
+
+    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
+        self._legal, self._expert = legal, expert
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        self._book = read(accepted_file(task).read_text())
+        self._have: Counter[str] = Counter()
+        self._most = len(self._book.missing(self._have))
+        return self.observe_message(self._inventory())
+
+    def clean_action(self, action: str) -> str:
+        return super().clean_action(action).lower().rstrip(" .")
+
+    def step_game(self, command: str) -> RawStep:
+        if command == "inventory":
+            message = self._inventory()
+        elif got := _GET.fullmatch(command):
+            message = self._get(int(got[1]), got[2])
+        elif crafted := _CRAFT.fullmatch(command):
+            message = self._craft(*crafted.groups())
+        else:
+            raise InvalidAction(f"Could not execute {command}")
+        score = self._most - len(self._book.missing(self._have))
+        return RawStep(self.observe_message(message), score, won=self._book.goal in self._have)
+
+    def _get(self, count: int, item: str) -> str:
+        if item not in self._book.raw:
+            raise InvalidAction(f"Could not find {item}")
+        self._have = self._have + Counter({item: count})
+        return f"Got {count} {item}"
+
+    def _craft(self, count: str | None, item: str, ingredients: str) -> str:
+        given = counted(ingredients)
+        if not given:
+            raise InvalidAction(f"Wrong item format: {ingredients}")
+        recipe = self._book.recipes.get(item)
+        if not recipe or int(count or recipe.makes) != recipe.makes or given != recipe.needs:
+            raise InvalidAction(f"Could not find a valid recipe for {item}")
+        if not Counter(recipe.needs) <= self._have:
+            raise InvalidAction(f"Could not find enough items to craft {item}")
+        self._have = self._have - Counter(recipe.needs) + Counter({item: recipe.makes})
+        return f"Crafted {recipe.makes} {item}"
+
+    def _inventory(self) -> str:
+        items = " ".join(f"[{item}] ({count})" for item, count in self._have.items())
+        return f"Inventory: {items or 'You are not carrying anything.'}"
+
+    def save_game(self) -> Counter[str]:
+        return self._have
+
+    def restore_game(self, saved: Counter[str]) -> None:
+        self._have = saved
+
+    def observe_message(self, message: str) -> Observation:
+        expert = self._book.plan(self._have) if self._expert else ()
+        return Observation(message, legal=self._commands() if self._legal else (), expert=expert)
+
+    def _commands(self) -> tuple[str, ...]:
+        """Return ``inventory``, the crafts possible now, and ``get`` with the counts of recipes."""
+        recipes = self._book.recipes.values()
+        crafts = [str(recipe) for recipe in recipes if Counter(recipe.needs) <= self._have]
+        gets = [f"get {n} {part}" for recipe in recipes for part, n in recipe.needs.items() if part in self._book.raw]
+        return ("inventory", *crafts, *dict.fromkeys(gets))
