@@ -10,7 +10,7 @@ from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 
 def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = ()) -> dict[str, float]:
-    """Return metrics of a step under the names of ``turngrid.records.metric_names``.
+    """Return metrics of a step under the names of ``turngrid.records.metrics``.
 
     Args:
         groups: the episodes of each prompt.

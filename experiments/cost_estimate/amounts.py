@@ -31,34 +31,18 @@ class Amounts:
     """What a run will need.
 
     Attributes:
-        sft_steps: SFT steps on the demonstrations.
         models: evaluated models: base, after SFT, after RL.
         samples: evaluation episodes of each model.
         validation: episodes of all validations during RL.
+        units: stage -> (count, name of the unit), in order.
     """
 
     allocation: Allocation
     games: tuple[Games, ...]
-    sft_steps: int
     models: int
     samples: int
-    validation: int = 0
-
-    @property
-    def to_make(self) -> int:
-        """Return the number of games that are not in the cache."""
-        return sum(games.wanted - games.cached for games in self.games)
-
-    @property
-    def units(self) -> dict[str, tuple[int, str]]:
-        """Return (count, name of the unit) of each stage of the run, in order."""
-        counts = {
-            "demonstrations": (self.allocation.demonstrations, "episodes"),
-            "sft": (self.sft_steps, "steps"),
-            "rl": (self.allocation.steps, "steps"),
-            "evaluation": (self.models * self.samples, "episodes"),
-        }
-        return {stage: (count, unit) for stage, (count, unit) in counts.items() if count}
+    validation: int
+    units: dict[str, tuple[int, str]]
 
 
 def amounts(config: DictConfig) -> Amounts:
@@ -71,15 +55,18 @@ def amounts(config: DictConfig) -> Amounts:
     with what_to_set():
         games = tuple(_games(config, allocation))
     allocation = with_games(allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
+    demonstrations, steps, sft = allocation.demonstrations, allocation.steps, config.model.sft
+    models = 1 + bool(demonstrations) + bool(steps)
     evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
-    return Amounts(
-        allocation,
-        games,
-        sft_steps=int(config.model.sft.epochs) * -(-allocation.demonstrations // int(config.model.sft.batch_size)),
-        models=1 + bool(allocation.demonstrations) + bool(allocation.steps),
-        samples=evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game),
-        validation=validation_samples(config, allocation.steps),
-    )
+    samples = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
+    units = {
+        "demonstrations": (demonstrations, "episodes"),
+        "sft": (int(sft.epochs) * -(-demonstrations // int(sft.batch_size)), "steps"),
+        "rl": (steps, "steps"),
+        "evaluation": (models * samples, "episodes"),
+    }
+    needed = {stage: unit for stage, unit in units.items() if unit[0]}
+    return Amounts(allocation, games, models, samples, validation_samples(config, steps), needed)
 
 
 def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:

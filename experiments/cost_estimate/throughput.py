@@ -6,9 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,32 +26,14 @@ FREE = (
     *("tracking", "cluster.slurm", "trainer.logger", "env.cache_dir"),
     *("eval.games", "eval.samples_per_game", "eval.seed", "eval.temperatures"),
 )
+Seconds = dict[str, float]  # of one unit by stage: a demonstration, an SFT or RL step, an evaluation episode
 
 
-@dataclass(frozen=True)
-class Profile:
-    """What the last run of one kind recorded; a stage that no such run had is missing.
-
-    Attributes:
-        source: the run's name.
-        seconds: of one unit of a stage: a demonstration, an SFT or RL step, an evaluation episode.
-    """
-
-    source: str
-    seconds: Mapping[str, float]
-
-    def forecast(self, wanted: Amounts) -> dict[str, float | None]:
-        """Return the seconds of each stage of a run; None for a stage that was never recorded."""
-        return {
-            stage: count * self.seconds[stage] if stage in self.seconds else None
-            for stage, (count, _) in wanted.units.items()
-        }
-
-
-def total(seconds: Mapping[str, float | None]) -> float | None:
-    """Return the sum of the stages' seconds; None if a stage is None."""
-    known = [value for value in seconds.values() if value is not None]
-    return sum(known) if len(known) == len(seconds) else None
+def forecast(wanted: Amounts, each: Seconds) -> dict[str, float | None]:
+    """Return the seconds of each stage of a run, and of ``all``; None if one was never recorded."""
+    times = {stage: count * each[stage] if stage in each else None for stage, (count, _) in wanted.units.items()}
+    known = [time for time in times.values() if time is not None]
+    return {**times, "all": sum(known) if len(known) == len(times) else None}
 
 
 def machine() -> str:
@@ -63,8 +43,8 @@ def machine() -> str:
     return f"{len(os.sched_getaffinity(0))} cores of {next(names, platform.processor())}"
 
 
-def profile_file(config: DictConfig) -> Path:
-    """Return the profile's path; runs with the same throughput on this machine share it."""
+def record_file(config: DictConfig) -> Path:
+    """Return the record's path; runs with the same throughput on this machine share it."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
     for key in FREE:
         *above, last = key.split(".")
@@ -73,27 +53,21 @@ def profile_file(config: DictConfig) -> Path:
     return cache_root() / "throughput" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def recorded(config: DictConfig) -> Profile | None:
-    """Return the profile for this kind of run on this machine; None if there is none."""
-    try:
-        return Profile(**json.loads(profile_file(config).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # no file, or a file of another version
-        return None
+def recorded(config: DictConfig) -> Seconds:
+    """Return what runs of this kind recorded on this machine; {} if there is none."""
+    file = record_file(config)
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def record(config: DictConfig, folder: Path) -> None:
-    """Save the profile of a run that has ended, unless it was interrupted, damaged or too short."""
+    """Record a run that has ended, unless it was interrupted, damaged or too short.
+
+    Stages that this run did not have keep their earlier values.
+    """
     attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
     whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
     wanted, took = amounts(config), stage_seconds(folder)
     if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
         each = {stage: took[stage] / count for stage, (count, _) in wanted.units.items() if stage in took}
-        with suppress(OSError):  # a profile that cannot be written must not fail a finished run
-            save(config, Profile(folder.name, each))
-
-
-def save(config: DictConfig, profile: Profile) -> None:
-    """Write a profile. Stages that this run did not have keep their earlier values."""
-    earlier = recorded(config) or profile
-    merged = Profile(profile.source, {**earlier.seconds, **profile.seconds})
-    write_whole(profile_file(config), json.dumps(asdict(merged), indent=2) + "\n")
+        with suppress(OSError):  # a record that cannot be written must not fail a finished run
+            write_whole(record_file(config), json.dumps(recorded(config) | each, indent=2) + "\n")

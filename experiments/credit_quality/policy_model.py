@@ -14,7 +14,7 @@ from turngrid.experiments.credit_quality.game import token_counts
 from turngrid.experiments.credit_quality.intervals import PARTS, Products, products
 from turngrid.experiments.credit_quality.measures import Truth
 from turngrid.experiments.credit_quality.methods import Groups
-from turngrid.records.models.loading import load_whole
+from turngrid.records.models.locate import load_whole
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import Row, to_rows
 

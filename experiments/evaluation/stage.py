@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.damage import discard
+from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import say
-from turngrid.records.process.variables import run_stage
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.export.card import ExportError, card, find
-from turngrid.records.files.manifest import MANIFEST
+from turngrid.records.files.checkpoints import MANIFEST
 from turngrid.records.process.exit_codes import Parser, command
 
 CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.jinja"

@@ -13,8 +13,7 @@ from omegaconf import OmegaConf
 
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import episodes_file
-from turngrid.records.files.checkpoints import MODEL
-from turngrid.records.files.manifest import flaw_in
+from turngrid.records.files.checkpoints import MODEL, flaw_in, is_sealed
 from turngrid.records.models.locate import ASSET, PACKAGED, RUN, ModelError, checkpoint, local_folder, run_of
 from turngrid.records.models.shape import tensors_in
 from turngrid.records.process.exit_codes import Refusal
@@ -91,9 +90,8 @@ def _check(model: Path) -> None:
         ExportError: a file is damaged, or the weights are not merged.
     """
     sealed = model.parents[1] if model.as_posix().endswith(MODEL) else model
-    flaw = flaw_in(sealed, content=True, inside=MODEL if sealed != model else "")
-    if flaw and not flaw.unsealed:
-        raise ExportError(f"{flaw.path} {flaw.wrong}; name another checkpoint of the run")
+    if is_sealed(sealed) and (flaw := flaw_in(sealed, inside=MODEL if sealed != model else "")):
+        raise ExportError(f"{sealed}/{flaw}; name another checkpoint of the run")
     names = [name for name, _ in tensors_in(model)]
     if not names:
         raise ExportError(f"{model} has no weights (*.safetensors)")

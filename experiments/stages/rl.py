@@ -17,9 +17,8 @@ from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.experiments.stages.no_signal import NoSignal
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.process.child import StageFailed
+from turngrid.records.process.child import StageFailed, ahead_of_stage, run_stage
 from turngrid.records.process.exit_codes import say
-from turngrid.records.process.variables import ahead_of_stage, run_stage
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.records.turns_played import turns_played
 from turngrid.tasks.budget import Allocation

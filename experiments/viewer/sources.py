@@ -13,9 +13,8 @@ from pathlib import Path
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
 from turngrid.experiments.viewer.tokenizer import tokenizer_of
-from turngrid.records.credit import Credit, read_credit
+from turngrid.records.credit import Credit, read_credit, read_replayed, tokens_of
 from turngrid.records.process.exit_codes import Refusal
-from turngrid.records.replayed import read_replayed, tokens_of
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed
 from turngrid.rollouts.episode import Episode

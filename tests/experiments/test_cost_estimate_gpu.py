@@ -22,7 +22,7 @@ BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, hea
 
 
 def place(name: str, number: int) -> memory.Devices:
-    return memory.Devices(name, number, gpus.gpu(name).memory)
+    return memory.Devices(name, number, gpus.memory(name))
 
 
 def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:

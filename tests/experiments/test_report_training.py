@@ -10,7 +10,7 @@ import pytest
 from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.report.charts import COLOURS, Panel, draw_panels, metric_panels, over_seeds
 from turngrid.experiments.report.runs import SHOWN, Run, curve_of, family, title_of
-from turngrid.records.metric_names import FAMILIES, family_name
+from turngrid.records.metrics import FAMILIES, family_name
 
 
 def run(name: str, seed: int, others: dict[str, dict[int, float]], steps: int = 2) -> Run:

@@ -26,8 +26,7 @@ from turngrid.experiments.viewer.__main__ import Options, main, thin
 from turngrid.experiments.viewer.page import asset, fragment, page
 from turngrid.experiments.viewer.sources import Shown, SourceError, episode_files
 from turngrid.experiments.viewer.tokenizer import words
-from turngrid.records.credit import Credit, unpack_runs, write_credit
-from turngrid.records.replayed import Replayed, tokens_of, write_replayed
+from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit, write_replayed
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes
 

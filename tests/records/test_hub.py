@@ -15,11 +15,10 @@ from threading import Thread
 import pytest
 
 from turngrid.config.base import ROOT
-from turngrid.records.models.hub import SECONDS, check_hub
-from turngrid.records.models.locate import ModelError
+from turngrid.records.models.locate import SECONDS, ModelError, check_hub
 from turngrid.train.app import main
 
-ASK = "import sys; from turngrid.records.models.hub import check_hub; check_hub(sys.argv[1])"
+ASK = "import sys; from turngrid.records.models.locate import check_hub; check_hub(sys.argv[1])"
 ANSWERS = {  # repository -> status and the hub's own code for it, as huggingface_hub reads them
     "there/model": (200, ""),
     "nobodys/model": (404, "RepoNotFound"),

@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from wandb_log import WandbRun, read_runs
 
 from turngrid.config.base import ROOT
-from turngrid.records.process.variables import stage_variables
+from turngrid.records.process.child import stage_variables
 from turngrid.records.provenance import Attempt
 from turngrid.records.run_folder import open_run
 from turngrid.records.tracking.stage_run import StageRun

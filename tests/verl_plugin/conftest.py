@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from turngrid.records.process.variables import VLLM_ON_CPU
+from turngrid.records.process.child import VLLM_ON_CPU
 
 HERE = Path(__file__).parent
 PLACES = (HERE.parents[1], HERE.parent, HERE)
