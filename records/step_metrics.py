@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from turngrid.records.success import summarise
+from turngrid.records.statistics import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from turngrid.records.statistics import Interval, bootstrap_difference, mcnemar, sign_flip
-from turngrid.records.success import summarise, wins_by_sample
+import numpy as np
+
+from turngrid.records.statistics import Interval, mean_interval, sign_flip, summarise, wins_by_sample
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.evaluation_sets import EvaluationSetting, by_task
 
@@ -159,11 +160,9 @@ def paired_comparisons(item: EvaluationSetting, played: Mapping[str, Sequence[Ep
 def _compared(
     item: EvaluationSetting, before: str, after: str, played: Mapping[str, Sequence[Episode]]
 ) -> PairedComparison:
-    rows = [wins_by_sample(played[name], item.samples_per_game) for name in (before, after)]
-    first, second = ([sum(game) for game in zip(*row, strict=True)] for row in rows)
-    differences = [b - a for a, b in zip(first, second, strict=True)]
-    gain = bootstrap_difference(rows[1], rows[0])
-    gained, lost = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    first, second = (np.sum(wins_by_sample(played[name], item.samples_per_game), axis=0) for name in (before, after))
+    differences = second - first
+    gain = mean_interval(differences / item.samples_per_game, lowest=-1.0)
     return PairedComparison(
         before=before,
         after=after,
@@ -174,7 +173,7 @@ def _compared(
         gain=gain.mean,
         low=gain.low,
         high=gain.high,
-        gained=gained,
-        lost=lost,
-        p=mcnemar(gained, lost) if item.samples_per_game == 1 else sign_flip(differences),
+        gained=int(np.sum(differences > 0)),
+        lost=int(np.sum(differences < 0)),
+        p=sign_flip(differences.tolist()),
     )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from turngrid.experiments.report import published
+from turngrid.experiments.report.published import table_of
 from turngrid.experiments.report.runs import Run
-from turngrid.experiments.report.samples import Sample, Unfilled, axes_of, by_context, sample, taken
+from turngrid.experiments.report.samples import Sample, Unfilled, samples
 from turngrid.experiments.sweep.definition import SUCCESS, Layout, Selector
-from turngrid.records.statistics import RESAMPLES, Interval, share_interval, wilson
+from turngrid.records.statistics import Interval, mean_interval, wilson
 
 
 @dataclass(frozen=True)
@@ -58,23 +58,18 @@ class TableCell:
 
 def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[list[TableCell]]:
     """Return the cells, row by row, in the layout's order."""
-    return [
-        [_cell(runs, (row, layout.rows[row]), (column, layout.columns[column]), table) for column in layout.columns]
-        for row in layout.rows
-    ]
+    return [[_cell(runs, row, column, table) for column in layout.columns.items()] for row in layout.rows.items()]
 
 
 def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None) -> TableCell:
     selector = {**row[1], **column[1]}
-    estimated, why, beside = None, "", None
+    estimated, why = None, ""
     try:
         estimated = estimate(runs, selector)
     except Unfilled as error:
         why = str(error)
-    if table:
-        names = (own.get("published", name) for name, own in (row, column))
-        with suppress(published.PublishedError):  # the paper has no such row or column
-            beside = published.figure(table, *names)
+    names = (own.get("published", name) for name, own in (row, column))
+    beside = table_of(table).figure(*names) if table else None
     return TableCell(row[0], column[0], selector.get("measure", SUCCESS), estimated, why, beside)
 
 
@@ -85,59 +80,45 @@ def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
     Raises:
         Unfilled: no setting has data.
     """
-    samples, problems = [], []
-    for group in by_context(taken(runs, selector), list(axes_of(selector))).values() or [[]]:
-        try:
-            samples.append(sample(group, selector))
-        except Unfilled as error:
-            problems.append(str(error))
-    if not samples:
-        raise Unfilled("; ".join(dict.fromkeys(problems)))
-    seeded = [item for item in samples if item.seeds]
-    base = {item.evaluation_set: item for item in samples if not item.seeds}  # settings that share one count it once
-    return _combined([*seeded, *base.values()], problems if seeded else [])
-
-
-def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
-    notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
-    notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
-    seeds = sorted(set.intersection(*(set(item.seeds) for item in samples)))
+    rows, problems = samples(runs, [selector])
+    every = list(chain(*rows))
+    seeded = [item for item in every if item.seeds]
+    base = {item.evaluation_set: item for item in every if not item.seeds}  # settings that share one count it once
+    counted = [*seeded, *base.values()]
+    notes = [f"mean of {len(counted)} settings"] if len(counted) > 1 else []
+    notes += [f"{len(problems)} settings left out: {'; '.join(problems)}"] if seeded and problems else []
+    seeds = sorted(set.intersection(*(set(item.seeds) for item in counted)))
     return Estimate(
-        interval=interval_of(samples),
-        by_seed={seed: float(np.mean([item.of_seeds([seed]).mean() for item in samples])) for seed in seeds},
-        expected=max(item.expected for item in samples),
-        games=sum({item.evaluation_set: item.games for item in samples}.values()),
-        samples_per_game=samples[0].samples_per_game,
+        interval=interval_of(counted),
+        by_seed={seed: float(np.mean([item.of_seeds([seed]).mean() for item in counted])) for seed in seeds},
+        expected=max(item.expected for item in counted),
+        games=sum({item.evaluation_set: item.games for item in counted}.values()),
+        samples_per_game=counted[0].samples_per_game,
         notes=tuple(notes),
     )
 
 
-def interval_of(samples: Sequence[Sample]) -> Interval:
+def interval_of(counted: Sequence[Sample]) -> Interval:
     """Return the mean of the samples' means, with its interval.
 
     Samples of the same evaluation set are paired by game; evaluation sets are resampled
     independently.
     """
-    if len(samples) > 1:
-        return _stratified(per_game(samples))
-    (vector,) = per_game(samples)
-    if len(samples[0].means) == 1 and set(vector.tolist()) <= {0.0, 1.0}:
-        return wilson(round(float(vector.sum())), samples[0].games)
-    return share_interval(vector.tolist())
+    first, *others = counted
+    if not others and len(first.shares) == 1 and set(first.shares[0]) <= {0.0, 1.0}:
+        return wilson(round(float(first.shares.sum())), first.games)
+    return mean_interval(*by_set([(1 / len(counted), item) for item in counted]))
 
 
-def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """Return a vector for each evaluation set; their means add up to the samples' mean."""
+def by_set(parts: Sequence[tuple[float, Sample]], seeds: Sequence[int] | None = None) -> list[np.ndarray]:
+    """Return a vector over games for each evaluation set; their means add up to the weighted sum.
+
+    Args:
+        parts: weight and sample.
+        seeds: all by default.
+    """
     vectors: dict[str, np.ndarray] = {}
-    for item in samples:
-        part = item.shares.mean(axis=0) / len(samples)
-        vectors[item.evaluation_set] = vectors.get(item.evaluation_set, 0) + part
+    for weight, item in parts:
+        rows = item.shares if seeds is None else item.of_seeds(seeds)
+        vectors[item.evaluation_set] = vectors.get(item.evaluation_set, 0) + weight * rows.mean(axis=0)
     return list(vectors.values())
-
-
-def _stratified(vectors: Sequence[np.ndarray]) -> Interval:
-    """Stratified percentile bootstrap (Davison and Hinkley, 1997, section 3.2)."""
-    generator = np.random.default_rng(0)
-    draws = [vector[generator.integers(0, vector.size, (RESAMPLES, vector.size))].mean(axis=1) for vector in vectors]
-    low, high = np.percentile(np.sum(draws, axis=0), [2.5, 97.5])
-    return Interval(float(sum(vector.mean() for vector in vectors)), float(low), float(high))

@@ -145,30 +145,22 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
 
 
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs that were tested on the same games in the same way, by name; also list those left
+    """Group runs with the same environment and evaluation settings, by name; also list those left
     out.
 
-    A run without a result joins the group of a finished run with the same environment and
-    evaluation settings. A run with no other in its group is left out, unless every run is alone.
+    A run with no other in its group is left out, unless every run is alone. So is a group without a
+    result, unless there is none at all.
     """
-    games = {_settings(run): _games(run) for run in runs if run.result}
-    if not games:
+    groups = apart(runs, _settings).values()
+    tested = [group for group in groups if any(run.result for run in group)]
+    if not tested:
         return {"": list(runs)}, ()
-    groups = apart([run for run in runs if _settings(run) in games], lambda run: games[_settings(run)])
-    several = [group for group in groups.values() if len(group) > 1] or list(groups.values())
+    several = [group for group in tested if len(group) > 1] or tested
     names = [_name(next(run for run in group if run.result)) for group in several]
     full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
-    shown = {id(run) for group in several for run in group}
-    why = {True: "no other run played its test games", False: "no finished run has its test games"}
-    left_out = [f"{run.name}: {run.state}, {why[bool(run.result)]}" for run in runs if id(run) not in shown]
+    others = [run for group in groups if group not in several for run in group]
+    left_out = (f"{run.name}: {run.state}, no other run was tested in its way" for run in others)
     return dict(zip(full, several, strict=True)), tuple(left_out)
-
-
-def _games(run: Run) -> frozenset[tuple[object, ...]]:
-    return frozenset(
-        (one.env, one.task, one.games_hash, one.samples_per_game, one.temperature, one.max_turns)
-        for one in run.evaluations
-    )
 
 
 def _settings(run: Run) -> str:

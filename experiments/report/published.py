@@ -1,14 +1,14 @@
 """Published figures of the study (arXiv 2510.01132v2), from ``arxiv_2510_01132.yaml``.
 
 A sweep file names a table. A dot selects a table inside another, as in
-``table4_exploration_budget.swegym``. Every function raises ``PublishedError`` for an unknown table,
-row or column.
+``table4_exploration_budget.swegym``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,86 +19,60 @@ from turngrid.envs.utils.names import nearest
 from turngrid.records.process.exit_codes import Refusal
 
 FILE = Path(__file__).with_name("arxiv_2510_01132.yaml")
-NONE = "none"  # in a layout: the paper has no such row or column
 BASE = "base"  # row or column of a table whose protocol has one figure for the untrained model
 
-Rows = Mapping[str, Mapping[str, float | None]]
 
+@dataclass(frozen=True)
+class Table:
+    """A table of the study.
 
-class PublishedError(Refusal):
-    """There is no such table, row or column; the message names the nearest one."""
-
-
-def figure(table: str, row: str | None, column: str | None) -> float | None:
-    """Return a success rate in [0, 1]; None if the paper has none, or if row or column is
-    ``none``.
+    Attributes:
+        rows: row -> column -> success rate in [0, 1]; None if it was not reported. The rows of
+            table 13 are named by their settings.
+        protocol: how it was measured, as far as it is published.
+        note: a caveat for comparisons.
     """
-    cells = rows(table)
-    if row in (None, NONE) or column in (None, NONE):
-        return None
-    base = protocol(table).get(BASE)
-    if base is not None and BASE in (row, column):
-        _known(f"row of {table}", row, [*cells, BASE])
-        _known(f"column of {table}", column, [*columns(table), BASE])
-        return float(base)
-    return cells[_known(f"row of {table}", row, cells)][_known(f"column of {table}", column, columns(table))]
+
+    name: str
+    rows: Mapping[str, Mapping[str, float | None]]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return ``table 10`` for ``table10_algorithms``, ``released recipes``."""
+        number = re.match(r"table(\d+)_", self.name)
+        return f"table {number[1]}" if number else self.name.replace("_", " ")
+
+    def figure(self, row: str, column: str) -> float | None:
+        """Return a success rate; None if the paper has no such row or column."""
+        if BASE in (row, column) and BASE in self.protocol:
+            return float(self.protocol[BASE])
+        return self.rows.get(row, {}).get(column)
 
 
 @cache
-def rows(table: str) -> Rows:
-    """Return row -> column -> figure. The rows of table 13 are named by their settings."""
-    names = columns(table)
-    return {name: dict(zip(names, row, strict=True)) for name, row in _table(table)["rows"].items()}
+def tables() -> dict[str, Table]:
+    """Return all tables by name, in the paper's order."""
+    return {table.name: table for table in _read("", yaml.safe_load(FILE.read_text(encoding="utf-8")))}
 
 
-def columns(table: str) -> list[str]:
-    """Return the columns that hold figures, in the paper's order."""
-    return [str(name) for name in _table(table)["columns"]]
+def table_of(name: str) -> Table:
+    """Return a table.
+
+    Raises:
+        Refusal: there is none of that name.
+    """
+    if name not in tables():
+        raise Refusal(f"published={name}: no such table; use published={nearest(name, tables())}")
+    return tables()[name]
 
 
-def protocol(table: str) -> Mapping[str, Any]:
-    """Return the paper's measurement protocol, as far as it is published."""
-    return _table(table).get("protocol", {})
-
-
-def note(table: str) -> str:
-    """Return a caveat for comparisons with a table; may be empty."""
-    return _table(table).get("note", "")
-
-
-def table_name(table: str) -> str:
-    """Return ``table 10`` for ``table10_algorithms``, ``released recipes``."""
-    _table(table)
-    number = re.match(r"table(\d+)_", table)
-    return f"table {number[1]}" if number else table.replace("_", " ")
-
-
-def tables() -> tuple[str, ...]:
-    """Return the names of all tables, in the paper's order."""
-    return tuple(_tables())
-
-
-def _table(name: str) -> dict[str, Any]:
-    return _tables()[_known("published table", name, _tables())]
-
-
-@cache
-def _tables() -> dict[str, dict[str, Any]]:
-    found = {}
-    for name, node in _data().items():
-        parts = node.items() if isinstance(node, dict) else ()
-        own = {"": node, **{f".{part}": inner for part, inner in parts}}
-        found |= {f"{name}{part}": table for part, table in own.items() if isinstance(table, dict) and "rows" in table}
-    return found
-
-
-@cache
-def _data() -> dict[str, Any]:
-    return yaml.safe_load(FILE.read_text(encoding="utf-8"))
-
-
-def _known(what: str, name: str | None, choices: Iterable[str]) -> str:
-    choices = list(choices)
-    if name is None or name not in choices:
-        raise PublishedError(f"no {what} is called {name!r}; use {nearest(name or NONE, choices)}")
-    return name
+def _read(name: str, node: Any) -> Iterator[Table]:
+    if not isinstance(node, dict):
+        return
+    if "rows" in node:
+        rows = {row: dict(zip(node["columns"], cells, strict=True)) for row, cells in node["rows"].items()}
+        yield Table(name, rows, node.get("protocol", {}), node.get("note", ""))
+    for key, inner in node.items():
+        yield from _read(f"{name}.{key}" if name else key, inner)

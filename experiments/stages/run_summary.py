@@ -16,7 +16,7 @@ from turngrid.experiments.stages.no_signal import NoSignal
 from turngrid.records.ledger_entries import Entry, spent, write_ledger
 from turngrid.records.metrics import read_metrics
 from turngrid.records.stages import stage_seconds
-from turngrid.records.statistics import WINDOW, running_mean
+from turngrid.records.statistics import WINDOW
 from turngrid.tasks.budget import Allocation
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import skipped_games
@@ -129,12 +129,14 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
 
 
 def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
+    import pandas as pd
     from matplotlib.ticker import MaxNLocator
 
     steps, shares = _series(metrics, TRAIN)
     point = "o" if len(steps) == 1 else None  # a line through one point is invisible
     axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
-    axes.plot(steps, running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
+    smooth = pd.Series(shares).rolling(WINDOW, min_periods=1).mean()
+    axes.plot(steps, smooth, color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
     validated, means = _series(metrics, VALIDATION)
     if validated:
         bounds = [_series(metrics, f"{VALIDATION}/{end}")[1] for end in ("low", "high")]

@@ -8,8 +8,7 @@ import pytest
 from turngrid.experiments.evaluation.result import DamagedResult, RunResult, StageResult
 from turngrid.experiments.evaluation.tables import summary_table
 from turngrid.experiments.stages.run_summary import learning_curve
-from turngrid.records.statistics import running_mean
-from turngrid.records.success import summarise
+from turngrid.records.statistics import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 NAME = "textworld-w2-o3-q4-grpo-sparse-sft_rl-tiny-s0-1a2b3c4d"
@@ -116,10 +115,6 @@ def test_table_of_a_model_that_never_wins(result: RunResult) -> None:
     (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]
     assert [evaluation.strip() for evaluation in row[2:6]] == ["0.0", "0.0 to 1.9", "200", "-"]
     assert "learning curve" not in text
-
-
-def test_running_mean_by_hand() -> None:
-    assert running_mean([10.0, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]
 
 
 def png_size(path: Path) -> tuple[int, int]:

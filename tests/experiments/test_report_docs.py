@@ -9,7 +9,7 @@ import pytest
 from report_sweep import BASE, SweepMaker, claim, wins
 
 from turngrid.experiments.report.comparisons import Word
-from turngrid.experiments.report.page import TEMPLATES
+from turngrid.experiments.report.contents import TEMPLATES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

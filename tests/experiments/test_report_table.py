@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report_sweep import BASE, TASK, SweepMaker, wins
 
@@ -15,7 +16,7 @@ from turngrid.experiments.report.cells import TableCell, table_cells
 from turngrid.experiments.report.gather import Subject
 from turngrid.experiments.report.runs import read_run
 from turngrid.experiments.report.samples import shares_of
-from turngrid.records.statistics import bootstrap_over_games, wilson
+from turngrid.records.statistics import mean_interval, wilson
 from turngrid.rollouts.store import write_episodes
 
 COLUMNS = {"base": {"stage": "base"}, "ppo": {"algo": "ppo", "stage": "rl"}, "grpo": {"algo": "grpo", "stage": "rl"}}
@@ -39,7 +40,7 @@ def test_an_evaluation_is_the_mean_over_seeds_with_games_drawn_anew(maker: Sweep
     found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
     assert found is not None
     assert found.interval.mean == pytest.approx(0.55)
-    assert found.interval == bootstrap_over_games(rows)
+    assert found.interval == mean_interval(np.mean(rows, axis=0))
     assert found.by_seed == {0: 0.5, 1: 0.6}
     assert (found.seeds, found.games, found.notes) == ("2 seeds", 20, ())
 
@@ -60,7 +61,7 @@ def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> No
     won, scored = found["won"].estimate, found["scored"].estimate
     assert won is not None and scored is not None
     assert won.interval == wilson(5, 20)
-    assert scored.interval == bootstrap_over_games([half])
+    assert scored.interval == mean_interval(half)
     assert scored.interval.mean == 0.5
     assert [found[name].measure for name in found] == ["success", "score"]
 

@@ -58,8 +58,7 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
     assert [(panel.title, panel.unit) for panel in found] == [("success in w2", "share"), ("entropy", "nats a token")]
     assert list(found[1].lines) == ["ppo"]  # grpo has no entropy
     line = found[1].lines["ppo"]
-    assert line.seeds == 2
-    assert line.data[["mean", "low", "high"]].to_numpy().tolist() == [[2.0, 1.0, 3.0], [2.0, 2.0, 2.0]]
+    assert line[["mean", "low", "high"]].to_numpy().tolist() == [[2.0, 1.0, 3.0], [2.0, 2.0, 2.0]]
 
 
 @pytest.mark.parametrize(("steps", "markers", "thin"), [(1, True, False), (5, False, False), (6, False, True)])

@@ -21,8 +21,8 @@ from turngrid.algorithms.credit.mt_grpo import MtGrpo
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.records.ledger_entries import of_episodes
+from turngrid.records.statistics import summarise
 from turngrid.records.step_metrics import step_metrics
-from turngrid.records.success import summarise
 from turngrid.rewards.shaping.turn_bonus import TurnBonus
 from turngrid.rewards.shaping.view import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome
