@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 
 from turngrid.experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, Sums, without_noise
+from turngrid.records.statistics import Interval
 
 DRAWS, LEVEL = 2000, 0.95
 GRADIENT = "gradient"
@@ -22,21 +23,8 @@ NOISE = {name: measure.noise for name, measure in MEASURES.items()} | {GRADIENT:
 BEST = {name: measure.best for name, measure in MEASURES.items()} | {GRADIENT: 1.0}
 PARTS = 4  # parts into which the continuations are split
 
-Table = dict[str, dict[str, "Interval"]]
+Table = dict[str, dict[str, Interval]]  # by measure and method; NaN if the measure is not defined
 Statistic = Callable[[np.ndarray], np.ndarray]  # maps (draws, tasks) counts of each task in a draw to (draws,) values
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its 95 % interval; NaN if the measure is not defined."""
-
-    estimate: float
-    low: float
-    high: float
-
-    @property
-    def half(self) -> float:
-        return (self.high - self.low) / 2
 
 
 @cache

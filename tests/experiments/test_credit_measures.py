@@ -27,7 +27,7 @@ def credits_of(played: Played) -> dict[str, np.ndarray]:
 
 def estimates(made: Truth, credits: dict[str, np.ndarray]) -> dict[tuple[str, str], float]:
     found = rated({name: task_sums(made, credit) for name, credit in credits.items()}, draws=2)
-    return {(measure, name): found[measure][name].estimate for measure in MEASURED for name in credits}
+    return {(measure, name): found[measure][name].mean for measure in MEASURED for name in credits}
 
 
 @pytest.mark.parametrize("maker", [corridor, graph])
@@ -67,8 +67,8 @@ def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
     assert found["r_inside", "group"] == 0 == found["bias", "noise"].__round__(1)
     constant = played.score[played.episode] - played.value[np.searchsorted(played.episode, played.episode)]  # R - V(s0)
     sums = task_sums(exact, constant / np.bincount(played.episode)[played.episode])
-    assert rated({"best": sums}, draws=2)["r"]["best"].estimate == pytest.approx(
-        of_truth(sums, draws=2)["ceiling"].estimate, abs=1e-9
+    assert rated({"best": sums}, draws=2)["r"]["best"].mean == pytest.approx(
+        of_truth(sums, draws=2)["ceiling"].mean, abs=1e-9
     )
 
 
@@ -78,11 +78,9 @@ def test_what_is_known_of_the_truth_itself() -> None:
     played, other = episodes(corridor), play(corridor, REPETITIONS * TASKS, seed=0, k=8)
     made, _ = played.truth(0, REPETITIONS * TASKS)
     found = of_truth(task_sums(made, played.group), draws=2)
-    assert found["reliability"].estimate == pytest.approx(
-        np.corrcoef(made.advantage, played.exact)[0, 1] ** 2, abs=0.01
-    )
-    half = of_truth(task_sums(other.truth(0, REPETITIONS * TASKS)[0], other.group), draws=2)["reliability"].estimate
-    assert 2 * half / (1 + half) == pytest.approx(found["reliability"].estimate, abs=0.01)  # k is 8, and 16
+    assert found["reliability"].mean == pytest.approx(np.corrcoef(made.advantage, played.exact)[0, 1] ** 2, abs=0.01)
+    half = of_truth(task_sums(other.truth(0, REPETITIONS * TASKS)[0], other.group), draws=2)["reliability"].mean
+    assert 2 * half / (1 + half) == pytest.approx(found["reliability"].mean, abs=0.01)  # k is 8, and 16
 
 
 def test_paired_differences_are_narrower_than_the_methods_own_intervals() -> None:
@@ -90,7 +88,7 @@ def test_paired_differences_are_narrower_than_the_methods_own_intervals() -> Non
     sums = {name: task_sums(made, credit[turns]) for name, credit in credits_of(episodes(corridor)).items()}
     sums["also"] = task_sums(made, episodes(corridor).exact[turns] + 1e-3)
     found, alone = differences(sums, "truth")["r"]["also"], rated(sums)["r"]["also"]
-    assert abs(found.estimate) < 1e-9 and found.half < 1e-9 < alone.half
+    assert abs(found.mean) < 1e-9 and found.high - found.low < 1e-9 < alone.high - alone.low
     assert differences(sums, "noise")["r"]["truth"].low > 0.8
 
 
@@ -111,8 +109,8 @@ def test_intervals_of_cosines_cover_that_of_many_batches() -> None:
         target = cross / np.sqrt(own * of_true)
         found = [cosines({name: products(made[name], parts)}, name, draws=250)[0][name] for _, parts, made in batches]
         assert np.mean([one.low <= target <= one.high for one in found]) > 0.9
-        assert np.median([one.estimate for one in found]) == pytest.approx(target, abs=0.05)
-        assert cosines({name: products(batches[0][2][name], batches[0][1])}, name)[1][name].estimate == 0
+        assert np.median([one.mean for one in found]) == pytest.approx(target, abs=0.05)
+        assert cosines({name: products(batches[0][2][name], batches[0][1])}, name)[1][name].mean == 0
 
 
 def test_advantages_that_do_not_add_up_are_refused() -> None:

@@ -65,10 +65,10 @@ def test_values_are_those_of_the_policy_and_methods_are_rated(run: Command, tmp_
     (file,) = tmp_path.glob("out/credit_quality/*/results.json")
     found = Results.read(file)
     assert found.about["tasks"] == 6 and found.about["episodes"] == 24
-    assert found.methods["r"]["grpo"].estimate > 0.2 < found.methods["r"]["gigpo"].estimate
-    assert found.differences["r"]["grpo"].estimate == 0 == found.methods["r_inside"]["rloo"].estimate
-    assert found.methods["r_inside"]["graft:backup=mean"].estimate > 0.2
-    assert f"| `gigpo` | {found.methods['r']['gigpo'].estimate:.2f}" in out
+    assert found.methods["r"]["grpo"].mean > 0.2 < found.methods["r"]["gigpo"].mean
+    assert found.differences["r"]["grpo"].mean == 0 == found.methods["r_inside"]["rloo"].mean
+    assert found.methods["r_inside"]["graft:backup=mean"].mean > 0.2
+    assert f"| `gigpo` | {found.methods['r']['gigpo'].mean:.2f}" in out
     page = file.with_name("credit_quality.html").read_text()
     assert "<svg" in page and "graft:backup=mean" in page
     (shown, *_), truth = told_of_turns(file.with_name("episodes.html")), true_of_first_turn(games(tmp_path)[0])
