@@ -17,8 +17,7 @@ from turngrid.experiments.credit_quality.intervals import ALL, NOISE
 from turngrid.experiments.credit_quality.results import Rated, Results, by_rating, shown
 from turngrid.experiments.report.charts import COLOURS, GREY, render
 from turngrid.experiments.viewer.page import page
-from turngrid.experiments.viewer.sources import Shown
-from turngrid.experiments.viewer.tokenizer import FILE
+from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import Credit
 from turngrid.records.statistics import Interval
 
@@ -103,7 +102,7 @@ def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
                 stage="credit quality",
                 place=f"{number}:{episode.sample}",
                 credit=Credit(truth, []),
-                tokenizer=tokenizer if (tokenizer / FILE).exists() else None,
+                tokenizer=tokenizer if (tokenizer / TOKENIZER).exists() else None,
                 reward=reward,
                 compared={name: column[first:end].round(2).tolist() for name, column in scaled.items()},
             )

@@ -22,11 +22,18 @@ from omegaconf import OmegaConf
 
 from turngrid.config import precision
 from turngrid.envs.utils.printable import printable
-from turngrid.experiments.evaluation.stage import episodes_file, played, progress_file, through_servers
-from turngrid.experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs
+from turngrid.experiments.evaluation.stage import (
+    Pools,
+    common_failure,
+    episode_specs,
+    episodes_file,
+    played,
+    progress_file,
+    through_servers,
+)
 from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure
-from turngrid.records.tracking.tracker import Table, Trackers
+from turngrid.records.tracking import Table, Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import SamplingParams

@@ -30,8 +30,7 @@ from turngrid.experiments.report.samples import BASE, read
 from turngrid.experiments.report.settings import shared_and_varied
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
 from turngrid.experiments.viewer.page import fragment
-from turngrid.experiments.viewer.sources import Shown
-from turngrid.experiments.viewer.tokenizer import tokenizer_of
+from turngrid.experiments.viewer.sources import Shown, tokenizer_of
 from turngrid.rollouts.episode import Episode
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}

@@ -20,8 +20,7 @@ from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed, ahead_of_stage, run_stage
 from turngrid.records.process.exit_codes import say
-from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
-from turngrid.records.turns_played import turns_played
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint, turns_played
 from turngrid.tasks.budget import Allocation
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file, validates

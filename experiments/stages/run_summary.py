@@ -11,9 +11,8 @@ from turngrid.config import precision
 from turngrid.experiments.evaluation.matrix import EvaluationResult, results_of
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.experiments.evaluation.stage import Checkpoint, played
-from turngrid.experiments.stages.ledger import ledger
+from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
 from turngrid.experiments.stages.rl import no_signal
-from turngrid.records.ledger_entries import Entry, spent, write_ledger
 from turngrid.records.metrics import read_metrics
 from turngrid.records.stages import stage_seconds
 from turngrid.records.statistics import WINDOW

@@ -20,7 +20,7 @@ from turngrid.experiments.evaluate import Options, composed, main
 from turngrid.experiments.evaluation.matrix import evaluations_of
 from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.result import RunResult
-from turngrid.experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
+from turngrid.experiments.evaluation.stage import Pools, episode_specs, roll_out_in_text
 from turngrid.records.process.exit_codes import own_words
 from turngrid.rollouts.policy import Action, TurnContext
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets

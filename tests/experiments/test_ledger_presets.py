@@ -10,7 +10,7 @@ import pytest
 import small
 
 from turngrid.experiments.evaluation.result import RunResult
-from turngrid.records.ledger_entries import Entry, read_ledger
+from turngrid.experiments.stages.ledger import Entry, read_ledger
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,7 @@ from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import run_summary
 from turngrid.experiments.stages.rl import HIGH, LOG_SECONDS, LOW, SHARE, STARTING, Progress, doing, no_signal
 from turngrid.records.metrics import MetricsLog
-from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
-from turngrid.records.turns_played import FILE, TurnCounter, turns_played
+from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.budget import allocate_budget
@@ -79,19 +78,19 @@ async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> No
     assert doing(rl, 1, True, 16, 8) == "learning from 128 episodes"
     assert not ended.exists() and not validated.exists()
     rl.groups.mkdir()
-    (rl.groups / FILE).write_bytes(b"...")
+    (rl.groups / TURNS).write_bytes(b"...")
     assert doing(rl, 1, True, 16, 8) == "playing and learning, 3 turns"
     validated.mkdir(parents=True)
-    (validated / FILE).write_bytes(b"..")
+    (validated / TURNS).write_bytes(b"..")
     assert doing(rl, 1, True, 16, 8) == "validating: 0 games, 2 turns played"
 
 
 def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
-    (rl.episodes / "000001" / FILE).write_bytes(b"...")
+    (rl.episodes / "000001" / TURNS).write_bytes(b"...")
     (rl.validation / "000001").mkdir(parents=True)
-    (rl.validation / "000001" / FILE).write_bytes(b"...")
+    (rl.validation / "000001" / TURNS).write_bytes(b"...")
     assert discard_beyond_checkpoint(rl) == 0
     assert not list(rl.validation.iterdir())
     assert not rl.discarded.exists() and not list(rl.episodes.iterdir())

@@ -23,9 +23,8 @@ from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout
 from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.experiments.viewer.__main__ import Options, main, thin
-from turngrid.experiments.viewer.page import asset, fragment, page
+from turngrid.experiments.viewer.page import asset, fragment, page, words
 from turngrid.experiments.viewer.sources import Shown, SourceError, episode_files
-from turngrid.experiments.viewer.tokenizer import words
 from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit, write_replayed
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes

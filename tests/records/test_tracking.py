@@ -20,16 +20,15 @@ from turngrid.config.base import ROOT
 from turngrid.records.process.child import stage_variables
 from turngrid.records.provenance import Attempt
 from turngrid.records.run_folder import open_run
-from turngrid.records.tracking.stage_run import StageRun
-from turngrid.records.tracking.tracker import Tensorboard
+from turngrid.records.tracking import StageRun, Tensorboard
 
 # Logs steps FIRST..LAST and keeps those up to KEPT, then dies as by kill -9 unless it may finish.
 LOG = """
 import json, os, signal, sys
 from pathlib import Path
 from turngrid.records.metrics import MetricsLog, read_metrics
-from turngrid.records.tracking.stage_run import StageRun
-from turngrid.records.tracking.tracker import Table, Trackers
+from turngrid.records.tracking import StageRun
+from turngrid.records.tracking import Table, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
 trackers = Trackers(StageRun.from_node(run), list(read_metrics(log)))

@@ -20,7 +20,7 @@ from turngrid.algorithms.credit.hgpo import Hgpo
 from turngrid.algorithms.credit.mt_grpo import MtGrpo
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
-from turngrid.records.ledger_entries import of_episodes
+from turngrid.experiments.stages.ledger import of_episodes
 from turngrid.records.statistics import summarise
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.shaping.turn_bonus import TurnBonus

@@ -11,8 +11,7 @@ from verl import DataProto
 from verl.utils import tracking as verls
 
 from turngrid.records.metrics import MetricsLog, in_families, read_metrics
-from turngrid.records.tracking.stage_run import TRACKERS, StageRun
-from turngrid.records.tracking.tracker import Trackers
+from turngrid.records.tracking import TRACKERS, StageRun, Trackers
 
 MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values": "credit/value"}
 
