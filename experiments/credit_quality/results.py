@@ -17,10 +17,9 @@ from turngrid.experiments.credit_quality.intervals import (
     GRADIENT,
     PARTS,
     Table,
-    cosines,
-    differences,
     of_truth,
     rated,
+    statistics_of,
 )
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
@@ -125,12 +124,13 @@ def results(
     credits = {method.label: method.credit(groups, inputs) for method in methods}
     sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
     against = methods[0].label
-    ratings, less = rated(sums), differences(sums, against)
+    statistics = statistics_of(sums)
     if model and gradients and len(groups) * (len(credits) + PARTS) * model.size <= MOST:
         from turngrid.experiments.credit_quality.policy_model import of_games
 
         products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
-        ratings[GRADIENT], less[GRADIENT] = cosines(products, against)
+        statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
+    ratings, less = rated(statistics, against, len(groups))
     counts = {**about, **asdict(size), **notes, **_counts(games.taken, groups, known)}
     made = Results(counts, of_truth(sums[against]), ratings, against, less)
     return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
