@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from turngrid.envs.utils.names import file_name, meant
+from turngrid.envs.utils.names import meant
 from turngrid.experiments.evaluation import result
-from turngrid.experiments.report.runs import Run, apart, read_run, setting_names
+from turngrid.experiments.report.runs import Run, read_run, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.report.settings import coordinates
 from turngrid.experiments.sweep import record
@@ -18,13 +18,10 @@ from turngrid.experiments.sweep.definition import Layout, Selector
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS
-from turngrid.records.run_folder import outside_identity
 
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9
 WITHOUT_SCALE = "as run"
-REPORTS = "reports"  # holds a folder for each group of comparable runs
-OF_TEST = ("env.", "eval.")  # keys that decide which games are played, and how
 
 
 class ReportError(Refusal):
@@ -38,19 +35,16 @@ class Subject:
     Attributes:
         sweep: the sweep's record; for runs of no sweep, one made up from their settings.
         folder: output folder of the report.
-        left_out: a line for each run of the folder that is in no report.
     """
 
     sweep: Sweep
     runs: Sequence[Run]
     folder: Path
     loose: bool = False
-    left_out: tuple[str, ...] = ()
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """Return one subject for each sweep or grid, one for all named runs, and one for each group of
-    comparable runs in a folder.
+    """Return one subject for each sweep or grid, and one for all other runs.
 
     Raises:
         ReportError: a path is neither a sweep, a run nor a folder of runs.
@@ -58,7 +52,7 @@ def subjects(paths: Sequence[Path]) -> list[Subject]:
     absolute = [path.expanduser().absolute() for path in paths]
     sweeps = [path for path in absolute if (_folder(path) / record.FILE).exists()]
     loose = [path for path in absolute if path not in sweeps]
-    return [_of_sweep(_folder(path)) for path in sweeps] + (_of_runs(loose) if loose else [])
+    return [_of_sweep(_folder(path)) for path in sweeps] + ([_of_runs(loose)] if loose else [])
 
 
 def _folder(path: Path) -> Path:
@@ -104,24 +98,16 @@ def _is_run(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in MARKS)
 
 
-def _of_runs(paths: Sequence[Path]) -> list[Subject]:
+def _of_runs(paths: Sequence[Path]) -> Subject:
+    """Make up a sweep's record for runs that belong to no sweep."""
     folders = list(dict.fromkeys(folder for path in paths for folder in _runs_in(path)))
     runs = [_read(folder) for folder in folders]
-    named = all(_is_run(path) for path in paths)
-    groups, left_out = ({"": runs}, ()) if named else comparable(runs)
     parents = {folder.parent for folder in folders}
     root = paths[0] if len(paths) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
-    if len(groups) == 1:
-        return [_of_group(root.name, group, root, left_out) for group in groups.values()]
-    return [_of_group(name, group, root / REPORTS / name, left_out) for name, group in groups.items()]
-
-
-def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
-    """Make up a sweep's record for runs that belong to no sweep."""
     placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
-    name, title = (placed[0].name,) * 2 if len(placed) == 1 else (name, f"Runs in {name}")
+    name, title = (placed[0].name,) * 2 if len(placed) == 1 else (root.name, f"Runs in {root.name}")
     sweep = Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(placed), (), [], [])
-    return Subject(sweep, placed, folder, True, left_out)
+    return Subject(sweep, placed, root, True)
 
 
 def _layout(runs: Sequence[Run]) -> Layout:
@@ -142,33 +128,3 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
         for env, task in evaluation_sets
         for stage in shown
     }
-
-
-def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs with the same environment and evaluation settings, by name; also list those left
-    out.
-
-    A run with no other in its group is left out, unless every run is alone. So is a group without a
-    result, unless there is none at all.
-    """
-    groups = apart(runs, _settings).values()
-    tested = [group for group in groups if any(run.result for run in group)]
-    if not tested:
-        return {"": list(runs)}, ()
-    several = [group for group in tested if len(group) > 1] or tested
-    names = [_name(next(run for run in group if run.result)) for group in several]
-    full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
-    others = [run for group in groups if group not in several for run in group]
-    left_out = (f"{run.name}: {run.state}, no other run was tested in its way" for run in others)
-    return dict(zip(full, several, strict=True)), tuple(left_out)
-
-
-def _settings(run: Run) -> str:
-    outside = outside_identity()
-    return repr(sorted(item for item in run.settings.items() if item[0].startswith(OF_TEST) and item[0] not in outside))
-
-
-def _name(run: Run) -> str:
-    """Return a group's name, such as ``textworld-w2-o3-q4``, from one of its finished runs."""
-    tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
-    return file_name(f"{run.evaluations[0].env}-{tasks}", also="+")
