@@ -22,7 +22,7 @@ from counting_command import Command, command
 from turngrid.config.base import ROOT
 from turngrid.experiments.credit_quality.__main__ import main
 from turngrid.experiments.credit_quality.game import MeasuredGame, keys
-from turngrid.experiments.credit_quality.results import Results, true_advantages
+from turngrid.experiments.credit_quality.results import Results
 from turngrid.records.credit import unpack_runs
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=40", "env.workers=1"]
@@ -85,18 +85,6 @@ def told_of_turns(page: Path) -> list[dict[str, Any]]:
 def true_of_first_turn(game: MeasuredGame) -> float:
     first, *after = [float(np.mean(game.values[key])) for key in keys(game.episodes[0])]
     return (after[0] if after else float(game.episodes[0].won)) - first
-
-
-def test_equal_prefixes_share_their_continuations(run: Command, tmp_path: Path) -> None:
-    assert run("random", *COUNTING, *SMALL, "screen=0")[0] == 0
-    game = games(tmp_path)[0]
-    assert len({keys(episode)[0] for episode in game.episodes}) == 1
-    assert len(game.values) == len({key for episode in game.episodes for key in keys(episode)})
-    known = true_advantages([game], [game.episodes], "sparse", 32)
-    score = [episode.won for episode in game.episodes]
-    assert np.bincount(known.episode, known.advantage) == pytest.approx(
-        np.array(score) - np.mean(game.values[keys(game.episodes[0])[0]])
-    )
 
 
 def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Command, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.report import LIMIT_MB, LIMIT_SECONDS, make, measure
 from turngrid.experiments.report import published
 from turngrid.experiments.report.comparisons import Word
 from turngrid.experiments.report.contents import contents, html, markdown
@@ -53,3 +54,10 @@ def test_all_figures_of_a_published_table_are_shown_at_paper_scale(name: str, tm
     of_tests = "swe" in table or table == "released_recipes"
     assert ("mean shares of tests that pass" in markdown(subject, tmp_path)) == of_tests
     assert set(shown) <= set(known) | {study.protocol.get(published.BASE)}
+
+
+@pytest.mark.slow
+def test_two_hundred_runs_in_twenty_seconds_and_ten_megabytes(tmp_path: Path) -> None:
+    wall, _, megabytes = measure(make(tmp_path, seeds=10))
+    assert wall <= LIMIT_SECONDS
+    assert megabytes <= LIMIT_MB

@@ -13,12 +13,22 @@ from turngrid.config.compose import compose
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import run_summary
-from turngrid.experiments.stages.rl import HIGH, LOG_SECONDS, LOW, SHARE, STARTING, Progress, doing, no_signal
+from turngrid.experiments.stages.rl import (
+    HIGH,
+    LOG_SECONDS,
+    LOW,
+    SHARE,
+    STARTING,
+    Progress,
+    doing,
+    no_signal,
+    rl_config,
+)
 from turngrid.records.metrics import MetricsLog
 from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.budget import Allocation, allocate_budget
 from turngrid.tasks.run import Run
 
 
@@ -202,3 +212,15 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
     assert result is not None and str(result.notes["no_signal"]).startswith(
         "in steps 1 to 3 all samples of each prompt"
     )
+
+
+@pytest.mark.parametrize(
+    ("games", "batch", "steps"), [(200, 128, 15), (1000, 128, 15), (128, 128, 3), (2, 4, 2), (13, 4, 1)]
+)
+def test_passes_suffice_for_the_steps(games: int, batch: int, steps: int, tmp_path: Path) -> None:
+    """verl ends training after so many passes over the games, and a pass has whole batches only."""
+    config = compose([f"data.train_batch_size={batch}"])
+    allocation = Allocation(demonstrations=0, games=games, steps=steps, episodes_per_step=batch, units=games, unspent=0)
+    batches = max(1, games // batch)  # of a pass; where there are fewer games than a batch has, they come several times
+    passes = rl_config(Run(config, tmp_path), allocation, "model").trainer.total_epochs
+    assert steps <= passes * batches < steps + 2 * batches + 1
