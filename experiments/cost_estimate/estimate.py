@@ -13,9 +13,8 @@ from rich.table import Table
 from turngrid.config.errors import ConfigError
 from turngrid.config.machine import check_gpus
 from turngrid.envs.games.catalogue import cache_root
-from turngrid.experiments.cost_estimate.amounts import Amounts, amounts
+from turngrid.experiments.cost_estimate.amounts import GAMES, STEPS, Amounts, amounts, forecast, machine, recorded
 from turngrid.experiments.cost_estimate.memory import checkpoint_bytes, demand, devices, problems
-from turngrid.experiments.cost_estimate.throughput import GAMES, STEPS, forecast, machine, recorded
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.records.models.gpus import GB, GpuError
 from turngrid.records.models.shape import Shape, shape_of

@@ -1,8 +1,7 @@
 """``python -m experiments.report``: make one page from run folders (``docs/report.md``).
 
-gather.py       the runs of a report
+gather.py       the runs of a report, shared and varying settings
 runs.py         a run folder and its metrics
-settings.py     shared and varying settings
 samples.py      the models that a selector names
 cells.py        the table, with figures of published.py
 comparisons.py  differences with intervals, and verdicts

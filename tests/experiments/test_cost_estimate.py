@@ -15,10 +15,9 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.experiments.cost_estimate import estimate
-from turngrid.experiments.cost_estimate.amounts import Games, amounts
+from turngrid.experiments.cost_estimate.amounts import Games, amounts, forecast, record, record_file, recorded
 from turngrid.experiments.cost_estimate.estimate import clock
 from turngrid.experiments.cost_estimate.memory import GB, Devices, demand, problems
-from turngrid.experiments.cost_estimate.throughput import forecast, record, record_file, recorded
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
 from turngrid.records.run_folder import run_name
 

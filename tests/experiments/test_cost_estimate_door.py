@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from turngrid.config.compose import compose
-from turngrid.experiments.cost_estimate.throughput import record_file
+from turngrid.experiments.cost_estimate.amounts import record_file
 from turngrid.records.models.gpus import GB
 from turngrid.records.run_folder import run_name
 from turngrid.train.app import main

@@ -14,8 +14,7 @@ from benchmarks.synthetic_runs import begin_run, make_run
 from turngrid.experiments.report.__main__ import main, text, write
 from turngrid.experiments.report.comparisons import differences
 from turngrid.experiments.report.contents import VIEWER
-from turngrid.experiments.report.gather import ReportError, subjects
-from turngrid.experiments.report.settings import coordinates, shared_and_varied
+from turngrid.experiments.report.gather import ReportError, coordinates, shared_and_varied, subjects
 from turngrid.experiments.sweep import record
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.table import Table
 
-from turngrid.experiments.cost_estimate.amounts import amounts
-from turngrid.experiments.cost_estimate.throughput import forecast, recorded
+from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.records.run_folder import run_name
