@@ -43,7 +43,7 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 if TYPE_CHECKING:
-    from turngrid.experiments.evaluation.matrix import EvaluationResult
+    from turngrid.experiments.evaluation.result import EvaluationResult
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
@@ -107,7 +107,7 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     """Log all episodes to the run's trackers, a step for each checkpoint in order."""
-    from turngrid.experiments.evaluation.matrix import evaluations_of  # imports scipy, so only when needed
+    from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
     from turngrid.records.step_metrics import success_by_type
 
     stage, settings = run.tracked("evaluation"), run.evaluation_settings

@@ -18,8 +18,8 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
-from turngrid.experiments.evaluation.matrix import results_of
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef
+from turngrid.experiments.evaluation.result import results_of
 from turngrid.experiments.evaluation.stage import (
     Checkpoint,
     Pools,

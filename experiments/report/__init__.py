@@ -3,7 +3,7 @@
 gather.py       the runs of a report, shared and varying settings
 runs.py         a run folder and its metrics
 samples.py      the models that a selector names
-cells.py        the table, with figures of published.py
+cells.py        the table, with published figures
 comparisons.py  differences with intervals, and verdicts
 reliability.py  IQM and probability of improvement
 charts.py       learning curves, as SVG from matplotlib

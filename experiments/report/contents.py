@@ -19,11 +19,10 @@ from markupsafe import Markup
 from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.experiments.evaluation.tables import p_value
-from turngrid.experiments.report.cells import table_cells
+from turngrid.experiments.report.cells import table_cells, table_of
 from turngrid.experiments.report.charts import curves, metrics
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject, shared_and_varied
-from turngrid.experiments.report.published import table_of
 from turngrid.experiments.report.reliability import reliability
 from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
 from turngrid.experiments.report.samples import BASE, read

@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from turngrid.experiments.evaluation.matrix import EvaluationResult
-from turngrid.experiments.evaluation.result import State
+from turngrid.experiments.evaluation.result import EvaluationResult, State
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.experiments.report.runs import LAST, Run, apart
 from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS, Selector

@@ -8,8 +8,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from turngrid.config import precision
-from turngrid.experiments.evaluation.matrix import EvaluationResult, results_of
-from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, played
 from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
 from turngrid.experiments.stages.rl import no_signal

@@ -14,9 +14,8 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.evaluate import composed, main
-from turngrid.experiments.evaluation.matrix import evaluations_of
 from turngrid.experiments.evaluation.policies import PolicyError, policies
-from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.result import RunResult, evaluations_of
 from turngrid.experiments.evaluation.stage import Pools, episode_specs, roll_out_in_text
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.policy import Action, TurnContext

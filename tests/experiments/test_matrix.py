@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turngrid.envs.types import TaskRef
-from turngrid.experiments.evaluation.matrix import (
+from turngrid.experiments.evaluation.result import (
     EvaluationResult,
     PairedComparison,
     evaluations_of,

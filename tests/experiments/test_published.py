@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turngrid.experiments.report.published import table_of, tables
+from turngrid.experiments.report.cells import table_of, tables
 from turngrid.records.process.exit_codes import Refusal
 
 

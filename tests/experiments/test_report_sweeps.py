@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.report import LIMIT_MB, LIMIT_SECONDS, make, measure
-from turngrid.experiments.report import published
+from turngrid.experiments.report import cells as published
 from turngrid.experiments.report.comparisons import Word
 from turngrid.experiments.report.contents import contents, html, markdown
 from turngrid.experiments.report.gather import Subject, subjects

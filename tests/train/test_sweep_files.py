@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
-from turngrid.experiments.report import published
+from turngrid.experiments.report import cells as published
 from turngrid.experiments.sweep.definition import Definition, Point, Scale, Selector, flattened, load, names, points
 from turngrid.tasks.budget import allocate_budget
 
