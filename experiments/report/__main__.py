@@ -4,8 +4,9 @@
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
     python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
 
-RUN_OR_SWEEP  folder of a sweep, a grid or a run, or a folder of runs; runs may be unfinished
---out FOLDER  where report.html and report.md go, by default beside the runs; several sweeps get a
+RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which gets a report for each
+              group of runs with the same test games. Runs may be unfinished
+--out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
               folder each there
 --text        print the report here instead, without charts and episodes
 
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.report.gather import Subject, subjects
-from turngrid.records.process.exit_codes import Parser, command
+from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
 WIDTH = 160  # of the terminal's text
@@ -37,6 +38,8 @@ def main(given: list[str]) -> int:
     parser.add_argument("--text", action="store_true")
     asked = parser.parse_intermixed_args(given)
     chosen = subjects(asked.paths)
+    for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
+        say(f"note: left out: {line}")
     for subject in chosen:
         print(text(subject) if asked.text else write(subject, _place(subject, asked.out, len(chosen))), flush=True)
     return 0

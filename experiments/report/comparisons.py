@@ -32,7 +32,6 @@ from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.statistics import Interval, wilson
 
 MIN_SEEDS = 2
-OTHER_GAMES = "the two were tested on different games"
 Part = tuple[int, Selector]  # weight (+1 or -1) and selector
 
 
@@ -126,9 +125,7 @@ def _side(side: dict[str, str | Selector]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> list[Comparison]:
-    """Compare every two values of each axis, between runs that are equal on all other axes and
-    were tested on the same games.
-    """
+    """Compare every two values of each axis, between runs that are equal on all other axes."""
     several = any(len(run.evaluation_sets) > 1 for run in runs)
     sets = list(dict.fromkeys("/".join(one) for run in runs for one in run.evaluation_sets)) if several else [""]
     compared = []
@@ -137,7 +134,7 @@ def differences(runs: Sequence[Run]) -> list[Comparison]:
         for second, first in combinations(values, 2):
             if both := _with_both(runs, axis, {first, second}):
                 compared += [_difference(both, axis, first, second, evaluation_set) for evaluation_set in sets]
-    return [one for one in compared if one.why != OTHER_GAMES]
+    return compared
 
 
 def _with_both(runs: Sequence[Run], axis: str, values: set[str]) -> list[Run]:
@@ -151,27 +148,20 @@ def _difference(runs: Sequence[Run], axis: str, first: str, second: str, evaluat
     on = {"evaluation_set": evaluation_set} if evaluation_set else {}
     sides = [{axis: value, **on} for value in (first, second)]
     try:
-        return Comparison(name, evaluation_set, contrast(runs, list(zip((1, -1), sides, strict=True)), same_games=True))
+        return Comparison(name, evaluation_set, contrast(runs, list(zip((1, -1), sides, strict=True))))
     except Unfilled as error:
         return Comparison(name, evaluation_set, None, str(error))
 
 
-def contrast(runs: Sequence[Run], parts: Sequence[Part], same_games: bool = False) -> Contrast:
+def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
     """Compute the contrast, paired by setting, seed and game, averaged over axes that no part
     names.
-
-    Args:
-        same_games: leave out settings whose parts were tested on different games.
 
     Raises:
         TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
         Unfilled: a part has no data.
     """
     rows, left_out = samples(runs, [selector for _, selector in parts])
-    if same_games:
-        rows = [row for row in rows if len({item.evaluation_set for item in row}) == 1]
-        if not rows:
-            raise Unfilled(OTHER_GAMES)
     flat: list[tuple[float, Sample]] = [
         (weight / len(rows), item) for row in rows for (weight, _), item in zip(parts, row, strict=True)
     ]

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from turngrid.envs.utils.names import meant
+from turngrid.envs.utils.names import file_name, meant
 from turngrid.experiments.evaluation import result
-from turngrid.experiments.report.runs import Run, read_run, setting_names
+from turngrid.experiments.report.runs import Run, apart, read_run, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, Selector
@@ -62,6 +62,8 @@ SHOWN = (  # config keys in the order in which the page shows them
     "eval.temperatures",
 )
 MISSING = "-"
+REPORTS = "reports"  # holds a folder for each group of comparable runs
+OF_TEST = ("env.", "eval.")  # keys that decide which games are played, and how
 
 
 class ReportError(Refusal):
@@ -75,16 +77,19 @@ class Subject:
     Attributes:
         sweep: the sweep's record; for runs of no sweep, one made up from their settings.
         folder: output folder of the report.
+        left_out: a line for each run of the folder that is in no report.
     """
 
     sweep: Sweep
     runs: Sequence[Run]
     folder: Path
     loose: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """Return one subject for each sweep or grid, and one for all other runs.
+    """Return one subject for each sweep or grid, one for all named runs, and one for each group of
+    comparable runs in a folder.
 
     Raises:
         ReportError: a path is neither a sweep, a run nor a folder of runs.
@@ -92,7 +97,7 @@ def subjects(paths: Sequence[Path]) -> list[Subject]:
     absolute = [path.expanduser().absolute() for path in paths]
     sweeps = [path for path in absolute if (_folder(path) / record.FILE).exists()]
     loose = [path for path in absolute if path not in sweeps]
-    return [_of_sweep(_folder(path)) for path in sweeps] + ([_of_runs(loose)] if loose else [])
+    return [_of_sweep(_folder(path)) for path in sweeps] + (_of_runs(loose) if loose else [])
 
 
 def _folder(path: Path) -> Path:
@@ -138,16 +143,24 @@ def _is_run(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in MARKS)
 
 
-def _of_runs(paths: Sequence[Path]) -> Subject:
-    """Make up a sweep's record for runs that belong to no sweep."""
+def _of_runs(paths: Sequence[Path]) -> list[Subject]:
     folders = list(dict.fromkeys(folder for path in paths for folder in _runs_in(path)))
     runs = [_read(folder) for folder in folders]
+    named = all(_is_run(path) for path in paths)
+    groups, left_out = ({"": runs}, ()) if named else comparable(runs)
     parents = {folder.parent for folder in folders}
     root = paths[0] if len(paths) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
+    if len(groups) == 1:
+        return [_of_group(root.name, group, root, left_out) for group in groups.values()]
+    return [_of_group(name, group, root / REPORTS / name, left_out) for name, group in groups.items()]
+
+
+def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
+    """Make up a sweep's record for runs that belong to no sweep."""
     placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
-    name, title = (placed[0].name,) * 2 if len(placed) == 1 else (root.name, f"Runs in {root.name}")
+    name, title = (placed[0].name,) * 2 if len(placed) == 1 else (name, f"Runs in {name}")
     sweep = Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(placed), (), [], [])
-    return Subject(sweep, placed, root, True)
+    return Subject(sweep, placed, folder, True, left_out)
 
 
 def _layout(runs: Sequence[Run]) -> Layout:
@@ -219,3 +232,33 @@ def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
 def _different(table: pd.DataFrame, keys: Sequence[str]) -> int:
     """Count the distinct combinations of these keys' values."""
     return len(table[list(keys)].drop_duplicates()) if keys else 1
+
+
+def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
+    """Group runs with the same environment and evaluation settings, by name; also list those left
+    out.
+
+    A run with no other in its group is left out, unless every run is alone. So is a group without a
+    result, unless there is none at all.
+    """
+    groups = apart(runs, _settings).values()
+    tested = [group for group in groups if any(run.result for run in group)]
+    if not tested:
+        return {"": list(runs)}, ()
+    several = [group for group in tested if len(group) > 1] or tested
+    names = [_name(next(run for run in group if run.result)) for group in several]
+    full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
+    others = [run for group in groups if group not in several for run in group]
+    left_out = (f"{run.name}: {run.state}, no other run was tested in its way" for run in others)
+    return dict(zip(full, several, strict=True)), tuple(left_out)
+
+
+def _settings(run: Run) -> str:
+    outside = outside_identity()
+    return repr(sorted(item for item in run.settings.items() if item[0].startswith(OF_TEST) and item[0] not in outside))
+
+
+def _name(run: Run) -> str:
+    """Return a group's name, such as ``textworld-w2-o3-q4``, from one of its finished runs."""
+    tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
+    return file_name(f"{run.evaluations[0].env}-{tasks}", also="+")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -62,16 +62,34 @@ def test_several_evaluation_sets_are_columns(tmp_path: Path) -> None:
     assert list(subject.sweep.layout.columns) == ["base on near", "rl on near", "base on far", "rl on far"]
 
 
-def test_only_runs_that_were_tested_on_the_same_games_are_compared(tmp_path: Path) -> None:
-    for task, games in (("near", 20), ("far", 10)):
-        for seed, (algo, won) in itertools.product((0, 1), (("grpo", 4), ("ppo", 8))):
-            settings = {"algo": {"name": algo}, "env": {"name": "textworld", "task": task}}
-            make_run(tmp_path / f"{task}-{algo}-s{seed}", {"rl": {task: wins(won)[:games]}}, seed, settings)
+def played(output: Path, algo: str, seed: int, won: int, test: str, curve: Sequence[float] = (), **env: object) -> Path:
+    settings = {"algo": {"name": algo}, "env": {"name": "textworld", "task": test, **env}}
+    folder = output / f"{test}-{algo}-s{seed}"
+    return make_run(folder, {"base": {test: BASE}, "rl": {test: wins(won)}}, seed, settings, curve)
+
+
+def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in (0, 1):
+        for algo, won in (("grpo", 8), ("ppo", 12)):
+            played(tmp_path, algo, seed, won, "near")
+            played(tmp_path, algo, seed, won, "far")
+    played(tmp_path, "ppo", 0, 12, "alone")
     begin_run(tmp_path / "began", 3, {"env": {"name": "textworld", "task": "near"}, "algo": {"name": "rloo"}})
-    (subject,) = subjects([tmp_path])
-    assert list(subject.sweep.layout.rows) == ["near rloo", "far grpo", "far ppo", "near grpo", "near ppo"]
-    found = {one.name: one.contrast for one in differences(subject.runs)}
-    assert found["ppo − grpo"].settings == 2 and "near − far" not in found and "far − near" not in found
+    begin_run(tmp_path / "unlike", 3, {"env": {"name": "textworld", "task": "other"}})
+    found = subjects([tmp_path])
+    assert [(item.folder.relative_to(tmp_path), len(item.runs)) for item in found] == [
+        (Path("reports/textworld-near"), 5),
+        (Path("reports/textworld-far"), 4),
+    ]
+    assert len(differences(found[0].runs)) == 3
+    assert main([str(tmp_path), "--out", str(tmp_path / "pages")]) == 0
+    told = capsys.readouterr()
+    assert [line.split(": ")[3] for line in told.err.splitlines()] == ["alone-ppo-s0", "unlike"]
+    page = (tmp_path / "pages" / "textworld-near" / "report.html").read_text()
+    assert "alone-ppo-s0: finished, no other run" in page and page.count("ppo − grpo") == 1
+    assert [len(item.runs) for item in subjects(sorted(tmp_path.glob("near-*")))] == [4]  # named one by one
 
 
 def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Path) -> None:
@@ -96,6 +114,7 @@ def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Pat
     assert any(line.startswith("rloo − ppo +20.0 [") for line in lines)
     write(subject, tmp_path / "page")
     assert "| rloo − ppo | +20.0 [" in (tmp_path / "page" / "report.md").read_text()
+    assert "covers the others: ppo, grpo" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_sweeps_and_runs_are_told_apart(tmp_path: Path) -> None:
