@@ -21,11 +21,12 @@ import numpy as np
 from omegaconf import OmegaConf
 from scipy.stats import norm, sem, spearmanr, t
 
-from turngrid.experiments.credit_quality.intervals import BEST, LEVEL, Interval
+from turngrid.experiments.credit_quality.intervals import BEST, LEVEL
 from turngrid.experiments.credit_quality.page import summary
 from turngrid.experiments.credit_quality.results import Results, markdown, shown, table
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.records.metrics import read_metrics
+from turngrid.records.statistics import Interval
 
 METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:state=history")
 BETTER = METHODS[-2:]  # their difference to GRPO is a column
@@ -68,7 +69,7 @@ def _short(interval: Interval | None) -> str:
     """Return the estimate with half of its interval's width."""
     if interval is None:
         return "-"
-    return f"{interval.estimate:.2f} ± {interval.half:.2f}".replace("-0.00 ", "0.00 ")
+    return f"{interval.mean:.2f} ± {(interval.high - interval.low) / 2:.2f}".replace("-0.00 ", "0.00 ")
 
 
 # ---- do ratings predict gains?
@@ -106,7 +107,7 @@ def predictions(ratings: Results, outcomes: Mapping[str, Gains]) -> str:
 
 def predicted(ratings: Results, measure: str, gains: Gains) -> Interval:
     """Return the rank correlation of closeness to the truth with the mean over seeds."""
-    near = [-abs(ratings.methods[measure][name].estimate - BEST[measure]) for name in gains]
+    near = [-abs(ratings.methods[measure][name].mean - BEST[measure]) for name in gains]
     return rank_correlation(near, [float(np.mean(list(seeds.values()))) for seeds in gains.values()])
 
 

@@ -19,6 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -26,7 +27,7 @@ from turngrid.config.compose import compose
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import played
 from turngrid.records.run_folder import run_name
-from turngrid.records.statistics import Interval, bootstrap_difference, bootstrap_over_games
+from turngrid.records.statistics import Interval, mean_interval
 
 ORDER = ("base", "sft", "rl")
 
@@ -51,9 +52,11 @@ def summary(folders: list[Path]) -> dict[str, Interval]:
     result = RunResult.read(folders[0])
     assert result is not None
     stages = [name for name in ORDER if result.stage(name)]
-    rates = {name: bootstrap_over_games(wins(folders, name)) for name in stages}
+    rates = {name: mean_interval(np.mean(wins(folders, name), axis=0)) for name in stages}
     gains = {
-        f"{after} - {before}": bootstrap_difference(wins(folders, after), wins(folders, before))
+        f"{after} - {before}": mean_interval(
+            np.mean(wins(folders, after), axis=0) - np.mean(wins(folders, before), axis=0), lowest=-1.0
+        )
         for before, after in itertools.pairwise(stages)
     }
     return rates | gains

@@ -45,7 +45,7 @@ from turngrid.config.compose import composer
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.stages.rl import rl_config
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.process.variables import stage_variables
+from turngrid.records.process.child import stage_variables
 from turngrid.records.resume import RlFolder
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.splits import prepare_tasks

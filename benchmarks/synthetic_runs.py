@@ -11,12 +11,11 @@ from typing import Any
 
 import yaml
 
-from turngrid.experiments.evaluation.matrix import EvaluationResult
-from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.records.metrics import MetricsLog
 from turngrid.records.provenance import ATTEMPTS, Attempt
-from turngrid.records.success import summarise
+from turngrid.records.statistics import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 

@@ -20,8 +20,7 @@ from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic, kinds
 from turngrid.config.precision import of_precision
 from turngrid.records.models import gpus as known_gpus
-from turngrid.records.models.checkpoint_cost import size, steps_between
-from turngrid.records.models.gpus import GB, Gpu
+from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
 from turngrid.records.models.shape import shape_of
 
 SMALL = 60.0  # GB: presets have sizes for cards of 24 GB below, and of 80 GB above
@@ -73,11 +72,10 @@ def gpu_memory(*, _root_: DictConfig) -> float:
     """Return the memory in GB of the GPU in ``estimate_gpu``, else of the smallest GPU here."""
     if _root_.estimate_gpu:
         try:
-            return known_gpus.gpu(known_gpus.parse(_root_.estimate_gpu)[0]).memory / GB
+            return known_gpus.memory(known_gpus.parse(_root_.estimate_gpu)[0]) / GB
         except known_gpus.GpuError:
             return USUAL  # refused by the checks
-    card = here()
-    return card.memory / GB if card else USUAL
+    return (here() or USUAL * GB) / GB
 
 
 def for_memory(small: Any, large: Any, *, _root_: DictConfig) -> Any:
@@ -109,21 +107,22 @@ def importance_weights(*, _root_: DictConfig) -> str | None:
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
     """Return the number of steps between checkpoints, from the cost of one."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
-    return (
-        steps_between(size(shape.parameters, has_critic(_root_), adapter_parameters(_root_, shape))) if shape else usual
-    )
+    if shape is None:
+        return usual
+    return steps_between(checkpoint_size(shape.parameters, has_critic(_root_), adapter_parameters(_root_, shape)))
 
 
-def here() -> Gpu | None:
-    """Return the smallest GPU that a process here may use; None if the driver reports none."""
+def here() -> float | None:
+    """Return the memory in bytes of the smallest GPU that a process here may use.
+
+    None if the driver reports none.
+    """
     return _smallest(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def name_of(config: DictConfig) -> str:
     """Return the GPU that the preset's sizes are for, such as ``24GB``."""
-    card = here()
-    memory = config.cluster.gpu_memory_gb
-    return f"{int(memory or (card.memory / GB if card else USUAL))}GB"
+    return f"{int(config.cluster.gpu_memory_gb or (here() or USUAL * GB) / GB)}GB"
 
 
 def is_known(config: DictConfig) -> bool:
@@ -132,12 +131,12 @@ def is_known(config: DictConfig) -> bool:
 
 
 @cache
-def _smallest(visible: str | None) -> Gpu | None:
+def _smallest(visible: str | None) -> float | None:
     chosen = [f"--id={visible}"] if visible else []
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits", *chosen]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-        return Gpu(min(float(line.rsplit(",", 1)[1]) * 2**20 for line in done.stdout.splitlines() if line.strip()))
+        return min(float(line.rsplit(",", 1)[1]) * 2**20 for line in done.stdout.splitlines() if line.strip())
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
 

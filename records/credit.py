@@ -7,6 +7,7 @@ of -0.8, a bare number is one token.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.utils.files import write_whole
+from turngrid.records.files.json_lines import write_lines
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,38 @@ def unpack_runs(packed: Iterable[Any]) -> list[Any]:
         number, count = entry if isinstance(entry, list) else (entry, 1)
         numbers.extend([number] * count)
     return numbers
+
+
+# ---- replayed episodes
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A line of ``rl/replayed/STEP.jsonl``: an earlier episode that a buffer replayed in an update.
+
+    Attributes:
+        played: the step that sampled it.
+        tokens: ``tokens_of`` its rows.
+        advantage: advantage of all its tokens, if it has a separate update.
+        instead: line of the step's episode that it replaced; its advantage is then computed in the
+            step.
+    """
+
+    played: int
+    tokens: str
+    advantage: float | None = None
+    instead: int | None = None
+
+
+def tokens_of(rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> str:
+    """Return a hash of rows, each of prompt and response ids."""
+    text = json.dumps([[list(prompt), list(response)] for prompt, response in rows])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def write_replayed(path: Path, replayed: Iterable[Replayed]) -> None:
+    write_lines(path, map(asdict, replayed))
+
+
+def read_replayed(path: Path) -> list[Replayed]:
+    return [Replayed(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]

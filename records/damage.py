@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from turngrid.records.files import checkpoints
+from turngrid.records.files.checkpoints import flaw_in, folder_of, is_sealed, newest, seal, steps
 from turngrid.records.files.json_lines import broken_line, count_lines
-from turngrid.records.files.manifest import MANIFEST, flaw_in, seal
 from turngrid.records.metrics import read_metrics
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
@@ -19,17 +18,10 @@ from turngrid.records.resume import RlFolder
 DISCARDED = "discarded"
 # Files that a stage makes again, and records that no stage resumes from; the latter may be empty.
 FILLED = (
-    "*.json",
-    "ledger.jsonl",
-    "tasks/**/*.jsonl",
-    "episodes/demonstrations.jsonl",
-    "evaluation/**/*.jsonl",
-    *(f"rl/{name}/*.jsonl" for name in ("credit", "replayed", "groups")),
+    *("*.json", "ledger.jsonl", "tasks/**/*.jsonl", "episodes/demonstrations.jsonl", "evaluation/**/*.jsonl"),
+    *("rl/credit/*.jsonl", "rl/replayed/*.jsonl", "rl/groups/*.jsonl"),
 )
-MAYBE_EMPTY = (
-    "episodes/*.json*",
-    *(f"rl/{name}/**/*.jsonl" for name in ("episodes", "validation", "stale", "discarded")),
-)
+RECORDS = ("episodes/*.json*", "rl/*/**/*.jsonl")
 
 
 def discard(folder: Path, path: Path) -> Path:
@@ -47,22 +39,25 @@ def discard_damaged(folder: Path) -> list[str]:
     Raises:
         Refusal: a step's record is damaged and no checkpoint before that step is left.
     """
-    result = folder / "result.json"
+    result, model = folder / "result.json", folder / "sft" / "model"
     if result.exists() and not _wrong(result):
         return []
-    return _sft(folder) + _checkpoints(folder) + discard_files(folder)
+    flaw = flaw_in(model) if model.exists() else ""
+    lines = [f"sft/model/{flaw}; SFT is done again{_moved(folder, folder / 'sft')}"] if flaw else []
+    return lines + _checkpoints(folder) + discard_files(folder)
 
 
 def discard_files(folder: Path) -> list[str]:
     """Discard damaged files that a stage makes again; return a line for each."""
-    empty = {path for pattern in FILLED for path in folder.glob(pattern) if not path.stat().st_size}
-    paths = {path for pattern in (*FILLED, *MAYBE_EMPTY) for path in folder.glob(pattern)}
-    wrong = {path: "is empty" if path in empty else _wrong(path) for path in sorted(paths) if path.name[0] != "."}
+    filled, records = ({path for one in patterns for path in folder.glob(one)} for patterns in (FILLED, RECORDS))
+    wrong = {path: _wrong(path, path in filled) for path in sorted(filled | records) if path.name[0] != "."}
     return [f"{path.relative_to(folder)} {words}{_moved(folder, path)}" for path, words in wrong.items() if words]
 
 
-def _wrong(path: Path) -> str:
+def _wrong(path: Path, filled: bool = True) -> str:
     """Return a file's damage, in words that follow its name; "" if it is whole."""
+    if filled and not path.stat().st_size:
+        return "is empty"
     if path.suffix != ".json":
         number = broken_line(path)
         return f"is broken in line {number}" if number else ""
@@ -77,29 +72,20 @@ def _moved(folder: Path, path: Path) -> str:
     return f"; moved to {discard(folder, path).relative_to(folder)}"
 
 
-def _sft(folder: Path) -> list[str]:
-    model = folder / "sft" / "model"
-    flaw = flaw_in(model, content=True) if model.exists() else None
-    if flaw is None:
-        return []
-    return [f"{flaw.path.relative_to(folder)} {flaw.wrong}; SFT is done again{_moved(folder, folder / 'sft')}"]
-
-
 def _checkpoints(folder: Path) -> list[str]:
     """Discard checkpoints that RL cannot resume from; the newest one that is kept is sealed."""
-    rl = RlFolder(folder)
-    root = rl.checkpoints
-    newest = checkpoints.newest(root, content=True)
-    wrong = {step: f"{flaw.path.relative_to(folder)} {flaw.wrong}" for step, flaw in newest.flaws}
-    if record := _damaged_record(rl, newest.step):
-        newest = checkpoints.newest(root, content=True, before=record[0])
-        if not newest.step:
+    rl, root = RlFolder(folder), RlFolder(folder).checkpoints
+    last = newest(root, content=True)
+    wrong = {step: f"rl/checkpoints/{flaw}" for step, flaw in last.flaws.items()}
+    if record := _damaged_record(rl, last.step):
+        last = newest(root, content=True, before=record[0])
+        if not last.step:
             raise Refusal(f"{folder}: {record[1]}, and no checkpoint before step {record[0]} is left; use fresh=true")
-        wrong = {step: wrong.get(step, record[1]) for step in checkpoints.steps(root) if step > newest.step}
-    then = f"RL goes on from step {newest.step}" if newest.step else "RL begins again"
-    lines = [f"{why}; {then}{_moved(folder, checkpoints.folder_of(root, step))}" for step, why in wrong.items()]
-    if newest.step and not (checkpoints.folder_of(root, newest.step) / MANIFEST).exists():
-        seal(checkpoints.folder_of(root, newest.step))
+        wrong = {step: wrong.get(step, record[1]) for step in steps(root) if step > last.step}
+    then = f"RL goes on from step {last.step}" if last.step else "RL begins again"
+    lines = [f"{why}; {then}{_moved(folder, folder_of(root, step))}" for step, why in wrong.items()]
+    if last.step and not is_sealed(folder_of(root, last.step)):
+        seal(folder_of(root, last.step))
     return lines
 
 

@@ -1,4 +1,7 @@
-"""Read and write a run's metrics: one JSON line a step, without duplicates after a resume."""
+"""Read and write a run's metrics: one JSON line a step, without duplicates after a resume.
+
+All logs and trackers have the names of ``FAMILIES`` (docs/tracking.md).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,52 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.records.files.json_lines import append_line, read_lines
+
+FAMILIES: Mapping[str, str] = {
+    "success": "share of episodes or games won, in [0, 1]",
+    "reward": "reward of a turn or an episode, in the reward's own unit",
+    "shaping": "reward that transforms added to an episode, in units of the trained reward, and what else they report",
+    "credit": "advantages, returns and values of sampled tokens, in units of the trained reward",
+    "rollout": "the episodes: turns, tokens, shares in [0, 1], counts",
+    "budget": "spent since the start of the run: budget units, episodes, games, tokens",
+    "timing": "seconds of wall time, by part",
+    "filter": "what was not trained on: shares of episodes in [0, 1]; of dynamic sampling, and totals: groups, updates",
+    "terms": "coefficients of the loss terms in this step",
+    "buffer": "episodes that a buffer holds, and that were replayed",
+    "replay": "the update on replayed episodes: loss, gradient norm, clipping",
+    "actor": "the policy's update as verl reports it: loss, gradient norm, clipping, KL (nats)",
+    "critic": "the critic's update as verl reports it: loss, gradient norm, clipping",
+    "sft": "imitation: loss (nats a token), gradient norm, learning rate, tokens",
+    "curriculum": "the curriculum's phase and turns",
+    "verl": "everything else that verl reports, under verl's own name",
+}
+
+OTHERS = "verl/"
+
+# verl's name, or a prefix that ends in "/" -> ours; the first match decides
+RENAMED: Mapping[str, str] = {
+    "critic/advantages/": "credit/advantage/",
+    "critic/returns/": "credit/return/",
+    "critic/values/": "credit/value/",
+    "critic/vf_explained_var": "credit/value/explained_variance",
+    "critic/score/": "reward/trained/",  # of an episode of the step, as it reached verl
+    "critic/rewards/": "reward/after_kl/",  # of trained rows, less the KL penalty of algorithm.use_kl_in_reward
+    "actor/reward_kl_penalty": "reward/kl_penalty",
+    "actor/reward_kl_penalty_coeff": "reward/kl_coefficient",
+    "response_length/clip_ratio": "verl/response_length/clip_ratio",  # against the batch's longest row: never 0
+    "prompt_length/clip_ratio": "verl/prompt_length/clip_ratio",
+    "response_length/": "rollout/response_tokens/",
+    "prompt_length/": "rollout/prompt_tokens/",
+    "num_turns/min": "rollout/turns_min",
+    "num_turns/max": "rollout/turns_max",
+    "timing_s/": "timing/",
+    "actor/perf/": "verl/actor/perf/",
+    "critic/perf/": "verl/critic/perf/",
+    "train/loss": "sft/loss",
+    "train/grad_norm": "sft/grad_norm",
+    "train/lr": "sft/lr",
+    "train/global_tokens": "sft/tokens",
+}
 
 
 class MetricsLog:
@@ -45,3 +94,18 @@ def _plain(value: Any) -> Any:
     if isinstance(item, float) and not math.isfinite(item):
         return None
     return item if isinstance(item, int | float | str | bool | None) else str(item)
+
+
+def family_name(name: str) -> str:
+    """Return our name of a metric of verl; a name of ours is returned unchanged."""
+    if name in RENAMED:
+        return RENAMED[name]
+    for prefix, ours in RENAMED.items():
+        if prefix.endswith("/") and name.startswith(prefix):
+            return ours + name.removeprefix(prefix)
+    return name if name.partition("/")[0] in FAMILIES else OTHERS + name
+
+
+def in_families(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics under our names; ``step`` keeps its name."""
+    return {name if name == "step" else family_name(name): value for name, value in metrics.items()}

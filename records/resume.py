@@ -7,13 +7,18 @@ trainer has read its checkpoint.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
-from turngrid.records import turns_played
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import write_lines
 from turngrid.records.metrics import read_metrics
+
+TURNS = ".turns"  # in the folder of a step: a byte for each sampled turn of an unfinished episode
+SECONDS = 1.0  # seconds between two writes of a process, since the folder may be on a slow disk
 
 
 class RlFolder:
@@ -53,7 +58,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
     step = rl.saved_step()
     checkpoints.go_on_from(rl.checkpoints, step)
     for begun in [path for path in [*_entries(rl.episodes), *_entries(rl.validation)] if path.is_dir()]:
-        (begun / turns_played.FILE).unlink(missing_ok=True)
+        (begun / TURNS).unlink(missing_ok=True)
         if not _entries(begun):
             begun.rmdir()  # a step without an episode is not discarded
     late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}
@@ -77,3 +82,31 @@ def _entries(folder: Path) -> list[Path]:
 def _late(folder: Path, step: int) -> list[Path]:
     """Return the entries of later steps, and the drafts of an unfinished step."""
     return [path for path in _entries(folder) if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]
+
+
+# ---- turns of an unfinished step
+
+
+class TurnCounter:
+    """Adds this process's turns to files that other processes share."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[Path] = Counter()
+
+    def add(self, folder: Path) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(SECONDS, self._write)
+        self._waiting[folder] += 1
+
+    def _write(self) -> None:
+        for folder, turns in self._waiting.items():
+            with suppress(OSError), (folder / TURNS).open("ab") as file:  # no folder if the step has ended
+                file.write(b"." * turns)
+        self._waiting.clear()
+
+
+def turns_played(folder: Path) -> int:
+    """Return the turns of all processes; 0 if there is no such folder."""
+    with suppress(FileNotFoundError):
+        return (folder / TURNS).stat().st_size
+    return 0

@@ -1,27 +1,25 @@
-"""Statistics of success rates: intervals for one run and for a few seeds, pass@k, paired tests."""
+"""Statistics of episodes and success rates: summaries, intervals, pass@k, a paired test."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
+from statistics import fmean
+from typing import Any
 
 import numpy as np
+
+from turngrid.rollouts.episode import Episode, Outcome
 
 WINDOW = 5  # steps over which curves are smoothed
 RESAMPLES = 10_000  # resamples of a bootstrap
 
 
-def running_mean(values: Sequence[float]) -> list[float]:
-    """Return means over the last ``WINDOW`` values, fewer at the start."""
-    windows = [values[max(0, end - WINDOW) : end] for end in range(1, len(values) + 1)]
-    return [float(np.mean(window)) for window in windows]
-
-
 @dataclass(frozen=True)
 class Interval:
-    """A share with its confidence bounds, all in [0, 1] (in [-1, 1] for a difference)."""
+    """A share with its 95 % bounds, all in [0, 1] (in [-1, 1] for a difference)."""
 
     mean: float
     low: float
@@ -32,7 +30,7 @@ class Interval:
         return f"{100 * self.mean:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
 
 
-def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
+def wilson(successes: int, games: int) -> Interval:
     """Return Wilson's (1927) score interval without continuity correction, for one sample a game.
 
     Raises:
@@ -42,88 +40,56 @@ def wilson(successes: int, games: int, confidence: float = 0.95) -> Interval:
 
     if games < 1:
         raise ValueError("a success rate needs at least one game")
-    bounds = binomtest(successes, games).proportion_ci(confidence, method="wilson")
+    bounds = binomtest(successes, games).proportion_ci(method="wilson")
     return Interval(successes / games, float(bounds.low), float(bounds.high))
+
+
+def bootstrap(statistic: Callable[..., Any], *samples: Any, resamples: int = RESAMPLES) -> Interval:
+    """Return a statistic of the samples with its percentile interval; each is resampled by itself.
+
+    Args:
+        statistic: called with arrays whose last axis is a sample.
+    """
+    from scipy.stats import bootstrap as scipys
+
+    value = float(statistic(*samples))
+    if all(np.ptp(sample) == 0 for sample in samples):  # scipy warns of an interval that is a point
+        return Interval(value, value, value)
+    options: dict[str, Any] = {"n_resamples": resamples, "method": "percentile", "batch": 1000, "rng": 0}
+    bounds = scipys(samples, lambda *drawn, axis: statistic(*drawn), **options).confidence_interval
+    return Interval(value, float(bounds.low), float(bounds.high))
+
+
+def mean_interval(*shares: Any, lowest: float = 0.0) -> Interval:
+    """Return the mean of one share a game, with a bootstrap over games.
+
+    It says what other games would give with these seeds. It does not cover which seeds were drawn.
+    If all games are equal, a bootstrap has no variance. Each bound then has the distance of
+    Wilson's bound on the share of games that could still differ.
+
+    Args:
+        shares: one vector for each evaluation set; the sum of their means is estimated.
+        lowest: bound of a mean.
+    """
+    interval = bootstrap(lambda *drawn: sum(np.mean(part, axis=-1) for part in drawn), *shares)
+    if interval.low < interval.high:
+        return interval
+    doubt = wilson(0, min(map(len, shares))).high
+    return Interval(interval.mean, max(lowest, interval.mean - doubt), min(1.0, interval.mean + doubt))
 
 
 def success_interval(samples: Sequence[Sequence[float]]) -> Interval:
     """Return the mean success of several samples of the same games.
 
     With one sample a game the interval is Wilson's. Episodes of one game are not independent, so
-    several samples get a bootstrap over games (``share_interval``).
+    several samples get a bootstrap over games.
 
     Args:
         samples: one row a sample, one column a game, in the same order of games: 1 if won, else 0.
-
-    Raises:
-        ValueError: as ``bootstrap_over_games``.
     """
-    per_game = _per_game(samples)
-    return (
-        share_interval(per_game.tolist()) if len(samples) > 1 else wilson(round(float(per_game.sum())), per_game.size)
-    )
-
-
-def share_interval(shares: Sequence[float]) -> Interval:
-    """Return the mean of one share a game in [0, 1], with a bootstrap over games."""
-    return _with_doubt(bootstrap_over_games([shares]), len(shares), lowest=0.0)
-
-
-def bootstrap_over_games(wins: Sequence[Sequence[float]], confidence: float = 0.95) -> Interval:
-    """Return a percentile bootstrap of the mean that draws games with all their seeds.
-
-    Seeds on the same games are not independent: hard games are hard for all of them. The interval
-    says what other games would give with these seeds. It does not cover which seeds were drawn.
-
-    Args:
-        wins: one row a seed, one column a game, in one order: 1 if won, else 0 (or a share).
-        confidence: the interval's coverage.
-
-    Raises:
-        ValueError: seeds with different numbers of games, or no game.
-    """
-    return _interval_of_mean(_per_game(wins), confidence)
-
-
-def bootstrap_difference(after: Sequence[Sequence[float]], before: Sequence[Sequence[float]]) -> Interval:
-    """Return ``bootstrap_over_games`` of after minus before, paired by game, in [-1, 1].
-
-    Raises:
-        ValueError: the numbers of games differ.
-    """
-    gains, base = _per_game(after), _per_game(before)
-    if gains.shape != base.shape:
-        raise ValueError(f"{gains.size} games after, {base.size} before: a paired difference needs the same games")
-    return _with_doubt(_interval_of_mean(gains - base), gains.size, lowest=-1.0)
-
-
-def _with_doubt(interval: Interval, games: int, lowest: float) -> Interval:
-    """Widen an interval for games that are all equal, from which a bootstrap has no variance.
-
-    Each bound then has the distance of Wilson's bound on the share of games that could still
-    differ.
-    """
-    if interval.low < interval.high:
-        return interval
-    doubt = wilson(0, games).high
-    return Interval(interval.mean, max(lowest, interval.mean - doubt), min(1.0, interval.mean + doubt))
-
-
-def _per_game(wins: Sequence[Sequence[float]]) -> np.ndarray:
-    if len({len(row) for row in wins}) != 1 or not wins[0]:
-        raise ValueError(f"every seed must have played the same games; got {[len(row) for row in wins]} games")
-    return np.asarray(wins, dtype=float).mean(axis=0)
-
-
-def _interval_of_mean(values: np.ndarray, confidence: float = 0.95) -> Interval:
-    from scipy.stats import bootstrap
-
-    mean = float(values.mean())
-    if np.ptp(values) == 0:  # scipy warns of a degenerate distribution, whose interval is the point
-        return Interval(mean, mean, mean)
-    options = {"confidence_level": confidence, "n_resamples": RESAMPLES, "method": "percentile", "batch": 1000}
-    bounds = bootstrap((values,), np.mean, rng=0, **options).confidence_interval
-    return Interval(mean, float(bounds.low), float(bounds.high))
+    if len(samples) == 1:
+        return wilson(round(sum(samples[0])), len(samples[0]))
+    return mean_interval(np.mean(samples, axis=0))
 
 
 def pass_at_k(samples: int, wins: int, k: int) -> float:
@@ -139,25 +105,13 @@ def pass_at_k(samples: int, wins: int, k: int) -> float:
     return 1 - comb(samples - wins, k) / comb(samples, k)
 
 
-def mcnemar(gained: int, lost: int) -> float:
-    """Return the two-sided p-value of McNemar's exact conditional test on pairs of episodes.
-
-    If two policies are equally good, a game that only one of them wins goes to either with even
-    odds. Twice the smaller binomial tail, at most 1; Fagerland et al. (2013), doi
-    10.1186/1471-2288-13-91.
-
-    Args:
-        gained: games that only the second policy won.
-        lost: games that only the first one won.
-    """
-    return sign_flip([1] * gained + [-1] * lost)
-
-
 def sign_flip(differences: Sequence[int]) -> float:
-    """Return the two-sided p-value of the exact sign-flip test; of -1, 0 and 1 it is ``mcnemar``.
+    """Return the two-sided p-value of the exact sign-flip test.
 
     Fisher's randomisation test for matched pairs: if two policies are equally good, each game's
-    difference could have had the other sign. All 2^n assignments are counted, by convolution.
+    difference could have had the other sign. All 2^n assignments are counted, by convolution. Of
+    differences of -1, 0 and 1 it is McNemar's exact conditional test, as in Fagerland et al.
+    (2013), doi 10.1186/1471-2288-13-91.
 
     Args:
         differences: one a game: wins of the second policy minus wins of the first.
@@ -172,3 +126,58 @@ def sign_flip(differences: Sequence[int]) -> float:
         sums = longer
     extreme = sum(ways for total, ways in sums.items() if abs(total) >= observed)
     return extreme / sum(sums.values())
+
+
+# ---- episodes
+
+
+def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[str, Any]:
+    """Return the measured fields of an ``EvaluationResult``.
+
+    Args:
+        episodes: at least one; the episodes of each game must be adjacent.
+    """
+    won = [episode for episode in episodes if episode.won]
+    turns = [turn for episode in episodes for turn in episode.played_turns]
+    tokens = [len(turn.action_ids) for turn in turns if turn.action_ids]
+    rows = wins_by_sample(episodes, samples_per_game)
+    interval = success_interval(rows)
+    return {
+        "successes": len(won),
+        "games": len(rows[0]),
+        "samples_per_game": samples_per_game,
+        "low": interval.low,
+        "high": interval.high,
+        "pass_at": _pass_at(rows),
+        "mean_turns_to_success": fmean(len(episode.played_turns) for episode in won) if won else None,
+        "invalid_share": sum(not turn.valid for turn in turns) / max(len(turns), 1),
+        "unparsed_share": sum(not turn.parsed for turn in turns) / max(len(turns), 1),
+        "tokens_per_turn": fmean(tokens) if tokens else None,
+        "outcomes": dict(sorted(Counter(str(episode.outcome) for episode in episodes).items())),
+        "mean_score": mean_score([share_of_best(episode.outcome, episode.score) for episode in episodes]),
+    }
+
+
+def share_of_best(outcome: str, score: float | None) -> float | None:
+    """Return a share of the best score: 0 if the environment failed, None if unknown."""
+    return 0.0 if score is None and outcome == Outcome.ERROR else score
+
+
+def mean_score(scores: Sequence[float | None]) -> float | None:
+    """Return the mean; None if a score is unknown."""
+    known = [score for score in scores if score is not None]
+    return fmean(known) if known and len(known) == len(scores) else None
+
+
+def wins_by_sample(episodes: Sequence[Episode], samples_per_game: int) -> list[list[int]]:
+    """Return one row a sample, one column a game."""
+    return [[int(episode.won) for episode in episodes[sample::samples_per_game]] for sample in range(samples_per_game)]
+
+
+def _pass_at(rows: Sequence[Sequence[int]]) -> dict[str, list[float]]:
+    """Return pass@k with its bounds for powers of two and for all samples."""
+    samples_per_game = len(rows)
+    wins = [sum(game) for game in zip(*rows, strict=True)]
+    counts = [k for k in range(2, samples_per_game + 1) if k == samples_per_game or k.bit_count() == 1]
+    intervals = {str(k): mean_interval([pass_at_k(samples_per_game, game, k) for game in wins]) for k in counts}
+    return {k: [interval.mean, interval.low, interval.high] for k, interval in intervals.items()}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from turngrid.records.success import summarise
-from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.records.statistics import summarise
+from turngrid.rollouts.episode import Episode, Outcome
 
 
 def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = ()) -> dict[str, float]:
-    """Return metrics of a step under the names of ``turngrid.records.metric_names``.
+    """Return metrics of a step under the names of ``turngrid.records.metrics``.
 
     Args:
         groups: the episodes of each prompt.
@@ -19,23 +19,13 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
-    turns = [turn for episode in episodes for turn in episode.own_turns]
-    outcomes = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in Outcome}
     return {
         **_success(episodes),
         **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
-        **_shaping([episode for group in learned for episode in group]),
         **_signal(learned, trained, mended),
-        **(_paid(learned, trained) if mended else {}),
-        **outcomes,
-        **_play(episodes, turns),
-        **_summaries(episodes),
+        **_play(episodes),
         **_form(episodes),
-        **_thoughts(turns),
-        **_refused(turns),
-        "timing/turn_policy": _mean(turn.act_seconds for turn in turns),
-        "timing/turn_environment": _mean(turn.env_seconds for turn in turns),
     }
 
 
@@ -96,26 +86,10 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
     return metrics
 
 
-def _thoughts(turns: Sequence[Turn]) -> dict[str, float]:
-    """Return the tokens of a turn's thought, if answers have thoughts (``prompt=``)."""
-    if not any(turn.thought_tokens for turn in turns):
-        return {}
-    return {"rollout/thought_tokens": _mean(turn.thought_tokens for turn in turns)}
-
-
-def _summaries(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the summaries of an episode (``rollout_form=summary``) and their tokens."""
-    summaries = [turn for episode in episodes for turn in episode.turns if turn.summary]
-    if not summaries:
-        return {}
-    return {
-        "rollout/summaries": len(summaries) / len(episodes),
-        "rollout/summary_tokens": _mean(len(turn.action_ids) for turn in summaries),
-    }
-
-
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the mean of each named reward: of a turn, and summed over an episode's turns."""
+    """Return the mean of each named reward (of a turn, and summed over an episode's turns), and of
+    what each reward transform added to an episode or reports.
+    """
     turns = [turn for episode in episodes for turn in episode.played_turns]
     metrics: dict[str, float] = {}
     for name in sorted({name for turn in turns for name in turn.rewards}):
@@ -123,56 +97,61 @@ def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
         metrics[f"reward/{name}/episode"] = _mean(
             sum(t.rewards.get(name, 0.0) for t in episode.turns) for episode in episodes
         )
+    for name in sorted({name for episode in episodes for name in episode.shaping}):
+        metrics[f"shaping/{name}/mean"] = _mean(episode.shaping.get(name, 0.0) for episode in episodes)
     return metrics
 
 
-def _shaping(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the mean of what each reward transform added to an episode or reports."""
-    names = sorted({name for episode in episodes for name in episode.shaping})
-    return {f"shaping/{name}/mean": _mean(episode.shaping.get(name, 0.0) for episode in episodes) for name in names}
-
-
-def _signal(groups: Sequence[Sequence[Episode]], trained: str, replaced: Collection[int]) -> dict[str, float]:
+def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
     """Return the share of groups in which all episodes have the same reward.
 
-    GRPO and RLOO learn nothing from them. Groups of one episode do not count.
+    GRPO and RLOO learn nothing from them. Groups of one episode do not count. If groups are
+    ``mended``, also return the rewards of the step's own episodes: verl's are of the trained rows.
     """
-    compared = {number: group for number, group in enumerate(groups) if len(group) > 1}
-    if not compared:
-        return {}
-    flat = (number not in replaced and len(set(_scores(group, trained))) == 1 for number, group in compared.items())
-    return {"credit/groups_without_signal": _mean(flat)}
-
-
-def _paid(groups: Sequence[Sequence[Episode]], trained: str) -> dict[str, float]:
-    """Return the rewards of the step's own episodes; verl's figures are of the trained rows."""
-    scores = [score for group in groups for score in _scores(group, trained)]
-    return {f"reward/trained/{name}": float(of(scores)) for name, of in (("mean", _mean), ("min", min), ("max", max))}
+    metrics: dict[str, float] = {}
+    scores = [_scores(group, trained) for group in groups]
+    compared = {number: group for number, group in enumerate(scores) if len(group) > 1}
+    if compared:
+        flat = (number not in mended and len(set(group)) == 1 for number, group in compared.items())
+        metrics["credit/groups_without_signal"] = _mean(flat)
+    if mended:
+        own = [score for group in scores for score in group]
+        for name, of in (("mean", _mean), ("min", min), ("max", max)):
+            metrics[f"reward/trained/{name}"] = float(of(own))
+    return metrics
 
 
 def _scores(episodes: Sequence[Episode], trained: str) -> list[float]:
     return [sum(turn.trained(trained) for turn in episode.turns) for episode in episodes]
 
 
-def _play(episodes: Sequence[Episode], turns: Sequence[Turn]) -> dict[str, float]:
-    """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens."""
-    action_turns = [turn for turn in turns if not turn.summary]
-    return {
+def _play(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens.
+
+    Summaries (``rollout_form=summary``), thoughts (``prompt=``) and refused edits and gradings are
+    counted if there are any.
+    """
+    turns = [turn for episode in episodes for turn in episode.own_turns]
+    actions = [turn for turn in turns if not turn.summary]
+    metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in Outcome} | {
         "rollout/episodes": float(len(episodes)),
         "rollout/turns": _mean(len(episode.played_turns) for episode in episodes),
-        "rollout/invalid_actions": _mean(not turn.valid for turn in action_turns),
-        "rollout/unparsed_actions": _mean(not turn.parsed for turn in action_turns),
-        "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in action_turns),
+        "rollout/invalid_actions": _mean(not turn.valid for turn in actions),
+        "rollout/unparsed_actions": _mean(not turn.parsed for turn in actions),
+        "rollout/tokens_per_turn": _mean(len(turn.action_ids) for turn in actions),
         "rollout/entropy": -_mean(logprob for turn in turns for logprob in turn.logprobs),
         "rollout/retries": float(sum(episode.retries for episode in episodes)),
         "rollout/sampled_tokens": float(sum(len(turn.action_ids) for turn in turns)),
+        "timing/turn_policy": _mean(turn.act_seconds for turn in turns),
+        "timing/turn_environment": _mean(turn.env_seconds for turn in turns),
     }
-
-
-def _refused(turns: Sequence[Turn]) -> dict[str, float]:
-    """Return the number of edits and gradings that an environment refused, by reason."""
-    reasons = Counter(str(turn.info["refused"]) for turn in turns if turn.info.get("refused"))
-    return {f"rollout/refused/{reason}": float(number) for reason, number in sorted(reasons.items())}
+    if summaries := [turn for episode in episodes for turn in episode.turns if turn.summary]:
+        metrics["rollout/summaries"] = len(summaries) / len(episodes)
+        metrics["rollout/summary_tokens"] = _mean(len(turn.action_ids) for turn in summaries)
+    if any(turn.thought_tokens for turn in turns):
+        metrics["rollout/thought_tokens"] = _mean(turn.thought_tokens for turn in turns)
+    refused = Counter(str(turn.info["refused"]) for turn in turns if turn.info.get("refused"))
+    return metrics | {f"rollout/refused/{reason}": float(number) for reason, number in sorted(refused.items())}
 
 
 def _mean(values: Iterable[float]) -> float:

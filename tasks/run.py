@@ -15,7 +15,7 @@ from turngrid.envs.environment import Environment
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.records.resume import RlFolder
-from turngrid.records.tracking.stage_run import StageRun
+from turngrid.records.tracking import StageRun
 from turngrid.rewards.registry import reward
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings

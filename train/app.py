@@ -129,7 +129,7 @@ def _finish(config: DictConfig, folder: Path) -> str:
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
         return summary_table(result)
-    from turngrid.experiments.cost_estimate import throughput
+    from turngrid.experiments.cost_estimate import amounts
     from turngrid.experiments.stages import pipeline
     from turngrid.tasks.run import Run
 
@@ -137,5 +137,5 @@ def _finish(config: DictConfig, folder: Path) -> str:
     if line := precision.explained(config):
         say(line)
     result = pipeline.execute(Run(config, folder))
-    throughput.record(config, folder)
+    amounts.record(config, folder)
     return summary_table(result)

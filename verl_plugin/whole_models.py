@@ -9,7 +9,7 @@ from typing import Any
 
 import verl.utils.model
 
-from turngrid.records.models.loading import load_whole
+from turngrid.records.models.locate import load_whole
 from turngrid.verl_plugin.hooks import replaced
 
 TEACHER = "teacher"  # key of the worker's config, verl's actor_rollout_ref

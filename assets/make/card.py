@@ -13,7 +13,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
-from turngrid.records.models.loading import load_whole
+from turngrid.records.models.locate import load_whole
 from turngrid.records.statistics import Interval, wilson
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.loop import EpisodeSpec

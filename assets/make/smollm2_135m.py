@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from turngrid.records.models.loading import load_whole
+from turngrid.records.models.locate import load_whole
 
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN, PAD = "<|im_end|>", "<|endoftext|>"

@@ -1,19 +1,39 @@
-"""What a run will need, counted without running anything: games, steps, episodes."""
+"""What a run will need (games, steps, episodes), and the throughput that runs recorded here."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import platform
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from turngrid.envs.environment import Environment
-from turngrid.envs.games.catalogue import Catalogue, TooFewGames
+from turngrid.envs.games.catalogue import Catalogue, TooFewGames, cache_root
 from turngrid.envs.registry import make_environment
+from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.evaluation.result import FILE as RESULT
+from turngrid.records.damage import DISCARDED
+from turngrid.records.stages import stage_seconds
 from turngrid.tasks.budget import Allocation, allocate_budget, with_games
 from turngrid.tasks.evaluation_sets import env_node, own, reward_on, tested
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.splits import cache_dir, games_wanted, validation_samples, what_to_set
+
+STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
+# Keys that may differ between runs of the same throughput
+FREE = (
+    *("seed", "budget", "demos", "curriculum", "recipe", "output_dir", "fresh", "estimate", "estimate_gpu", "dry_run"),
+    *("tracking", "cluster.slurm", "trainer.logger", "env.cache_dir"),
+    *("eval.games", "eval.samples_per_game", "eval.seed", "eval.temperatures"),
+)
+Seconds = dict[str, float]  # of one unit by stage: a demonstration, an SFT or RL step, an evaluation episode
 
 
 @dataclass(frozen=True)
@@ -31,34 +51,18 @@ class Amounts:
     """What a run will need.
 
     Attributes:
-        sft_steps: SFT steps on the demonstrations.
         models: evaluated models: base, after SFT, after RL.
         samples: evaluation episodes of each model.
         validation: episodes of all validations during RL.
+        units: stage -> (count, name of the unit), in order.
     """
 
     allocation: Allocation
     games: tuple[Games, ...]
-    sft_steps: int
     models: int
     samples: int
-    validation: int = 0
-
-    @property
-    def to_make(self) -> int:
-        """Return the number of games that are not in the cache."""
-        return sum(games.wanted - games.cached for games in self.games)
-
-    @property
-    def units(self) -> dict[str, tuple[int, str]]:
-        """Return (count, name of the unit) of each stage of the run, in order."""
-        counts = {
-            "demonstrations": (self.allocation.demonstrations, "episodes"),
-            "sft": (self.sft_steps, "steps"),
-            "rl": (self.allocation.steps, "steps"),
-            "evaluation": (self.models * self.samples, "episodes"),
-        }
-        return {stage: (count, unit) for stage, (count, unit) in counts.items() if count}
+    validation: int
+    units: dict[str, tuple[int, str]]
 
 
 def amounts(config: DictConfig) -> Amounts:
@@ -71,15 +75,18 @@ def amounts(config: DictConfig) -> Amounts:
     with what_to_set():
         games = tuple(_games(config, allocation))
     allocation = with_games(allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
+    demonstrations, steps, sft = allocation.demonstrations, allocation.steps, config.model.sft
+    models = 1 + bool(demonstrations) + bool(steps)
     evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
-    return Amounts(
-        allocation,
-        games,
-        sft_steps=int(config.model.sft.epochs) * -(-allocation.demonstrations // int(config.model.sft.batch_size)),
-        models=1 + bool(allocation.demonstrations) + bool(allocation.steps),
-        samples=evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game),
-        validation=validation_samples(config, allocation.steps),
-    )
+    samples = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
+    units = {
+        "demonstrations": (demonstrations, "episodes"),
+        "sft": (int(sft.epochs) * -(-demonstrations // int(sft.batch_size)), "steps"),
+        "rl": (steps, "steps"),
+        "evaluation": (models * samples, "episodes"),
+    }
+    needed = {stage: unit for stage, unit in units.items() if unit[0]}
+    return Amounts(allocation, games, models, samples, validation_samples(config, steps), needed)
 
 
 def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:
@@ -103,3 +110,50 @@ def _split(config: DictConfig, environment: Environment, task: str, split: str, 
         message = f"{task}: split {split} has at most {most} games of the {wanted} asked for"
         raise TooFewGames(message, split, most, environment.more_games)
     return Games(split, task, wanted, cached)
+
+
+# ---- throughput
+
+
+def forecast(wanted: Amounts, each: Seconds) -> dict[str, float | None]:
+    """Return the seconds of each stage of a run, and of ``all``; None if one was never recorded."""
+    times = {stage: count * each[stage] if stage in each else None for stage, (count, _) in wanted.units.items()}
+    known = [time for time in times.values() if time is not None]
+    return {**times, "all": sum(known) if len(known) == len(times) else None}
+
+
+def machine() -> str:
+    """Return the processor and the number of cores."""
+    cpus = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = (line.partition(":")[2].strip() for line in cpus if line.startswith("model name"))
+    return f"{len(os.sched_getaffinity(0))} cores of {next(names, platform.processor())}"
+
+
+def record_file(config: DictConfig) -> Path:
+    """Return the record's path; runs with the same throughput on this machine share it."""
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    for key in FREE:
+        *above, last = key.split(".")
+        (settings[above[0]] if above else settings).pop(last, None)
+    text = json.dumps([machine(), settings], sort_keys=True, default=str)
+    return cache_root() / "throughput" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+
+def recorded(config: DictConfig) -> Seconds:
+    """Return what runs of this kind recorded on this machine; {} if there is none."""
+    file = record_file(config)
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def record(config: DictConfig, folder: Path) -> None:
+    """Record a run that has ended, unless it was interrupted, damaged or too short.
+
+    Stages that this run did not have keep their earlier values.
+    """
+    attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
+    whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
+    wanted, took = amounts(config), stage_seconds(folder)
+    if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
+        each = {stage: took[stage] / count for stage, (count, _) in wanted.units.items() if stage in took}
+        with suppress(OSError):  # a record that cannot be written must not fail a finished run
+            write_whole(record_file(config), json.dumps(recorded(config) | each, indent=2) + "\n")

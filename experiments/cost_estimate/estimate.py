@@ -13,14 +13,12 @@ from rich.table import Table
 from turngrid.config.errors import ConfigError
 from turngrid.config.machine import check_gpus
 from turngrid.envs.games.catalogue import cache_root
-from turngrid.experiments.cost_estimate.amounts import Amounts, amounts
-from turngrid.experiments.cost_estimate.memory import Devices, checkpoint_bytes, demand, devices, problems
-from turngrid.experiments.cost_estimate.throughput import GAMES, STEPS, Profile, machine, recorded, total
+from turngrid.experiments.cost_estimate.amounts import GAMES, STEPS, Amounts, amounts, forecast, machine, recorded
+from turngrid.experiments.cost_estimate.memory import checkpoint_bytes, demand, devices, problems
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.records.models.gpus import GB, GpuError
 from turngrid.records.models.shape import Shape, shape_of
 from turngrid.records.run_folder import run_name
-from turngrid.tasks.budget import demonstration_price
 from turngrid.tasks.splits import cache_dir
 
 GIB = 2**30
@@ -64,34 +62,37 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
         Refusal: ``estimate_gpu`` is unknown, or the model's size is not known.
         TaskError: a task has too few games in a split.
     """
-    elsewhere, wanted, shape = bool(config.estimate_gpu), amounts(config), shape_of(config.model.path)
-    if not elsewhere:
+    here, wanted, shape = not config.estimate_gpu, amounts(config), shape_of(config.model.path)
+    if here:
         check_gpus(config)
     elif shape is None:
         path = config.model.path
         raise GpuError(f"estimate_gpu needs a model of known size: model.path={path} has no config.json here")
-    profile, where, reasons = None if elsewhere else recorded(config), devices(config), []
-    table = Table(title=run_name(config), title_justify="left", show_header=False)
-    for row in _amounts(config, wanted):
-        table.add_row(*map(escape, row))  # rich takes [NAME] for a style
+    where, rows, reasons = devices(config), [*_amounts(config, wanted)], []
     for key, folder, needed in disk(config, wanted, shape):
         free = shutil.disk_usage(next(part for part in (folder, *folder.parents) if part.exists())).free
-        there = "" if elsewhere else f" of {free / GIB:.0f} in {folder}"
-        table.add_row(f"disk: {key}", f"{needed / GIB:.2f} GiB{there}")
-        if needed > USABLE * free and not elsewhere:
+        there = f" of {free / GIB:.0f} in {folder}" if here else ""
+        rows.append((f"disk: {key}", f"{needed / GIB:.2f} GiB{there}"))
+        if here and needed > USABLE * free:
             reasons.append(f"disk: {needed / GIB:.1f} GiB needed{there}; use {key}=FOLDER on a larger disk")
     if shape and where:
-        for row in _memory(config, shape, where):
-            table.add_row(*row)
+        needed, saved = demand(config, shape, where).peak(), checkpoint_bytes(config, shape)
+        rows.append((f"memory of {where.name}", f"{needed / GB:.0f} of {where.memory / GB:.0f} GB"))
+        rows.append(("a checkpoint", f"{saved / GB:.1f} GB, after every {config.trainer.save_freq} steps"))
         reasons += problems(config, shape, where)
-    if profile:
-        return f"{plain_text([table, _times(wanted, profile)])}recorded by {profile.source} on {machine()}", reasons
-    return plain_text([table]) + ("" if elsewhere else NOT_RECORDED), reasons
+    each = recorded(config) if here else {}
+    if each:
+        rows += [(f"time: {stage}", clock(seconds)) for stage, seconds in forecast(wanted, each).items()]
+    table = Table(title=run_name(config), title_justify="left", show_header=False)
+    for row in rows:
+        table.add_row(*map(escape, row))  # rich takes [NAME] for a style
+    note = f"time: as recorded on {machine()}, without making games" if each else NOT_RECORDED * here
+    return plain_text([table]) + note, reasons
 
 
 def _amounts(config: DictConfig, wanted: Amounts) -> Iterator[tuple[str, str]]:
     allocation = wanted.allocation
-    yield "budget", _units(config, wanted)
+    yield "budget", f"{allocation.units:g} of {config.budget.units:g} units, {allocation.unspent:g} left"
     for games in wanted.games:
         yield f"games: {games.split}", f"{games.wanted} of {games.task}, {games.cached} of them made already"
     yield "demonstrations", str(allocation.demonstrations)
@@ -106,47 +107,19 @@ def _amounts(config: DictConfig, wanted: Amounts) -> Iterator[tuple[str, str]]:
     yield "evaluation", f"{wanted.models} models x {wanted.samples} = {wanted.models * wanted.samples:,} episodes"
 
 
-def _units(config: DictConfig, wanted: Amounts) -> str:
-    allocation, budget = wanted.allocation, config.budget
-    demonstrated, cost = float(allocation.demonstrations * demonstration_price(budget)), float(budget.episode_cost)
-    by = {"games": demonstrated + allocation.games * cost, "rollouts": demonstrated + allocation.episodes * cost}
-    both = ", ".join(f"{units:g} counting {way}" for way, units in by.items())
-    return f"{allocation.units:g} of {budget.units:g} units, {allocation.unspent:g} left ({both})"
-
-
 def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[tuple[str, Path, float]]:
     """Return the key that names a folder, the folder, and the bytes that it needs."""
-    yield "env.cache_dir", cache_dir(config) or cache_root(), wanted.to_make * GAME_BYTES
+    missing = sum(games.wanted - games.cached for games in wanted.games)
+    yield "env.cache_dir", cache_dir(config) or cache_root(), missing * GAME_BYTES
     allocation = wanted.allocation
     run = EPISODE_BYTES * (allocation.demonstrations + allocation.episodes + wanted.models * wanted.samples)
     if shape:
-        run += _kept_checkpoints(config, allocation.steps) * checkpoint_bytes(config, shape)
-        run += bool(allocation.demonstrations) * MODEL_BYTES * shape.parameters
+        saved, keep = -(-allocation.steps // int(config.trainer.save_freq)), config.trainer.max_actor_ckpt_to_keep
+        at_once = int(min(saved, keep + 1) if keep and keep > 0 else saved)  # with the one that is being written
+        run += (
+            at_once * checkpoint_bytes(config, shape) + bool(allocation.demonstrations) * MODEL_BYTES * shape.parameters
+        )
     yield "output_dir", Path(config.output_dir).expanduser().absolute(), run
-
-
-def _kept_checkpoints(config: DictConfig, steps: int) -> int:
-    """Count the checkpoints on disk at the same time, with the one being written."""
-    written, keep = -(-steps // int(config.trainer.save_freq)), config.trainer.max_actor_ckpt_to_keep
-    return int(min(written, keep + 1) if keep and keep > 0 else written)
-
-
-def _memory(config: DictConfig, shape: Shape, where: Devices) -> Iterator[tuple[str, str]]:
-    needed, saved = demand(config, shape, where).peak(), checkpoint_bytes(config, shape)
-    yield f"memory of {where.name}", f"{needed / GB:.0f} of {where.memory / GB:.0f} GB"
-    yield "a checkpoint", f"{saved / GB:.1f} GB, after every {config.trainer.save_freq} steps"
-
-
-def _times(wanted: Amounts, profile: Profile) -> Table:
-    """Return the predicted times, without making games."""
-    table = Table("stage", "takes", "made of", title="predicted time", title_justify="left")
-    table.columns[1].justify = "right"
-    seconds = profile.forecast(wanted)
-    for stage, (count, unit) in wanted.units.items():
-        each = f" x {profile.seconds[stage]:.3g} s" if stage in profile.seconds else ""
-        table.add_row(stage, clock(seconds[stage]), f"{count:,} {unit}{each}")
-    table.add_row("all", clock(total(seconds)), "without making games")
-    return table
 
 
 def clock(seconds: float | None) -> str:

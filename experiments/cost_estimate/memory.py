@@ -18,7 +18,7 @@ from turngrid.config import machine
 from turngrid.config.finalise import rows_per_device
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic
-from turngrid.records.models import checkpoint_cost, gpus
+from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
 from turngrid.records.run_folder import flattened
@@ -29,6 +29,8 @@ SERVER_BYTES = 1 * GB  # part of vLLM's share for activations and CUDA graphs
 FUSED, CHUNK = 24, 512  # bytes a logit and tokens at a time of verl's fused kernels (FusedLinearForPPO)
 GATHERED = 8  # bytes a parameter of embedding and head, gathered whole if the rest is offloaded
 USABLE = 0.95  # share of a machine's memory
+OFFLOADED = {"param_offload": WEIGHTS, "optimizer_offload": ADAM}  # engine key -> bytes a parameter that it offloads
+SIZES = (24576, 16384, 12288, 8192, 6144, 4096, 2048)  # tokens of a pass to try
 LORA, RANK = "model.lora_rank", 16  # the suggested setting
 MODEL, ACTOR, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
 TOKENS, MICRO, SFT = f"{ACTOR}.ppo_max_token_len_per_gpu", "ppo_micro_batch_size_per_gpu", "model.sft.tokens_per_pass"
@@ -41,8 +43,8 @@ class Bytes:
 
     Attributes:
         server: one parameter of the rollout server's weights.
-        kept: activations of one token, in one layer and hidden unit.
-        inputs: the same as ``kept``, with gradient checkpointing.
+        kept, inputs: activations of a token, layer and hidden unit, without and with gradient
+            checkpointing.
         logit: one logit with its gradient.
         rest: fixed overhead of a process.
     """
@@ -55,16 +57,13 @@ class Bytes:
 
 
 GPU = Bytes(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
-CPU = Bytes(
-    server=4, kept=92, inputs=4, logit=12, rest=3.5 * 2**30
-)  # fp32; seven processes that import torch took 3.42 GiB
+# fp32; seven processes that import torch took 3.42 GiB
+CPU = Bytes(server=4, kept=92, inputs=4, logit=12, rest=3.5 * 2**30)
 
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices on which a run would compute: ``number`` of them, ``memory`` usable bytes
-    each.
-    """
+    """The devices on which a run would compute, each with ``memory`` usable bytes."""
 
     name: str
     number: int
@@ -73,13 +72,14 @@ class Devices:
 
 def devices(config: DictConfig) -> Devices | None:
     """Return the run's devices; None if the memory of its GPUs is not known."""
-    if config.estimate_gpu:
-        name, number = gpus.parse(config.estimate_gpu)
-        return Devices(name, number, gpus.gpu(name).memory)
-    if config.trainer.device == "cpu":
+    if config.trainer.device == "cpu" and not config.estimate_gpu:
         return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
     name, number = machine.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
-    return Devices(name, number, gpus.gpu(name).memory) if machine.is_known(config) else None
+    if config.estimate_gpu:
+        name, number = gpus.parse(config.estimate_gpu)
+    elif not machine.is_known(config):
+        return None
+    return Devices(name, number, gpus.memory(name))
 
 
 @dataclass(frozen=True)
@@ -118,30 +118,27 @@ class Demand:
 
     def engines(self, key: str) -> bool:
         """Return whether a setting of the engine is on for all trained models."""
-        nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + self.critic]
-        return all(self.keys[f"{node}.{key}"] for node in nodes)
+        return all(self.keys[f"{node}.{key}"] for node in (f"{ACTOR}.fsdp_config", "critic.fsdp")[: 1 + self.critic])
 
-    def models(self, critic: int) -> tuple[int, int]:
-        """Return the number of parameters of policy and ``critic`` critics, and how many are
-        trained.
-        """
-        others = critic * self.shape.parameters
-        return self.shape.parameters + self.adapter + others, (self.adapter or self.shape.parameters) + others
-
-    def states(self, critic: int) -> float:
+    def states(self, critic: int, weight: int = WEIGHTS, trained: int = GRADIENTS + ADAM) -> float:
         """Return the bytes of weights, gradients and Adam on all devices together."""
-        weights, trained = self.models(critic)
-        return float(WEIGHTS * weights + (GRADIENTS + ADAM) * trained)
+        parameters, others = self.shape.parameters, critic * self.shape.parameters
+        return float(weight * (parameters + self.adapter + others) + trained * ((self.adapter or parameters) + others))
 
     def peak(self) -> float:
-        """Return the bytes that one device needs: the maximum over SFT, sampling and training."""
-        keys, share, logit_share = self.keys, self.keys["budget.sft_share"], 1.0
+        """Return the bytes that one device needs: the maximum over SFT, sampling and training.
+
+        On CPUs frozen weights of a reference model count; on GPUs verl's FSDP2 engine offloads it.
+        """
+        keys, sft_share, logit_share = self.keys, self.keys["budget.sft_share"], 1.0
         tokens = keys[TOKENS] if keys[f"{ACTOR}.use_dynamic_bsz"] else self.row * (keys[f"{ACTOR}.{MICRO}"] or 1)
         if self.on_cpu:  # the RL stage computes logits of action tokens alone
             logit_share = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
-        sft = self._training(0, max(keys[SFT], self.row)) if share > 0 else 0.0
-        rl = max(self._training(self.critic, tokens, logit_share), self._sampling()) + self._frozen()
-        return max(sft, rl * (share < 1)) + self.device.rest
+        sft = self._training(0, max(keys[SFT], self.row)) if sft_share > 0 else 0.0
+        kl = keys[f"{ACTOR}.use_kl_loss"] or keys["algorithm.use_kl_in_reward"]
+        frozen = self.device.server * (not self.share) + WEIGHTS * bool(self.on_cpu and kl and not self.adapter)
+        rl = max(self._training(self.critic, tokens, logit_share), self._sampling()) + frozen * self.shape.parameters
+        return max(sft, rl * (sft_share < 1)) + self.device.rest
 
     def _training(self, critic: int, tokens: int, with_logits: float = 1.0) -> float:
         shape, device = self.shape, self.device
@@ -155,41 +152,27 @@ class Demand:
         return states + tokens * kept * shape.layers * shape.hidden + logits * shape.vocabulary
 
     def _sampling(self) -> float:
-        """Return the bytes a device holds while sampling: the server, and trainer state not
-        offloaded.
+        """Return the bytes a device holds while sampling: vLLM, and trainer state not offloaded.
 
         Gradients do not count, since verl 0.9.1 sets them to None after each update.
         """
-        weights, trained = self.models(self.critic)
-        kept = WEIGHTS * (not self.engines("param_offload")) * weights
-        kept += ADAM * (not self.engines("optimizer_offload")) * trained
-        return kept * (not self.engines("offload_policy")) / self.where.number + self.share * self.where.memory
-
-    def _frozen(self) -> float:
-        """Return the bytes of frozen weights: a server without vLLM and, on CPUs, the reference
-        model.
-
-        On GPUs the reference does not count, since verl's FSDP2 engine offloads it.
-        """
-        wanted = self.keys[f"{ACTOR}.use_kl_loss"] or self.keys["algorithm.use_kl_in_reward"]
-        reference = bool(self.on_cpu and wanted and not self.adapter)
-        return float((self.device.server * (not self.share) + WEIGHTS * reference) * self.shape.parameters)
+        weight, adam = (kept * (not self.engines(key)) for key, kept in OFFLOADED.items())
+        kept = self.states(self.critic, weight, adam) * (not self.engines("offload_policy"))
+        return kept / self.where.number + self.share * self.where.memory
 
     def lacking(self) -> Iterator[str]:
         """Yield one line for each part of the run that does not fit into memory."""
-        memory = self.where.memory
+        memory, keys = self.where.memory, self.keys
         if (need := self.peak()) > memory:
             each = "" if self.on_cpu else "a GPU "
             yield f"memory: {need / GB:.0f} GB {each}needed, {memory / GB:.0f} GB there"
-        if not self.share or self.keys["budget.sft_share"] == 1:
-            return
-        share, parallel = self.share * memory, self.keys[PARALLEL]
-        weights = self.device.server * self.shape.parameters / parallel
-        cache = self.row * KV_BYTES * self.shape.cached_numbers / parallel
-        if share < weights + cache + SERVER_BYTES:
+        share, numbers = self.share * memory, self.shape.cached_numbers
+        weights, cache = self.device.server * self.shape.parameters, self.row * KV_BYTES * numbers
+        if share and keys["budget.sft_share"] < 1 and share < SERVER_BYTES + (weights + cache) / keys[PARALLEL]:
             yield (
-                f"memory: the rollout server has {share / GB:.1f} GB and needs {weights / GB:.1f} for its weights, "
-                f"{SERVER_BYTES / GB:.1f} to compute and {cache / GB:.1f} for one episode of {self.row} tokens"
+                f"memory: the rollout server has {share / GB:.1f} GB and needs {weights / keys[PARALLEL] / GB:.1f} "
+                f"for its weights, {SERVER_BYTES / GB:.1f} to compute and {cache / keys[PARALLEL] / GB:.1f} "
+                f"for one episode of {self.row} tokens"
             )
 
 
@@ -200,7 +183,7 @@ def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
 
 def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
     """Return the size of a checkpoint."""
-    return checkpoint_cost.size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
+    return gpus.checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
 
 
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
@@ -216,57 +199,31 @@ def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
 
 def _advice(config: DictConfig, asked: Demand) -> str:
     """Return the first sizes that fit; add LoRA or offloading only if needed."""
-    nodes = [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
-    means: list[dict[str, Any]] = [{LORA: RANK}] if _adapter(config) and not asked.adapter else []
+    path, nodes = config.model.path, [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
+    rank = 0 if asked.adapter or has_experts(settings_of(path) or {}) else sum((linears(path) or {}).values())
+    means = [(asked, {})] + [(replace(asked, adapter=RANK * rank), {LORA: RANK})] * bool(rank)
     if not asked.on_cpu:
-        means += [{f"{node}.{key}": True for node in nodes} for key in ("optimizer_offload", "offload_policy")]
-    own = _fitting(config, asked, {})
-    fitting = [own] if own else [*filter(None, (_fitting(config, asked, settings) for settings in means))]
-    if fitting:
+        for key in ("optimizer_offload", "offload_policy"):
+            means.append((asked, {f"{node}.{key}": True for node in nodes}))
+    plain, *others = [_first_that_fits(config, *each) for each in means]
+    if fitting := [plain] if plain else [*filter(None, others)]:
         return f"what fits: {'; or '.join(fitting)}"
     return "no batch size, LoRA or offloading makes it fit: take more or larger devices, or a smaller model"
 
 
-def _adapter(config: DictConfig) -> int:
-    """Return the number of parameters of a LoRA of rank ``RANK``; 0 if the model's layers are
-    unknown.
-    """
-    path = config.model.path
-    return 0 if has_experts(settings_of(path) or {}) else RANK * sum((linears(path) or {}).values())
-
-
-def _fitting(config: DictConfig, asked: Demand, settings: Mapping[str, Any]) -> str:
-    """Return the settings to type for the first sizes that fit together with the given ones, or
-    "".
-    """
-    adapter = _adapter(config) if LORA in settings else asked.adapter
-    for sizes in _sizes(config, asked):
-        change = {**settings, **sizes}
-        if change and not any(replace(asked, keys={**asked.keys, **change}, adapter=adapter).lacking()):
+def _first_that_fits(config: DictConfig, asked: Demand, settings: Mapping[str, Any]) -> str:
+    """Return ``settings`` with the first smaller sizes that fit, as they are typed; "" if none."""
+    keys, nodes = asked.keys, (ACTOR, "critic")[: 1 + asked.critic]
+    passes: list[dict[str, Any]] = [{TOKENS: size} for size in SIZES if asked.row <= size < keys[TOKENS]]
+    if asked.critic:
+        passes = [{**one, "critic.ppo_infer_max_token_len_per_gpu": one[TOKENS]} for one in passes]
+    if not keys[f"{ACTOR}.use_dynamic_bsz"]:
+        fewer = [n for n in range(int(keys[f"{ACTOR}.{MICRO}"] or 1) - 1, 0, -1) if rows_per_device(config) % n == 0]
+        passes = [{f"{node}.{MICRO}": n for node in nodes} for n in fewer]
+    shares = [{SHARE: share} for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if asked.share not in (0, share)]
+    imitation = [{SFT: asked.row}] if keys["budget.sft_share"] > 0 and keys[SFT] > asked.row else []
+    for chosen in itertools.product(*([{}, *sizes] for sizes in (shares, imitation, passes))):
+        change = {**settings, **chosen[0], **chosen[1], **chosen[2]}
+        if change and not any(replace(asked, keys={**keys, **change}).lacking()):
             return " ".join(f"{key}={str(value).lower()}" for key, value in change.items())
     return ""
-
-
-def _sizes(config: DictConfig, asked: Demand) -> Iterator[dict[str, Any]]:
-    """Return sizes to try: smaller passes, then SFT's passes, vLLM's share, GPUs of a server."""
-    keys, served = asked.keys, bool(asked.share)
-    options: list[list[dict[str, Any]]] = [
-        [{PARALLEL: n} for n in (2, 4, 8) if served and n > keys[PARALLEL] and asked.where.number % n == 0],
-        [{SHARE: share} for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if served and share != asked.share],
-        [{SFT: asked.row}] if keys["budget.sft_share"] > 0 and keys[SFT] > asked.row else [],
-        list(_passes(config, asked)),
-    ]
-    for chosen in itertools.product(*([{}, *own] for own in options)):
-        yield {key: value for part in chosen for key, value in part.items()}
-
-
-def _passes(config: DictConfig, asked: Demand) -> Iterator[dict[str, int]]:
-    """Return smaller passes, by tokens or by rows."""
-    if asked.keys[f"{ACTOR}.use_dynamic_bsz"]:
-        for size in (24576, 16384, 12288, 8192, 6144, 4096, 2048):
-            if asked.row <= size < asked.keys[TOKENS]:
-                yield {TOKENS: size} | ({"critic.ppo_infer_max_token_len_per_gpu": size} if asked.critic else {})
-        return
-    for rows in range(int(asked.keys[f"{ACTOR}.{MICRO}"] or 1) - 1, 0, -1):
-        if rows_per_device(config) % rows == 0:
-            yield {f"{node}.{MICRO}": rows for node in (ACTOR, "critic")[: 1 + asked.critic]}

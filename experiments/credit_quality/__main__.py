@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
@@ -41,7 +41,7 @@ from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
 if TYPE_CHECKING:
     from turngrid.experiments.credit_quality.methods import Method
-    from turngrid.experiments.credit_quality.results import Insight
+    from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
 PAGE, EPISODES, TABLE = "credit_quality.html", "episodes.html", "table.md"
 
@@ -123,7 +123,7 @@ def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
     """Return the inputs of methods that this policy cannot provide, each with the reason."""
     if policy.kind != "checkpoint":
         return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
-    from turngrid.experiments.credit_quality.critic import critic_file  # imports torch, so only when needed
+    from turngrid.experiments.credit_quality.policy_model import critic_file  # imports torch, so only when needed
 
     if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
         return {}
@@ -132,7 +132,7 @@ def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
     from turngrid.experiments.credit_quality.page import episodes_page, html, summary
-    from turngrid.experiments.credit_quality.results import FILE, Results, markdown, results
+    from turngrid.experiments.credit_quality.results import markdown, results
     from turngrid.experiments.credit_quality.study import Size, study_of
     from turngrid.records.run_folder import held
 
@@ -143,32 +143,25 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         say(f"credit quality folder {folder}")
         taken = study.measured(size)
         about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
-        insight = _insight(config, policy, options.gradients)
-        rated = results(taken, chosen, reward, size.samples, size.k, about | asdict(size), insight)
-        rated.results.write(folder)
-        rounded = Results.read(folder / FILE)  # read back rounded, so that table and page show the same numbers
+        rated = results(taken, chosen, reward, size, about, _model(config, policy), options.gradients)
+        rounded = rated.results.write(folder)
         write_whole(folder / TABLE, markdown(rounded))
         write_whole(folder / PAGE, html(rounded))
         write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
     return f"{summary(rounded)}\n\n{markdown(rounded)}\npage: {folder / PAGE}\nepisodes: {folder / EPISODES}"
 
 
-def _insight(config: DictConfig, policy: PolicyRef, gradients: bool) -> Insight:
-    from turngrid.experiments.credit_quality.results import Insight
-
+def _model(config: DictConfig, policy: PolicyRef) -> PolicyModel | None:
     if policy.kind != "checkpoint":
         say(f"no gradients: {policy.label} is no model")
-        return Insight()
+        return None
     import torch
 
-    from turngrid.experiments.credit_quality.critic import RunCritic, critic_file
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
     torch.set_num_threads(1)  # more threads do not speed up small models and slow a busy machine down
     temperature = float(config.actor_rollout_ref.rollout.temperature)
-    file = critic_file(policy.path)
-    model = PolicyModel(policy.path, temperature, str(config.trainer.device))
-    return Insight(model, RunCritic(file) if file else None, gradients)
+    return PolicyModel(policy.path, temperature, str(config.trainer.device))
 
 
 if __name__ == "__main__":

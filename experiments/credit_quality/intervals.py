@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 
 from turngrid.experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, Sums, without_noise
+from turngrid.records.statistics import Interval
 
 DRAWS, LEVEL = 2000, 0.95
 GRADIENT = "gradient"
@@ -22,21 +23,8 @@ NOISE = {name: measure.noise for name, measure in MEASURES.items()} | {GRADIENT:
 BEST = {name: measure.best for name, measure in MEASURES.items()} | {GRADIENT: 1.0}
 PARTS = 4  # parts into which the continuations are split
 
-Table = dict[str, dict[str, "Interval"]]
+Table = dict[str, dict[str, Interval]]  # by measure and method; NaN if the measure is not defined
 Statistic = Callable[[np.ndarray], np.ndarray]  # maps (draws, tasks) counts of each task in a draw to (draws,) values
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its 95 % interval; NaN if the measure is not defined."""
-
-    estimate: float
-    low: float
-    high: float
-
-    @property
-    def half(self) -> float:
-        return (self.high - self.low) / 2
 
 
 @cache
@@ -88,11 +76,12 @@ def share_interval(share: float, deviation: float, tasks: int) -> Interval:
     return Interval(share, max(0.0, float(center - half)), min(1.0, float(center + half)))
 
 
-def less(statistics: Mapping[str, Statistic], against: str, tasks: int, draws: int) -> dict[str, Interval]:
-    """Return each statistic's difference from that of ``against``, on the same draws of tasks."""
-    other = statistics[against]
-    paired = {name: (lambda several, own=own: own(several) - other(several)) for name, own in statistics.items()}
-    return {name: estimated(difference, tasks, draws) for name, difference in paired.items()}
+def statistics_of(methods: Mapping[str, Sums]) -> dict[str, dict[str, Statistic]]:
+    """Return {measure: {method: statistic}} from each method's sums of every task."""
+    return {
+        name: {method: _over(sums, measure.of) for method, sums in methods.items()}
+        for name, measure in MEASURES.items()
+    }
 
 
 def _over(sums: Sums, of: Callable[[Sums], np.ndarray]) -> Statistic:
@@ -100,33 +89,28 @@ def _over(sums: Sums, of: Callable[[Sums], np.ndarray]) -> Statistic:
     return lambda several: of({name: several @ column for name, column in sums.items()})
 
 
-def rated(methods: Mapping[str, Sums], draws: int = DRAWS) -> Table:
-    """Return {measure: {method: interval}} from each method's sums of every task."""
-    return {
-        name: {
-            method: estimated(_over(sums, measure.of), _tasks(sums), draws, name in SHARES)
-            for method, sums in methods.items()
-        }
-        for name, measure in MEASURES.items()
-    }
+def rated(
+    statistics: Mapping[str, Mapping[str, Statistic]], against: str, tasks: int, draws: int = DRAWS
+) -> tuple[Table, Table]:
+    """Return {measure: {method: interval}}, and the same of each method less ``against``, on the
+    same draws of tasks.
+    """
+    ratings: Table = {}
+    differences: Table = {}
+    for measure, methods in statistics.items():
+        paired = {name: _less(own, methods[against]) for name, own in methods.items()}
+        ratings[measure] = {name: estimated(one, tasks, draws, measure in SHARES) for name, one in methods.items()}
+        differences[measure] = {name: estimated(one, tasks, draws) for name, one in paired.items()}
+    return ratings, differences
 
 
-def differences(methods: Mapping[str, Sums], against: str, draws: int = DRAWS) -> Table:
-    """Return {measure: {method: interval of method - against}}."""
-    by_measure = {}
-    for name, measure in MEASURES.items():
-        statistics = {method: _over(sums, measure.of) for method, sums in methods.items()}
-        by_measure[name] = less(statistics, against, _tasks(methods[against]), draws)
-    return by_measure
+def _less(own: Statistic, other: Statistic) -> Statistic:
+    return lambda several: own(several) - other(several)
 
 
 def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
     """Return figures of the true advantages themselves; ``sums`` may be those of any method."""
-    return {name: estimated(_over(sums, of), _tasks(sums), draws) for name, of in OF_TRUTH.items()}
-
-
-def _tasks(sums: Sums) -> int:
-    return len(next(iter(sums.values())))
+    return {name: estimated(_over(sums, of), len(sums["turns"]), draws) for name, of in OF_TRUTH.items()}
 
 
 # ---- cosines of policy gradients
@@ -174,13 +158,3 @@ def products(method: np.ndarray, truth: np.ndarray) -> Products:
     for task, parts in enumerate(truth):
         own[task, task] = without_noise(parts.T.astype(float)).sum()
     return Products(method @ mean.T, method @ method.T, own)
-
-
-def cosines(
-    by_method: Mapping[str, Products], against: str, draws: int = DRAWS
-) -> tuple[dict[str, Interval], dict[str, Interval]]:
-    """Return intervals of each method's cosine, and of its difference to ``against``."""
-    tasks = len(by_method[against].own)
-    statistics: dict[str, Statistic] = {name: product.cosine for name, product in by_method.items()}
-    own = {name: estimated(cosine, tasks, draws) for name, cosine in statistics.items()}
-    return own, less(statistics, against, tasks, draws)

@@ -13,13 +13,13 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from turngrid.experiments.credit_quality.intervals import ALL, NOISE, Interval
+from turngrid.experiments.credit_quality.intervals import ALL, NOISE
 from turngrid.experiments.credit_quality.results import Rated, Results, by_rating, shown
 from turngrid.experiments.report.charts import COLOURS, GREY, render
 from turngrid.experiments.viewer.page import page
-from turngrid.experiments.viewer.sources import Shown
-from turngrid.experiments.viewer.tokenizer import FILE
+from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import Credit
+from turngrid.records.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,8 +73,8 @@ def _measure(axes: Axes, measure: str, intervals: Sequence[Interval]) -> None:
     for y, interval in enumerate(intervals):
         if math.isfinite(interval.low):
             axes.plot([interval.low, interval.high], [y, y], color=COLOURS[0], linewidth=4, alpha=0.35)
-        if math.isfinite(interval.estimate):
-            axes.plot([interval.estimate], [y], "o", color=COLOURS[0], markersize=5)
+        if math.isfinite(interval.mean):
+            axes.plot([interval.mean], [y], "o", color=COLOURS[0], markersize=5)
     axes.axvline(NOISE[measure], color=GREY, linewidth=1, linestyle=":")
     axes.set_title(fill(ALL[measure], 22), fontsize=8)
     axes.grid(visible=False, axis="y")
@@ -102,7 +102,7 @@ def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
                 stage="credit quality",
                 place=f"{number}:{episode.sample}",
                 credit=Credit(truth, []),
-                tokenizer=tokenizer if (tokenizer / FILE).exists() else None,
+                tokenizer=tokenizer if (tokenizer / TOKENIZER).exists() else None,
                 reward=reward,
                 compared={name: column[first:end].round(2).tolist() for name, column in scaled.items()},
             )

@@ -1,22 +1,34 @@
-"""The policy as a model: gradients, entropies and hidden states at each action token."""
+"""The policy as a model: gradients, entropies and hidden states at each action token; and values.
+
+Values come from the run's critic, which is loaded from the policy's checkpoint, or from one trained
+here: a small value head on the policy's hidden states. It is cross-fitted: each game's values come
+from a head that never saw it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from torch.distributed.tensor import DTensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
 
 from turngrid.envs.utils.bar import ticking_bar
-from turngrid.experiments.credit_quality.game import token_counts
+from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score, token_counts
 from turngrid.experiments.credit_quality.intervals import PARTS, Products, products
 from turngrid.experiments.credit_quality.measures import Truth
 from turngrid.experiments.credit_quality.methods import Groups
-from turngrid.records.models.loading import load_whole
+from turngrid.experiments.credit_quality.study import Measured
+from turngrid.records.models.locate import load_whole
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import Row, to_rows
+
+FOLDS = 5  # cross-fitting folds of the games
+WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of the weights' file
+WIDTH, STEPS, BATCH, RATE, DECAY = 64, 400, 1024, 3e-3, 0.1
 
 
 class PolicyModel:
@@ -25,6 +37,8 @@ class PolicyModel:
     def __init__(self, path: str, temperature: float, device: str = "cpu") -> None:
         self.model = load_whole(AutoModelForCausalLM, path, dtype=torch.float32).to(device).eval()
         self.temperature, self.device = temperature, device
+        file = critic_file(path)
+        self.critic = RunCritic(file) if file else None  # the run's
 
     @property
     def size(self) -> int:
@@ -100,3 +114,119 @@ def of_games(
             bar.update()
     whole = np.stack(by_game)  # (games, methods and parts, P)
     return {name: products(whole[:, index], whole[:, len(credits) :]) for index, name in enumerate(credits)}
+
+
+# ---- values
+
+
+def critic_file(policy: str) -> Path | None:
+    """Return the weights of the critic beside ``policy`` (``global_step_N/actor/huggingface``).
+
+    Return None if the run has no critic, or if its critic is sharded over several devices.
+    """
+    file = Path(policy).parents[1] / "critic" / WEIGHTS
+    return file if file.exists() else None
+
+
+class RunCritic:
+    """A run's critic; if it has several heads, the first one."""
+
+    def __init__(self, file: Path) -> None:
+        """Load the critic.
+
+        Raises:
+            RuntimeError: the weights do not match the run's config.
+        """
+        state = torch.load(file, weights_only=True, map_location="cpu")
+        whole = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in state.items()}
+        config = AutoConfig.from_pretrained(file.parent / "huggingface", num_labels=len(whole["score.bias"]))
+        self.model = AutoModelForTokenClassification.from_config(config, dtype=torch.float32).eval()
+        self.model.load_state_dict(whole)
+
+    @torch.no_grad()
+    def values(self, episode: Episode) -> np.ndarray:
+        """Return the value before each action token, (tokens,)."""
+        placed = [positions(row) for row in rows([episode])]
+        return np.concatenate([self.model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
+
+
+def critic_values(model: PolicyModel, games: Measured, groups: Groups, reward: str, k: int) -> tuple[np.ndarray, float]:
+    """Return the value before each action token of the groups, (tokens,), and the explained share
+    of the variance of the continuations' returns.
+
+    The share is at most 1, and 0 if the returns are constant.
+    """
+    goals = [[_goal(game, one, reward, k) for one in group] for game, group in zip(games.taken, groups, strict=True)]
+    if critic := model.critic:
+        values = [[critic.values(episode) for episode in group] for group in groups]
+    else:
+        values = _trained_values(model, games, groups, goals, reward)
+    given, true = (np.concatenate([one for group in part for one in group]) for part in (values, goals))
+    variance = float(true.var())
+    return given, 1 - float(np.mean((given - true) ** 2)) / variance if variance else 0.0
+
+
+def _trained_values(
+    model: PolicyModel, games: Measured, groups: Groups, goals: Sequence[Sequence[np.ndarray]], reward: str
+) -> list[list[np.ndarray]]:
+    """Train value heads by regression on returns of all screening episodes and of the
+    continuations.
+
+    The target at a turn's first token is the value before the turn. At the turn's other tokens it
+    is the value after the turn.
+    """
+    hidden = [[model.hidden(episode) for episode in group] for group in groups]
+    known = [
+        (game.key, *pair)
+        for game, *own in zip(games.taken, hidden, goals, strict=True)
+        for pair in zip(*own, strict=True)
+    ]
+    for game in games.seen:
+        for episode in (episode for episode in game.screened if episode.turns):
+            states = model.hidden(episode)
+            known.append((game.key, states, np.full(len(states), score(episode, reward))))
+    values: list[list[np.ndarray]] = [[] for _ in groups]
+    folds = min(FOLDS, len(groups))
+    for fold in range(folds):
+        own = {game.key for game in games.taken[fold::folds]}
+        others = [pair for key, *pair in known if key not in own]
+        states, returns = (np.concatenate(part) for part in zip(*others, strict=True))
+        head = _trained(states, returns, fold)
+        for number in range(fold, len(groups), folds):
+            values[number] = [head(one) for one in hidden[number]]
+    return values
+
+
+def _goal(game: MeasuredGame, episode: Episode, reward: str, k: int) -> np.ndarray:
+    """Return an episode's regression targets, (tokens,)."""
+    means = [*(float(np.mean(game.values[key][:k])) for key in keys(episode)), score(episode, reward)]
+    goals = [np.r_[means[t], np.full(count - 1, means[t + 1])] for t, count in enumerate(token_counts(episode))]
+    return np.concatenate(goals)
+
+
+def _trained(hidden: np.ndarray, goal: np.ndarray, seed: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Fit one hidden layer over standardised states; return a function of (tokens, H) states."""
+    mean, deviation = hidden.mean(axis=0), hidden.std(axis=0) + 1e-3
+
+    def scaled(states: np.ndarray) -> Tensor:
+        return torch.as_tensor((states - mean) / deviation, dtype=torch.float32)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        net = torch.nn.Sequential(torch.nn.Linear(hidden.shape[1], WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, 1))
+        optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
+        states, goals = scaled(hidden), torch.as_tensor(goal, dtype=torch.float32)
+        for step in range(STEPS):
+            some = torch.randint(len(goals), (BATCH,))
+            loss = (net(states[some]).squeeze(1) - goals[some]).square().mean()
+            optimiser.zero_grad()
+            loss.backward()
+            for group in optimiser.param_groups:
+                group["lr"] = RATE * (1 - step / STEPS)
+            optimiser.step()
+
+    @torch.no_grad()
+    def values(states: np.ndarray) -> np.ndarray:
+        return net(scaled(states)).squeeze(1).numpy()
+
+    return values

@@ -16,24 +16,21 @@ from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score
 from turngrid.experiments.credit_quality.intervals import (
     GRADIENT,
     PARTS,
-    Interval,
-    Products,
-    cosines,
-    differences,
+    Table,
     of_truth,
     rated,
+    statistics_of,
 )
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
-from turngrid.experiments.credit_quality.study import Measured
+from turngrid.experiments.credit_quality.study import Measured, Size
+from turngrid.records.statistics import Interval
 
 if TYPE_CHECKING:
-    from turngrid.experiments.credit_quality.critic import RunCritic
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
 FILE = "results.json"
 MOST = 10**9  # numbers in all gradients together: 4 GB
-Table = Mapping[str, Mapping[str, Interval]]
 
 
 @dataclass(frozen=True)
@@ -54,22 +51,23 @@ class Results:
     against: str
     differences: Table
 
-    def write(self, folder: Path) -> None:
-        text = json.dumps(_rounded(asdict(self)), indent=1, sort_keys=False)
-        write_whole(folder / FILE, text + "\n")
+    def write(self, folder: Path) -> Results:
+        """Write the results; return them rounded, so that table and page show the same numbers."""
+        write_whole(folder / FILE, json.dumps(_rounded(asdict(self)), indent=1) + "\n")
+        return self.read(folder / FILE)
 
     @classmethod
     def read(cls, file: Path) -> Results:
         data = json.loads(file.read_text(encoding="utf-8"))
-        table = {name: _table(data[name]) for name in ("methods", "differences")}
-        return cls(**{**data, **table, "truth": _row(data["truth"])})
+        tables = {name: {key: _row(row) for key, row in data[name].items()} for name in ("methods", "differences")}
+        return cls(**{**data, **tables, "truth": _row(data["truth"])})
 
 
 def _rounded(value: Any) -> Any:
     """Round floats to four digits; NaN and infinity become null."""
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [_rounded(item) for item in value]
     return (round(value, 4) if math.isfinite(value) else None) if isinstance(value, float) else value
 
@@ -79,10 +77,6 @@ def _row(row: Mapping[str, Mapping[str, float | None]]) -> dict[str, Interval]:
         name: Interval(**{key: math.nan if item is None else item for key, item in bounds.items()})
         for name, bounds in row.items()
     }
-
-
-def _table(table: Mapping[str, Any]) -> dict[str, dict[str, Interval]]:
-    return {measure: _row(row) for measure, row in table.items()}
 
 
 @dataclass(frozen=True)
@@ -95,77 +89,49 @@ class Rated:
     groups: Groups
 
 
-@dataclass(frozen=True)
-class Insight:
-    """Numbers that the policy provides if it is a model: entropies, values, gradients.
-
-    Attributes:
-        model: None for policies that are no model.
-        critic: the run's critic; None if it has none.
-        wanted: whether to compute gradients.
-    """
-
-    model: PolicyModel | None = None
-    critic: RunCritic | None = None
-    wanted: bool = True
-
-    def inputs(
-        self, needs: frozenset[str], games: Measured, groups: Groups, reward: str, k: int
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return (n,) numbers of all action tokens that methods need, and notes on the critic."""
-        known: dict[str, np.ndarray] = {}
-        if not self.model:
-            return known, {}
-        if "entropy" in needs:
-            known["entropy"] = np.concatenate([self.model.entropy(episode) for group in groups for episode in group])
-        if "values" not in needs:
-            return known, {}
-        from turngrid.experiments.credit_quality.critic import run_values, trained_values
-
-        critic, made = "the run's" if self.critic else "trained here", (games, groups, reward, k)
-        values = run_values(self.critic, *made) if self.critic else trained_values(self.model, *made)
-        known["values"] = np.concatenate([one for group in values.values for one in group])
-        return known, {"critic": critic, "critic_explains": values.explained}
-
-    def gradients(
-        self, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
-    ) -> Mapping[str, Products] | None:
-        """Return the gradients' products.
-
-        None without a model, or if the gradients have more than ``MOST`` numbers together.
-        """
-        if self.model is None or not self.wanted or len(groups) * (len(credits) + PARTS) * self.model.size > MOST:
-            return None
-        from turngrid.experiments.credit_quality.policy_model import of_games
-
-        return of_games(self.model, groups, credits, truth)
-
-
 def results(
     games: Measured,
     methods: Sequence[Method],
     reward: str,
-    samples: int,
-    k: int,
+    size: Size,
     about: Mapping[str, Any],
-    policy: Insight,
+    model: PolicyModel | None,
+    gradients: bool,
 ) -> Rated:
     """Rate the methods.
+
+    Args:
+        about: what is measured, in words.
+        model: None for policies that are no model.
+        gradients: compute cosines too, if there is a model and its gradients have at most ``MOST``
+            numbers.
 
     Raises:
         ValueError: an episode's advantages do not add up to R - V(s0).
     """
-    groups = [[episode for episode in game.episodes[:samples] if episode.turns] for game in games.taken]
-    known = true_advantages(games.taken, groups, reward, k)
-    needs = frozenset(need for method in methods for need in method.needs)
-    inputs, notes = policy.inputs(needs, games, groups, reward, k)
+    groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games.taken]
+    known = true_advantages(games.taken, groups, reward, size.k)
+    needs = {need for method in methods for need in method.needs}
+    inputs: dict[str, np.ndarray] = {}
+    notes: dict[str, Any] = {}
+    if model and "entropy" in needs:
+        inputs["entropy"] = np.concatenate([model.entropy(episode) for group in groups for episode in group])
+    if model and "values" in needs:
+        from turngrid.experiments.credit_quality.policy_model import critic_values  # imports torch
+
+        inputs["values"], notes["critic_explains"] = critic_values(model, games, groups, reward, size.k)
+        notes["critic"] = "the run's" if model.critic else "trained here"
     credits = {method.label: method.credit(groups, inputs) for method in methods}
     sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
     against = methods[0].label
-    ratings, less = rated(sums), differences(sums, against)
-    if gradients := policy.gradients(groups, {name: credit.tokens for name, credit in credits.items()}, known):
-        ratings[GRADIENT], less[GRADIENT] = cosines(gradients, against)
-    counts = {**about, **notes, **_counts(games.taken, groups, known)}
+    statistics = statistics_of(sums)
+    if model and gradients and len(groups) * (len(credits) + PARTS) * model.size <= MOST:
+        from turngrid.experiments.credit_quality.policy_model import of_games
+
+        products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
+        statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
+    ratings, less = rated(statistics, against, len(groups))
+    counts = {**about, **asdict(size), **notes, **_counts(games.taken, groups, known)}
     made = Results(counts, of_truth(sums[against]), ratings, against, less)
     return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
 
@@ -194,15 +160,15 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, 
 
 
 def shown(interval: Interval) -> str:
-    if not math.isfinite(interval.estimate):
+    if not math.isfinite(interval.mean):
         return "-"
     bounds = f" ({interval.low:.2f} to {interval.high:.2f})" if math.isfinite(interval.low) else ""
-    return f"{interval.estimate:.2f}{bounds}".replace("-0.00", "0.00")
+    return f"{interval.mean:.2f}{bounds}".replace("-0.00", "0.00")
 
 
 def by_rating(results: Results) -> list[str]:
     """Return the methods, best correlation first."""
-    return sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].estimate, nan=-9))
+    return sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].mean, nan=-9))
 
 
 def markdown(results: Results, only: Sequence[str] = ()) -> str:

@@ -17,8 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.algorithms.registry import FORM
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import file_name, meant
-from turngrid.records.models.hub import check_hub
-from turngrid.records.models.locate import ModelError, local_folder, resolve_model, run_of
+from turngrid.records.models.locate import ModelError, check_hub, local_folder, resolve_model, run_of
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings

@@ -22,11 +22,18 @@ from omegaconf import OmegaConf
 
 from turngrid.config import precision
 from turngrid.envs.utils.printable import printable
-from turngrid.experiments.evaluation.stage import episodes_file, played, progress_file, through_servers
-from turngrid.experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs
+from turngrid.experiments.evaluation.stage import (
+    Pools,
+    common_failure,
+    episode_specs,
+    episodes_file,
+    played,
+    progress_file,
+    through_servers,
+)
 from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure
-from turngrid.records.tracking.tracker import Table, Trackers
+from turngrid.records.tracking import Table, Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import SamplingParams
@@ -36,7 +43,7 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 if TYPE_CHECKING:
-    from turngrid.experiments.evaluation.matrix import EvaluationResult
+    from turngrid.experiments.evaluation.result import EvaluationResult
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
@@ -100,7 +107,7 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     """Log all episodes to the run's trackers, a step for each checkpoint in order."""
-    from turngrid.experiments.evaluation.matrix import evaluations_of  # imports scipy, so only when needed
+    from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
     from turngrid.records.step_metrics import success_by_type
 
     stage, settings = run.tracked("evaluation"), run.evaluation_settings

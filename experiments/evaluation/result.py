@@ -1,22 +1,125 @@
-"""A run's result, ``result.json`` in its folder: one ``StageResult`` for each evaluated model."""
+"""Results of policies, paired comparisons, and a run's result: ``result.json`` in its folder."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.evaluation.matrix import EvaluationResult, Measures, PairedComparison
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.run_folder import read_failure
+from turngrid.records.statistics import Interval, mean_interval, sign_flip, summarise, wins_by_sample
+from turngrid.rollouts.episode import Episode
+from turngrid.tasks.evaluation_sets import EvaluationSetting, by_task
 
 FILE = "result.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """The result of one policy on one evaluation set.
+
+    Attributes:
+        successes: episodes won; an episode that ended is not won by that.
+        games: games of the evaluation set.
+        low, high: 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a game
+            a bootstrap over games.
+        mean_turns_to_success: over the episodes won; None without wins.
+        invalid_share: share of actions that the environment did not understand.
+        unparsed_share: share of answers in which no action was found.
+        outcomes: episodes by how they ended.
+        temperature, max_turns: of the episodes.
+        games_hash: which games these were.
+        samples_per_game: episodes of each game; ``successes`` counts all of them.
+        pass_at: k -> (mean, low, high) of pass@k, with several samples a game.
+        tokens_per_turn: mean sampled tokens of a turn; None for policies that answer in text.
+        optimal_turns: mean length of the games' expert plans; None without plans.
+        turns_over_optimal: max_turns / optimal_turns.
+        mean_score: mean final score as a share of the game's best; None if the best is not known.
+    """
+
+    successes: int
+    games: int
+    low: float
+    high: float
+    mean_turns_to_success: float | None
+    invalid_share: float
+    outcomes: Mapping[str, int]
+    temperature: float
+    max_turns: int
+    games_hash: str
+    samples_per_game: int = 1
+    pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    tokens_per_turn: float | None = None
+    optimal_turns: float | None = None
+    turns_over_optimal: float | None = None
+    mean_score: float | None = None
+    unparsed_share: float | None = None
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.successes / (self.games * self.samples_per_game), self.low, self.high)
+
+    def measures(self) -> dict[str, Any]:
+        """Return the fields of this class by name."""
+        return {item.name: getattr(self, item.name) for item in fields(Measures)}
+
+
+@dataclass(frozen=True)
+class EvaluationResult(Measures):
+    """One policy on one evaluation set at one temperature.
+
+    Attributes:
+        policy: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's
+            model.
+        env, task: of the games.
+        out_of_reach: games whose expert plan is longer than ``max_turns``.
+    """
+
+    policy: str
+    env: str
+    task: str
+    out_of_reach: int
+
+    @property
+    def column(self) -> tuple[str, str, float]:
+        """Return the table's column that it belongs to."""
+        return self.env, self.task, self.temperature
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """Two policies on the same games.
+
+    Attributes:
+        gain: success of ``after`` minus that of ``before``, in [-1, 1].
+        low, high: its 95 % bounds, from a bootstrap over games.
+        gained, lost: games that ``after`` won more often than ``before``, and less often.
+        p: two-sided; McNemar's exact test with one sample a game, else the exact sign-flip test
+            over games.
+    """
+
+    before: str
+    after: str
+    env: str
+    task: str
+    temperature: float
+    games: int
+    gain: float
+    low: float
+    high: float
+    gained: int
+    lost: int
+    p: float
 
 
 class State(StrEnum):
@@ -114,3 +217,73 @@ class RunResult:
             return cls(**{**data, **parts})
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedResult(f"{path} cannot be read; the same command makes it again") from error
+
+
+# ---- results and comparisons of episodes
+
+
+def results_of(
+    settings: Sequence[EvaluationSetting], played: Callable[[EvaluationSetting], Mapping[str, Sequence[Episode]]]
+) -> tuple[list[EvaluationResult], list[PairedComparison]]:
+    """Return the results setting by setting. ``played``: returns a setting's episodes by policy."""
+    evaluations: list[EvaluationResult] = []
+    paired: list[PairedComparison] = []
+    for item in settings:
+        episodes = played(item)
+        evaluations += evaluations_of(item, episodes)
+        paired += paired_comparisons(item, episodes)
+    return evaluations, paired
+
+
+def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[EvaluationResult]:
+    """Return each policy's result in a setting; a mixture also has one for each of its tasks."""
+    evaluations = [evaluation(policy, item, episodes) for policy, episodes in played.items()]
+    for part, places in by_task(item):
+        chosen = [item.samples_per_game * place + sample for place in places for sample in range(item.samples_per_game)]
+        evaluations += [evaluation(policy, part, [episodes[i] for i in chosen]) for policy, episodes in played.items()]
+    return evaluations
+
+
+def evaluation(policy: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> EvaluationResult:
+    """Return a policy's result in a setting. ``episodes``: in the order of ``episode_specs``."""
+    evaluation_set = item.evaluation_set
+    optimal = evaluation_set.optimal_turns
+    return EvaluationResult(
+        policy=policy,
+        env=evaluation_set.env,
+        task=evaluation_set.task,
+        games_hash=evaluation_set.sha256,
+        temperature=item.temperature,
+        max_turns=evaluation_set.max_turns,
+        out_of_reach=evaluation_set.out_of_reach,
+        optimal_turns=optimal,
+        turns_over_optimal=evaluation_set.max_turns / optimal if optimal else None,
+        **summarise(episodes, item.samples_per_game),
+    )
+
+
+def paired_comparisons(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[PairedComparison]:
+    """Compare every two policies of a setting, the later one with the earlier one."""
+    return [_compared(item, before, after, played) for before, after in itertools.combinations(played, 2)]
+
+
+def _compared(
+    item: EvaluationSetting, before: str, after: str, played: Mapping[str, Sequence[Episode]]
+) -> PairedComparison:
+    first, second = (np.sum(wins_by_sample(played[name], item.samples_per_game), axis=0) for name in (before, after))
+    differences = second - first
+    gain = mean_interval(differences / item.samples_per_game, lowest=-1.0)
+    return PairedComparison(
+        before=before,
+        after=after,
+        env=item.evaluation_set.env,
+        task=item.evaluation_set.task,
+        temperature=item.temperature,
+        games=len(differences),
+        gain=gain.mean,
+        low=gain.low,
+        high=gain.high,
+        gained=int(np.sum(differences > 0)),
+        lost=int(np.sum(differences < 0)),
+        p=sign_flip(differences.tolist()),
+    )

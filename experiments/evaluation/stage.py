@@ -1,25 +1,35 @@
-"""The evaluation stage: every checkpoint runs the same held-out games, in a process of its own."""
+"""The evaluation stage: every checkpoint runs the same held-out games, in a process of its own.
+
+Policies that answer in text run in this process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
+from turngrid.envs.hosting.pool import EnvPool, pool_of
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.damage import discard
+from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import say
-from turngrid.records.process.variables import run_stage
 from turngrid.rollouts.chat_settings import ChatSettings
-from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Policy
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting
 from turngrid.tasks.run import Run
+from turngrid.tasks.splits import read_tasks
 
 
 @dataclass(frozen=True)
@@ -104,3 +114,69 @@ def through_servers(config: DictConfig) -> bool:
 
 def played(folder: Path, name: str, label: str = "") -> list[Episode]:
     return list(read_episodes(episodes_file(folder, name, label)))
+
+
+# ---- policies that answer in text
+
+
+def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:
+    """Return every episode of the setting: games in order, a game's samples together."""
+    run, turns = run.of_environment(item.evaluation_set.env), item.evaluation_set.max_turns
+    games = read_tasks(Path(item.evaluation_set.file))
+    return [run.spec(game, turns, sample) for game in games for sample in range(item.samples_per_game)]
+
+
+async def roll_out_in_text(
+    policy: Policy, specs: Sequence[EpisodeSpec], pool: EnvPool, at_once: int, done: Callable[[], object]
+) -> list[Episode]:
+    """Run all ``specs``, ``at_once`` at a time, and return the episodes in their order.
+
+    An episode that fails in the environment is recorded as an error. The random policy needs a pool
+    that lists legal commands.
+
+    Args:
+        done: called after each episode.
+    """
+    gate = asyncio.Semaphore(at_once)
+
+    async def play(spec: EpisodeSpec) -> Episode:
+        async with gate:
+            try:
+                episode = await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None))
+            except EpisodeFailed as error:
+                episode = failed_episode(spec, policy.name, error)
+        done()
+        return episode
+
+    return list(await asyncio.gather(*(play(spec) for spec in specs)))
+
+
+def common_failure(episodes: Sequence[Episode]) -> str:
+    """If every episode failed, return the first error in one line; else ""."""
+    if any(episode.outcome is not Outcome.ERROR for episode in episodes):
+        return ""
+    return " ".join(episodes[0].error.split())
+
+
+class Pools:
+    """Environment pools, one for each environment, started on first use and closed with the
+    context.
+    """
+
+    def __init__(self, *, legal: bool = False) -> None:
+        self._legal = legal
+        self._stack = AsyncExitStack()
+        self._pools: dict[str, EnvPool] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def of(self, run: Run, name: str) -> EnvPool:
+        """Return the pool of an environment."""
+        if name not in self._pools:
+            env = run.of_environment(name).config.env
+            self._pools[name] = await self._stack.enter_async_context(pool_of(env, legal=self._legal))
+        return self._pools[name]

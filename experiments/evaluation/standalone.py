@@ -18,11 +18,20 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
-from turngrid.experiments.evaluation.matrix import results_of
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef
-from turngrid.experiments.evaluation.stage import Checkpoint, episodes_file, evaluate, missing_episodes, played
+from turngrid.experiments.evaluation.result import results_of
+from turngrid.experiments.evaluation.stage import (
+    Checkpoint,
+    Pools,
+    common_failure,
+    episode_specs,
+    episodes_file,
+    evaluate,
+    missing_episodes,
+    played,
+    roll_out_in_text,
+)
 from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
-from turngrid.experiments.evaluation.text_rollouts import Pools, common_failure, episode_specs, roll_out_in_text
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import OUTPUT_KEYS, held

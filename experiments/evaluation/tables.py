@@ -11,8 +11,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from turngrid.experiments.evaluation.matrix import EvaluationResult, PairedComparison
-from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.result import EvaluationResult, PairedComparison, RunResult, StageResult
 from turngrid.records.stages import stage_name
 from turngrid.records.statistics import Interval
 

@@ -16,14 +16,68 @@ import json
 import os
 import shutil
 import sys
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
+
+from jinja2 import StrictUndefined, Template
+from omegaconf import OmegaConf
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.export.card import ExportError, card, find
-from turngrid.records.files.manifest import MANIFEST
-from turngrid.records.process.exit_codes import Parser, command
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import episodes_file
+from turngrid.records.files.checkpoints import MANIFEST, MODEL, flaw_in, is_sealed
+from turngrid.records.models.locate import ASSET, PACKAGED, RUN, ModelError, checkpoint, local_folder, run_of
+from turngrid.records.models.shape import tensors_in
+from turngrid.records.process.exit_codes import Parser, Refusal, command
+from turngrid.records.provenance import last_attempt
+from turngrid.records.stages import stage_name
+from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.run import Run
 
 CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.jinja"
+UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which loaders reject without an adapter config
+
+
+class ExportError(Refusal):
+    """The model cannot be exported; the message is one line."""
+
+
+def find(asked: str) -> tuple[Run, Path, str]:
+    """Find the model of a run; return the run, the model's folder, and the stage that made it.
+
+    The stage is "" for a checkpoint that the run did not evaluate.
+
+    Raises:
+        ExportError: the run has no model, or its model is incomplete.
+    """
+    folder = Path(asked.removeprefix("run://")).expanduser().absolute()
+    try:
+        model = checkpoint(folder)
+    except ModelError as error:
+        raise ExportError(str(error).replace("model.path=", "")) from error
+    home = run_of(str(model))
+    if home is None or local_folder(str(model)) is None:
+        raise ExportError(f"{folder} lies in no run folder: it is a plain model already")
+    _check(model)
+    run = Run.read(home)
+    return run, model, {home / "sft" / "model": "sft", run.rl.model(run.rl.saved_step()): "rl"}.get(model, "")
+
+
+def _check(model: Path) -> None:
+    """Check files and weights.
+
+    Raises:
+        ExportError: a file is damaged, or the weights are not merged.
+    """
+    sealed = model.parents[1] if model.as_posix().endswith(MODEL) else model
+    if is_sealed(sealed) and (flaw := flaw_in(sealed, inside=MODEL if sealed != model else "")):
+        raise ExportError(f"{sealed}/{flaw}; name another checkpoint of the run")
+    names = [name for name, _ in tensors_in(model)]
+    if not names:
+        raise ExportError(f"{model} has no weights (*.safetensors)")
+    if adapter := next((name for name in names if any(part in name for part in UNMERGED)), None):
+        raise ExportError(f"{model}: the weights are not merged (there is {adapter})")
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
@@ -37,24 +91,45 @@ def main(given: list[str]) -> int:
 
 
 def export(asked: str, target: Path) -> str:
-    """Write ``target`` whole or not at all; returns a line on what was written.
+    """Write ``target`` whole or not at all; return a line on what was written.
 
     Raises:
         ExportError: there is no such model, it is damaged or not merged, or ``target`` is there.
     """
-    made = find(asked)
+    run, model, stage = find(asked)
     if target.exists():
         raise ExportError(f"--to {target}: it is there already; name a new folder")
     draft = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.copytree(made.model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
-    if made.run.chat.template:
-        (draft / TEMPLATE).write_text(made.run.chat.template, encoding="utf-8")
+    shutil.copytree(model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
+    if run.chat.template:
+        (draft / TEMPLATE).write_text(run.chat.template, encoding="utf-8")
     _drop_sampling(draft / "generation_config.json")
-    write_whole(draft / PROMPT_FORM, json.dumps(made.prompt_form, indent=2) + "\n")
-    write_whole(draft / CARD, card(made, target.name))
+    file = episodes_file(run.folder, stage)
+    first = next((episode.messages[:3] for episode in read_episodes(file)), []) if stage and file.exists() else []
+    write_whole(draft / PROMPT_FORM, json.dumps(prompt_form(run, first), indent=2) + "\n")
+    write_whole(draft / CARD, card(run, stage, first, target.name))
     draft.rename(target)
     size = sum(file.stat().st_size for file in target.iterdir())
-    return f"{target}: {made.stage or made.model.parents[1].name} of {made.run.folder.name}, {size / 1e6:,.1f} MB"
+    return f"{target}: {stage or model.parents[1].name} of {run.folder.name}, {size / 1e6:,.1f} MB"
+
+
+def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:
+    """Return the settings with which the run prompts and samples the model.
+
+    Args:
+        first: prompt, answer and next observation of the first test game; [] without a game.
+    """
+    config = run.config
+    form = OmegaConf.select(config, "prompt")
+    return {
+        "env": config.env.name,
+        "task": config.env.get("task"),
+        "prompt": OmegaConf.to_container(form) if OmegaConf.is_config(form) else form,
+        "chat_template_kwargs": dict(run.chat.kwargs),
+        "temperature": config.eval.temperatures[0],
+        "max_action_tokens": config.env.max_action_tokens,
+        "first_messages": first,
+    }
 
 
 def _drop_sampling(file: Path) -> None:
@@ -62,6 +137,26 @@ def _drop_sampling(file: Path) -> None:
     if file.exists():
         kept = {key: value for key, value in json.loads(file.read_text()).items() if key.endswith("_token_id")}
         file.write_text(json.dumps(kept, indent=2) + "\n")
+
+
+def card(run: Run, stage: str, first: list[dict[str, str]], name: str) -> str:
+    """Return the model card: Markdown with the front matter that hubs read."""
+    base, attempt, result = str(run.config.model.path), last_attempt(run.folder), RunResult.read(run.folder)
+    versions = attempt.versions if attempt else {}
+    text = (files("turngrid.experiments.export") / "templates" / "card.md.j2").read_text(encoding="utf-8")
+    return Template(text, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True).render(
+        name=name,
+        c=run.config,
+        run=run.folder.name,
+        on_hub=local_folder(base) is None and not base.startswith((ASSET, PACKAGED, RUN)),
+        stage=stage,
+        imitated=stage == "sft" or (run.folder / "sft" / "model").exists(),
+        results=[item for item in (result.matrix if result and stage else ()) if item.policy in ("base", stage)],
+        stage_name=stage_name,
+        first=json.dumps(first, indent=2, ensure_ascii=False) if first else "",
+        packages=[f"{name} {versions[name]}" for name in ("turngrid", "verl", "torch") if versions.get(name)],
+        commit=((attempt and attempt.commit) or "")[:10],
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which get
               group of runs with the same test games. Runs may be unfinished
 --out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
               folder each there
---text        print the table and the comparisons here instead
+--text        print the report here instead, without charts and episodes
 
 docs/report.md explains the tables, intervals and verdicts."""
 
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
+from io import StringIO
 from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
@@ -23,6 +25,7 @@ from turngrid.experiments.report.gather import Subject, subjects
 from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
+WIDTH = 160  # of the terminal's text
 
 USAGE = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]"
 
@@ -38,7 +41,7 @@ def main(given: list[str]) -> int:
     for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
         say(f"note: left out: {line}")
     for subject in chosen:
-        print(_text(subject) if asked.text else write(subject, _place(subject, asked.out, len(chosen))), flush=True)
+        print(text(subject) if asked.text else write(subject, _place(subject, asked.out, len(chosen))), flush=True)
     return 0
 
 
@@ -48,25 +51,29 @@ def _place(subject: Subject, out: Path | None, reports: int) -> Path:
     return out.expanduser() / subject.folder.name if reports > 1 else out.expanduser()
 
 
-def _text(subject: Subject) -> str:
-    from turngrid.experiments.report.terminal import text  # imports scipy, so only when needed
-
-    return text(subject)
-
-
 def write(subject: Subject, folder: Path) -> str:
     """Write the report as HTML and as Markdown, atomically; return a line on the page."""
-    from turngrid.experiments.report.contents import Contents  # imports scipy, so only when needed
-    from turngrid.experiments.report.page import html, markdown
+    from turngrid.experiments.report.contents import html, markdown  # imports scipy, so only when needed
 
     start = time.perf_counter()
-    report = Contents(subject)
-    write_whole(folder / HTML, html(report, folder))
-    write_whole(folder / MARKDOWN, markdown(report, folder))
+    write_whole(folder / HTML, html(subject, folder))
+    write_whole(folder / MARKDOWN, markdown(subject, folder))
     size = (folder / HTML).stat().st_size / 1e6
-    states = ", ".join(f"{count} {state}" for state, count in report.counts.items())
-    runs = f"{len(report.runs)} run{'s' * (len(report.runs) != 1)}"
+    states = ", ".join(f"{count} {state}" for state, count in Counter(run.state for run in subject.runs).items())
+    runs = f"{len(subject.runs)} run{'s' * (len(subject.runs) != 1)}"
     return f"{folder / HTML} ({size:.1f} MB, {time.perf_counter() - start:.1f} s): {runs}, {states}"
+
+
+def text(subject: Subject) -> str:
+    """Return the report in Markdown as text for a terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from turngrid.experiments.report.contents import markdown
+
+    console = Console(file=StringIO(), width=WIDTH, no_color=True)
+    console.print(Markdown(markdown(subject, subject.folder)))
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -1,18 +1,31 @@
-"""The report's table: success or score with its interval, and the published figure."""
+"""The report's table: success or score with its interval, and the published figure.
+
+Figures of the study (arXiv 2510.01132v2) are in ``arxiv_2510_01132.yaml``. A sweep file names a
+table; a dot selects a table inside another, as in ``table4_exploration_budget.swegym``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 
-from turngrid.experiments.report import published
+from turngrid.envs.utils.names import nearest
 from turngrid.experiments.report.runs import Run
-from turngrid.experiments.report.samples import Sample, Unfilled, axes_of, by_context, sample, taken
+from turngrid.experiments.report.samples import Sample, Unfilled, samples
 from turngrid.experiments.sweep.definition import SUCCESS, Layout, Selector
-from turngrid.records.statistics import RESAMPLES, Interval, share_interval, wilson
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.statistics import Interval, mean_interval, wilson
+
+FILE = Path(__file__).with_name("arxiv_2510_01132.yaml")
+BASE = "base"  # row or column of a table whose protocol has one figure for the untrained model
 
 
 @dataclass(frozen=True)
@@ -58,23 +71,18 @@ class TableCell:
 
 def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[list[TableCell]]:
     """Return the cells, row by row, in the layout's order."""
-    return [
-        [_cell(runs, (row, layout.rows[row]), (column, layout.columns[column]), table) for column in layout.columns]
-        for row in layout.rows
-    ]
+    return [[_cell(runs, row, column, table) for column in layout.columns.items()] for row in layout.rows.items()]
 
 
 def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None) -> TableCell:
     selector = {**row[1], **column[1]}
-    estimated, why, beside = None, "", None
+    estimated, why = None, ""
     try:
         estimated = estimate(runs, selector)
     except Unfilled as error:
         why = str(error)
-    if table:
-        names = (own.get("published", name) for name, own in (row, column))
-        with suppress(published.PublishedError):  # the paper has no such row or column
-            beside = published.figure(table, *names)
+    names = (own.get("published", name) for name, own in (row, column))
+    beside = table_of(table).figure(*names) if table else None
     return TableCell(row[0], column[0], selector.get("measure", SUCCESS), estimated, why, beside)
 
 
@@ -85,59 +93,104 @@ def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
     Raises:
         Unfilled: no setting has data.
     """
-    samples, problems = [], []
-    for group in by_context(taken(runs, selector), list(axes_of(selector))).values() or [[]]:
-        try:
-            samples.append(sample(group, selector))
-        except Unfilled as error:
-            problems.append(str(error))
-    if not samples:
-        raise Unfilled("; ".join(dict.fromkeys(problems)))
-    seeded = [item for item in samples if item.seeds]
-    base = {item.evaluation_set: item for item in samples if not item.seeds}  # settings that share one count it once
-    return _combined([*seeded, *base.values()], problems if seeded else [])
-
-
-def _combined(samples: Sequence[Sample], problems: Sequence[str]) -> Estimate:
-    notes = [f"mean of {len(samples)} settings"] if len(samples) > 1 else []
-    notes += [f"{len(problems)} settings left out: {'; '.join(dict.fromkeys(problems))}"] if problems else []
-    seeds = sorted(set.intersection(*(set(item.seeds) for item in samples)))
+    rows, problems = samples(runs, [selector])
+    every = list(chain(*rows))
+    seeded = [item for item in every if item.seeds]
+    base = {item.evaluation_set: item for item in every if not item.seeds}  # settings that share one count it once
+    counted = [*seeded, *base.values()]
+    notes = [f"mean of {len(counted)} settings"] if len(counted) > 1 else []
+    notes += [f"{len(problems)} settings left out: {'; '.join(problems)}"] if seeded and problems else []
+    seeds = sorted(set.intersection(*(set(item.seeds) for item in counted)))
     return Estimate(
-        interval=interval_of(samples),
-        by_seed={seed: float(np.mean([item.of_seeds([seed]).mean() for item in samples])) for seed in seeds},
-        expected=max(item.expected for item in samples),
-        games=sum({item.evaluation_set: item.games for item in samples}.values()),
-        samples_per_game=samples[0].samples_per_game,
+        interval=interval_of(counted),
+        by_seed={seed: float(np.mean([item.of_seeds([seed]).mean() for item in counted])) for seed in seeds},
+        expected=max(item.expected for item in counted),
+        games=sum({item.evaluation_set: item.games for item in counted}.values()),
+        samples_per_game=counted[0].samples_per_game,
         notes=tuple(notes),
     )
 
 
-def interval_of(samples: Sequence[Sample]) -> Interval:
+def interval_of(counted: Sequence[Sample]) -> Interval:
     """Return the mean of the samples' means, with its interval.
 
     Samples of the same evaluation set are paired by game; evaluation sets are resampled
     independently.
     """
-    if len(samples) > 1:
-        return _stratified(per_game(samples))
-    (vector,) = per_game(samples)
-    if len(samples[0].means) == 1 and set(vector.tolist()) <= {0.0, 1.0}:
-        return wilson(round(float(vector.sum())), samples[0].games)
-    return share_interval(vector.tolist())
+    first, *others = counted
+    if not others and len(first.shares) == 1 and set(first.shares[0]) <= {0.0, 1.0}:
+        return wilson(round(float(first.shares.sum())), first.games)
+    return mean_interval(*by_set([(1 / len(counted), item) for item in counted]))
 
 
-def per_game(samples: Sequence[Sample]) -> list[np.ndarray]:
-    """Return a vector for each evaluation set; their means add up to the samples' mean."""
+def by_set(parts: Sequence[tuple[float, Sample]], seeds: Sequence[int] | None = None) -> list[np.ndarray]:
+    """Return a vector over games for each evaluation set; their means add up to the weighted sum.
+
+    Args:
+        parts: weight and sample.
+        seeds: all by default.
+    """
     vectors: dict[str, np.ndarray] = {}
-    for item in samples:
-        part = item.shares.mean(axis=0) / len(samples)
-        vectors[item.evaluation_set] = vectors.get(item.evaluation_set, 0) + part
+    for weight, item in parts:
+        rows = item.shares if seeds is None else item.of_seeds(seeds)
+        vectors[item.evaluation_set] = vectors.get(item.evaluation_set, 0) + weight * rows.mean(axis=0)
     return list(vectors.values())
 
 
-def _stratified(vectors: Sequence[np.ndarray]) -> Interval:
-    """Stratified percentile bootstrap (Davison and Hinkley, 1997, section 3.2)."""
-    generator = np.random.default_rng(0)
-    draws = [vector[generator.integers(0, vector.size, (RESAMPLES, vector.size))].mean(axis=1) for vector in vectors]
-    low, high = np.percentile(np.sum(draws, axis=0), [2.5, 97.5])
-    return Interval(float(sum(vector.mean() for vector in vectors)), float(low), float(high))
+# ---- published figures
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the study.
+
+    Attributes:
+        rows: row -> column -> success rate in [0, 1]; None if it was not reported. The rows of
+            table 13 are named by their settings.
+        protocol: how it was measured, as far as it is published.
+        note: a caveat for comparisons.
+    """
+
+    name: str
+    rows: Mapping[str, Mapping[str, float | None]]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return ``table 10`` for ``table10_algorithms``, ``released recipes``."""
+        number = re.match(r"table(\d+)_", self.name)
+        return f"table {number[1]}" if number else self.name.replace("_", " ")
+
+    def figure(self, row: str, column: str) -> float | None:
+        """Return a success rate; None if the paper has no such row or column."""
+        if BASE in (row, column) and BASE in self.protocol:
+            return float(self.protocol[BASE])
+        return self.rows.get(row, {}).get(column)
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """Return all tables by name, in the paper's order."""
+    return {table.name: table for table in _read("", yaml.safe_load(FILE.read_text(encoding="utf-8")))}
+
+
+def table_of(name: str) -> Table:
+    """Return a table.
+
+    Raises:
+        Refusal: there is none of that name.
+    """
+    if name not in tables():
+        raise Refusal(f"published={name}: no such table; use published={nearest(name, tables())}")
+    return tables()[name]
+
+
+def _read(name: str, node: Any) -> Iterator[Table]:
+    if not isinstance(node, dict):
+        return
+    if "rows" in node:
+        rows = {row: dict(zip(node["columns"], cells, strict=True)) for row, cells in node["rows"].items()}
+        yield Table(name, rows, node.get("protocol", {}), node.get("note", ""))
+    for key, inner in node.items():
+        yield from _read(f"{name}.{key}" if name else key, inner)

@@ -56,26 +56,12 @@ METRICS_NOTE = "docs/tracking.md explains each metric. Metrics that no run has o
 
 
 @dataclass(frozen=True)
-class Line:
-    """One metric of one setting.
-
-    Attributes:
-        seeds: number of runs behind each point.
-        data: one row per step that all of these runs have, with ``mean``, ``low``, ``high`` and
-            ``episodes`` so far.
-    """
-
-    seeds: int
-    data: pd.DataFrame
-
-
-@dataclass(frozen=True)
 class Panel:
-    """One small chart: setting -> line."""
+    """One small chart: setting -> what ``over_seeds`` returns."""
 
     title: str
     unit: str
-    lines: Mapping[str, Line]
+    lines: Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -88,12 +74,17 @@ class Chart:
     note: str
 
 
-def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> Line:
-    """Aggregate a metric over ``runs``; if any are finished, over these only."""
+def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> pd.DataFrame:
+    """Aggregate a metric over ``runs``; if any are finished, over these only.
+
+    Returns:
+        One row per step that all of these runs have, with ``mean``, ``low``, ``high`` and
+        ``episodes`` so far.
+    """
     chosen = [run for run in runs if run.result] or list(runs)
     values = pd.concat([run.curve[metric].dropna() for run in chosen], axis=1, join="inner").sort_index()
     summary = values.agg(["mean", "min", "max"], axis=1).set_axis(["mean", "low", "high"], axis=1)
-    return Line(len(chosen), summary.assign(episodes=chosen[0].curve[EPISODES].reindex(values.index)))
+    return summary.assign(episodes=chosen[0].curve[EPISODES].reindex(values.index))
 
 
 def curves(runs: Sequence[Run]) -> list[Chart]:
@@ -122,7 +113,7 @@ def equal_lines(panels: Sequence[Panel]) -> list[str]:
     names_by_means: dict[tuple[object, ...], list[str]] = {}
     for panel in panels:
         for name, line in panel.lines.items():
-            names_by_means.setdefault((panel.title, *line.data["mean"].items()), []).append(name)
+            names_by_means.setdefault((panel.title, *line["mean"].items()), []).append(name)
     return [", ".join(names) for names in names_by_means.values() if len(names) > 1]
 
 
@@ -140,7 +131,7 @@ def metric_panels(runs: Sequence[Run]) -> list[Panel]:
     for name in sorted(names, key=lambda name: (list(SHOWN).index(str(family(name))), name)):
         have = {setting: [run for run in group if name in run.curve] for setting, group in settings.items()}
         lines = {setting: over_seeds(group, name) for setting, group in have.items() if group}
-        if any(line.data["mean"].any() for line in lines.values()):
+        if any(line["mean"].any() for line in lines.values()):
             panels.append(Panel(*title_of(name), lines))
     return panels
 
@@ -187,29 +178,25 @@ def draw_panels(name: str, panels: Sequence[Panel], by: str = "") -> str:
                 axes.set_ylim(bottom=0)
                 axes.label_outer()
         if len(names) > 1:
-            _legend(figure, list(grid.flat))
+            entries = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
+            handles = {label: handle for pairs in entries for handle, label in pairs}
+            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
 
     width, height = 9.6 if across > 1 else 7.6, 3.1 if success else 1.9
     return render(name, f"{name.replace('-', ' by ')} of each setting", (width, 0.6 + height * down), draw)
 
 
-def _line(axes: Axes, name: str, line: Line, index: int, by: str, scale: float) -> None:
+def _line(axes: Axes, name: str, line: pd.DataFrame, index: int, by: str, scale: float) -> None:
     """Draw a line with the range of its seeds as a band; a point if there is only one step.
 
     With more than ``WINDOW`` steps the line is smoothed, and the unsmoothed one is drawn thin.
     """
     look: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "linestyle": ("-", "--", ":")[index // 8 % 3]}
-    data = scale * line.data[["mean", "low", "high"]]
-    across = line.data[by] if by else line.data.index
+    data = scale * line[["mean", "low", "high"]]
+    across = line[by] if by else line.index
     if len(data) > WINDOW:
         axes.plot(across, data["mean"], alpha=0.35, linewidth=0.9, **look)
         data = data.rolling(WINDOW, min_periods=1).mean()
     axes.plot(across, data["mean"], label=name, marker="o" if len(data) == 1 else None, **look)
-    if line.seeds > 1:
+    if (data["low"] < data["high"]).any():
         axes.fill_between(across, data["low"], data["high"], color=look["color"], alpha=0.16, linewidth=0)
-
-
-def _legend(figure: Figure, grid: Sequence[Axes]) -> None:
-    entries = [axes.get_legend_handles_labels() for axes in grid]
-    handles = {label: handle for lines, labels in entries for handle, label in zip(lines, labels, strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))

@@ -24,15 +24,15 @@ from math import sqrt
 
 import numpy as np
 
-from turngrid.experiments.report.runs import Run, value_name
-from turngrid.experiments.report.samples import Sample, Unfilled, axes_of, by_context, sample
+from turngrid.experiments.report.cells import by_set
+from turngrid.experiments.report.runs import Run, apart, value_name
+from turngrid.experiments.report.samples import Sample, Unfilled, samples
 from turngrid.experiments.sweep.definition import Selector, Takeaway, flattened
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.statistics import Interval, wilson
 
 MIN_SEEDS = 2
 Part = tuple[int, Selector]  # weight (+1 or -1) and selector
-Weighted = tuple[float, Sample]
 
 
 class Word(StrEnum):
@@ -138,7 +138,7 @@ def differences(runs: Sequence[Run]) -> list[Comparison]:
 
 
 def _with_both(runs: Sequence[Run], axis: str, values: set[str]) -> list[Run]:
-    contexts = by_context(runs, [axis]).values()
+    contexts = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis)).values()
     whole = [group for group in contexts if values <= {run.coordinates.get(axis) for run in group}]
     return [run for group in whole for run in group]
 
@@ -161,40 +161,20 @@ def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
         TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
         Unfilled: a part has no data.
     """
-    named = sorted({axis for _, selector in parts for axis in axes_of(selector)})
-    rows: list[list[Weighted]] = []
-    problems: dict[str, None] = {}
-    for group in by_context(runs, named).values():
-        try:
-            rows.append([(weight, sample(group, selector)) for weight, selector in parts])
-        except Unfilled as error:
-            problems[str(error)] = None
-    if not rows:
-        raise Unfilled("; ".join(problems) or "no such run")
-    return _contrast(rows, tuple(problems))
-
-
-def _contrast(rows: Sequence[Sequence[Weighted]], left_out: tuple[str, ...]) -> Contrast:
-    flat = [(weight / len(rows), item) for row in rows for weight, item in row]
+    rows, left_out = samples(runs, [selector for _, selector in parts])
+    flat: list[tuple[float, Sample]] = [
+        (weight / len(rows), item) for row in rows for (weight, _), item in zip(parts, row, strict=True)
+    ]
     seeded = [set(item.seeds) for _, item in flat if item.seeds]  # a base model has no seeds
     seeds = sorted(set.intersection(*seeded)) if seeded else []
     if len(seeds) < MIN_SEEDS:
         plural = "s" * (len(seeds) != 1)
         raise TooFewSeeds(f"{len(seeds)} seed{plural} in common, and an interval needs {MIN_SEEDS} or more")
     by_seed = [sum(weight * float(item.of_seeds([seed]).mean()) for weight, item in flat) for seed in seeds]
+    over_games = sum(float(vector.var(ddof=1)) / vector.size for vector in by_set(flat, seeds))
     games = min(item.games for _, item in flat)
-    over_games = game_variance(flat, seeds)
-    bounds, p = interval_and_p(by_seed, over_games, games, limit=sum(abs(weight) for weight, _ in flat) / 2)
-    return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), left_out)
-
-
-def game_variance(parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
-    """Return the contrast's variance over games, paired on each evaluation set."""
-    by_set: dict[str, np.ndarray] = {}
-    for weight, item in parts:
-        own = weight * item.of_seeds(seeds).mean(axis=0)
-        by_set[item.evaluation_set] = by_set.get(item.evaluation_set, 0) + own
-    return sum(float(vector.var(ddof=1)) / vector.size for vector in by_set.values())
+    bounds, p = interval_and_p(by_seed, over_games, games, limit=len(parts) / 2)
+    return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), tuple(left_out))
 
 
 def interval_and_p(

@@ -1,26 +1,35 @@
-"""The contents of a report, before they are rendered as HTML or Markdown."""
+"""The contents of a report, and the page as HTML (which needs no network) and as Markdown."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from turngrid.experiments.evaluation.result import State
-from turngrid.experiments.report import published
-from turngrid.experiments.report.cells import table_cells
+from turngrid.experiments.evaluation.stage import episodes_file
+from turngrid.experiments.evaluation.tables import p_value
+from turngrid.experiments.report.cells import table_cells, table_of
 from turngrid.experiments.report.charts import curves, metrics
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
-from turngrid.experiments.report.gather import Subject
+from turngrid.experiments.report.gather import Subject, shared_and_varied
 from turngrid.experiments.report.reliability import reliability
 from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
-from turngrid.experiments.report.samples import BASE
-from turngrid.experiments.report.settings import shared_and_varied
+from turngrid.experiments.report.samples import BASE, read
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
+from turngrid.experiments.viewer.page import fragment
+from turngrid.experiments.viewer.sources import Shown, tokenizer_of
+from turngrid.rollouts.episode import Episode
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (
@@ -29,99 +38,112 @@ SHARES_OF_TESTS = (
     "0 for a repository that nobody touched"
 )
 RESOLVED = "mean shares of tests that pass, where ours are shares of instances resolved: two measures, not one"
+SIGNS = {Word.HOLDS: "✓", Word.DOES_NOT_HOLD: "✗", Word.NOT_ENOUGH: "?"}
+TEMPLATES = str(files("turngrid.experiments.report") / "templates")
+VIEWER_NOTE = "A sample: the first wins and losses of each run's last model, and of one base model, on the test games."
+EACH = 2  # wins and 2 losses per model
+MOST = 200  # episodes in total, about 2 MB of HTML
+VIEWER = "trajectories.html"  # a run's own viewer page, as docs/viewer.md makes it
 
 
-class Contents:
-    """A report's texts, figures and charts.
+def html(subject: Subject, folder: Path) -> str:
+    """Return the page; links to run folders are relative to its own ``folder``."""
+    episodes = sampled(subject.runs)
+    drawn = {"curves": curves(subject.runs), "training": metrics(subject.runs)}
+    more = {"viewer": Markup(fragment(episodes, note=VIEWER_NOTE) if episodes else ""), "episodes": len(episodes)}
+    return _render("page.html.j2", subject, folder, **drawn, **more, generalisation=generalisation(subject.runs))
 
-    Attributes:
-        table: cells, row by row.
-        table_name, table_note: the published table beside it and a note on it, or "".
-        pairs: differences between all values of the varied axes, if the sweep declares no
-            takeaways.
-        generalisation: success by setting and evaluation set, as an HTML table; "" if there is one
-            set.
-        left_out: runs of the folder that are in no report, each with the reason.
-        shared, varied: settings of the runs.
-        made: date and time as shown.
+
+def markdown(subject: Subject, folder: Path) -> str:
+    """Return the report without charts and episodes."""
+    return _render("report.md.j2", subject, folder)
+
+
+def _render(template: str, subject: Subject, folder: Path, **more: Any) -> str:
+    """Render a template; in HTML, all text from runs and models is escaped."""
+    tools = {
+        "percent": lambda share: f"{100 * share:.1f}",
+        "x": lambda share: f"{5 + 160 * share:.1f}",
+        "points": lambda share: f"{100 * share:+.1f}".replace("-", "−"),
+        "p_value": p_value,
+        "number": lambda value: f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:,.1f}",
+        "duration": duration,
+        "cell": lambda text: " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;"),
+        "link": lambda run: link(run.folder, folder),
+        "viewer_link": lambda run: link(run.folder / VIEWER, folder),
+        "sign": lambda word: SIGNS[word],
+    }
+    options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=template.endswith(".html.j2"), **options)
+    return environment.get_template(template).render(r=contents(subject), **tools, **more)
+
+
+def duration(seconds: float) -> str:
+    """Return ``4 min 56 s`` or ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def link(path: Path, folder: Path) -> str:
+    """Return the path relative to the report's folder, or "" if it is missing."""
+    return Path(os.path.relpath(path, folder)).as_posix() if path.exists() else ""
+
+
+# ---- what both templates read
+
+
+def contents(subject: Subject) -> dict[str, Any]:
+    """Return a report's texts and figures.
 
     Raises:
-        PublishedError: the sweep names an unknown published table.
+        Refusal: the sweep names an unknown published table.
     """
+    sweep, runs, states = subject.sweep, subject.runs, list(State)
+    published = table_of(sweep.published) if sweep.published else None
+    table = table_cells(runs, sweep.layout, sweep.published)
+    judged, by_state = verdicts(sweep, runs), Counter(run.state for run in runs)
+    by_word = Counter(verdict.word for verdict in judged)
+    names = zip(runs, setting_names(runs), strict=True)
+    shared, varied = shared_and_varied(runs)
+    measures = list(dict.fromkeys(cell.measure for row in table for cell in row)) or [SUCCESS]
+    beside = {cell.measure for row in table for cell in row if cell.published is not None}
+    resolved = RESOLVED if beside and "swe" in (sweep.published or "") else ""
+    return {
+        **vars(subject),
+        "table": table,
+        "table_name": published.title if published else "",
+        "table_note": published.note if published else "",
+        "measures": measures,
+        "units": "; ".join(UNITS[measure] for measure in measures),
+        "other_measure": SHARES_OF_TESTS if SCORE in beside else resolved,
+        "played": played(runs),
+        "verdicts": judged,
+        "words": {word: by_word[word] for word in Word if by_word[word]},
+        "pairs": [] if sweep.takeaways else differences(runs),
+        "reliability": reliability(runs),
+        "costs": costs(runs),
+        "origins": origins(runs),
+        "shared": shared,
+        "varied": varied,
+        "labels": {run.name: f"{name} seed {run.seed}".strip() for run, name in names},
+        "counts": {state: by_state[state] for state in states if by_state[state]},
+        "missing": sorted((run for run in runs if not run.result), key=lambda run: states.index(run.state)),
+        "made": time.strftime("%Y-%m-%d %H:%M %Z"),
+    }
 
-    def __init__(self, subject: Subject) -> None:
-        self.sweep, self.runs = sweep, runs = subject.sweep, subject.runs
-        self.loose, self.left_out = subject.loose, subject.left_out
-        self.table = table_cells(runs, sweep.layout, sweep.published)
-        self.table_name = published.table_name(sweep.published) if sweep.published else ""
-        self.table_note = published.note(sweep.published) if sweep.published else ""
-        self.verdicts = verdicts(sweep, runs)
-        self.pairs = [] if sweep.takeaways else differences(runs)
-        self.reliability = reliability(runs)
-        self.curves, self.training = curves(runs), metrics(runs)
-        self.generalisation = generalisation(runs)
-        self.costs, self.origins = costs(runs), origins(runs)
-        self.shared, self.varied = shared_and_varied(runs)
-        self.made = time.strftime("%Y-%m-%d %H:%M %Z")
 
-    @cached_property
-    def labels(self) -> Mapping[str, str]:
-        """Return run folder -> a unique label, such as ``ppo seed 1``."""
-        names = setting_names(self.runs)
-        return {run.name: f"{name} seed {run.seed}".strip() for run, name in zip(self.runs, names, strict=True)}
-
-    @property
-    def counts(self) -> Mapping[State, int]:
-        """Count runs by state, in the order of ``State``, without zeros."""
-        by_state = Counter(run.state for run in self.runs)
-        return {state: by_state[state] for state in State if by_state[state]}
-
-    @property
-    def words(self) -> Mapping[Word, int]:
-        """Count claims by verdict, in the order of ``Word``, without zeros."""
-        by_word = Counter(verdict.word for verdict in self.verdicts)
-        return {word: by_word[word] for word in Word if by_word[word]}
-
-    @property
-    def missing(self) -> list[Run]:
-        """Return runs without a result, failed ones first."""
-        order = list(State)
-        return sorted((run for run in self.runs if not run.result), key=lambda run: order.index(run.state))
-
-    @property
-    def other_measure(self) -> str:
-        """Return the measure of the published figures if it differs from ours, else ""."""
-        beside = {cell.measure for row in self.table for cell in row if cell.published is not None}
-        if SCORE in beside:
-            return SHARES_OF_TESTS
-        return RESOLVED if beside and "swe" in (self.sweep.published or "") else ""
-
-    @property
-    def measures(self) -> list[str]:
-        """Return the measures in the table's cells: ``success``, ``score`` or both."""
-        return list(dict.fromkeys(cell.measure for row in self.table for cell in row)) or [SUCCESS]
-
-    @property
-    def units(self) -> str:
-        """Return the table's measures with their units."""
-        return "; ".join(UNITS[measure] for measure in self.measures)
-
-    @property
-    def played(self) -> str:
-        """Describe games, samples, temperature and turn limit of the test in one sentence."""
-        ways = {
-            (evaluation.games, evaluation.samples_per_game, evaluation.temperature)
-            for run in self.runs
-            for evaluation in run.evaluations[:1]
-        }
-        words = [
-            f"{games} test games, "
-            f"{'one sample' if samples_per_game == 1 else f'{samples_per_game} samples'} each, "
-            f"temperature {temperature:g}"
-            for games, samples_per_game, temperature in sorted(ways)
-        ]
-        turns = sorted({evaluation.max_turns for run in self.runs for evaluation in run.evaluations})
-        return f"{'; or '.join(words[:4])}, at most {' or '.join(map(str, turns))} turns" if words else ""
+def played(runs: Sequence[Run]) -> str:
+    """Describe games, samples, temperature and turn limit of the test in one sentence."""
+    first = [evaluation for run in runs for evaluation in run.evaluations[:1]]
+    ways = {
+        f"{one.games} test games, {one.samples_per_game} sample{'s' * (one.samples_per_game > 1)} each, "
+        f"temperature {one.temperature:g}"
+        for one in first
+    }
+    turns = sorted({evaluation.max_turns for run in runs for evaluation in run.evaluations})
+    return f"{'; or '.join(sorted(ways)[:4])}, at most {' or '.join(map(str, turns))} turns" if ways else ""
 
 
 def generalisation(runs: Sequence[Run]) -> str:
@@ -160,15 +182,9 @@ def costs(runs: Sequence[Run]) -> pd.DataFrame:
 def _cost(run: Run) -> dict[str, float]:
     assert run.result is not None
     kinds: Mapping[str, Any] = run.result.notes["spent"]["kinds"]
-    rl, demonstrations = kinds.get("rl_episode", {}), kinds.get("demonstration", {})
-    return {
-        "units": run.result.units,
-        "demonstrations": demonstrations.get("count", 0),
-        "episodes": rl.get("count", 0),
-        "games": rl.get("games", 0),
-        "tokens": rl.get("tokens", 0),
-        "seconds": run.result.seconds,
-    }
+    rl, demonstrations = kinds.get("rl_episode", {}), kinds.get("demonstration", {}).get("count", 0)
+    counts = {"episodes": rl.get("count", 0), "games": rl.get("games", 0), "tokens": rl.get("tokens", 0)}
+    return {"units": run.result.units, "demonstrations": demonstrations, **counts, "seconds": run.result.seconds}
 
 
 def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
@@ -181,3 +197,26 @@ def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
         )
         for attempt in last
     )
+
+
+def sampled(runs: Sequence[Run]) -> list[Shown]:
+    """Return the first wins and losses of each run's last model, by seed, then those of a base
+    model.
+
+    They are from the run's first evaluation set, at most ``MOST`` in total.
+    """
+    finished = sorted((run for run in runs if run.result), key=lambda run: run.seed)
+    asked = [(run, run.stage(LAST)) for run in finished] + [(run, BASE) for run in finished[:1]]
+    return [shown for run, stage in asked[: MOST // (2 * EACH)] for shown in _of(run, str(stage))]
+
+
+def _of(run: Run, stage: str) -> Iterator[Shown]:
+    path = episodes_file(run.folder, stage)
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    won = [line.outcome == "won" for line in read(path)]
+    by_outcome = [[index for index, outcome in enumerate(won) if outcome is asked][:EACH] for asked in (True, False)]
+    tokenizer = tokenizer_of(run.folder, stage) if lines else None
+    for index in sorted(itertools.chain(*by_outcome)):
+        place = f"{path.relative_to(run.folder).as_posix()}:{index}"
+        episode = Episode.from_dict(json.loads(lines[index]))
+        yield Shown(episode, run.name, f"evaluation/{stage}", place, None, tokenizer)

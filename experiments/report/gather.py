@@ -1,18 +1,19 @@
-"""Choose the runs of a report: those of a sweep or grid, or comparable runs of a folder."""
+"""Choose the runs of a report, and the settings that they share and that vary."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pandas as pd
 
 from turngrid.envs.utils.names import file_name, meant
 from turngrid.experiments.evaluation import result
 from turngrid.experiments.report.runs import Run, apart, read_run, setting_names
 from turngrid.experiments.report.samples import BASE
-from turngrid.experiments.report.settings import coordinates
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, Selector
 from turngrid.experiments.sweep.record import Sweep
@@ -23,6 +24,44 @@ from turngrid.records.run_folder import outside_identity
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9
 WITHOUT_SCALE = "as run"
+NAMED = {  # config key -> name of the axis if the runs belong to no sweep
+    "env.name": "env",
+    "env.task": "task",
+    "turn_reward.name": "reward",
+    "algo.name": "algo",
+    "budget.name": "budget",
+    "curriculum.name": "curriculum",
+    "model.name": "model",
+}
+SHOWN = (  # config keys in the order in which the page shows them
+    *NAMED,
+    "env.max_turns",
+    "budget.units",
+    "budget.count",
+    "budget.rl_steps",
+    "budget.sft_share",
+    "data.train_batch_size",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.rollout.temperature",
+    "actor_rollout_ref.actor.optim.lr",
+    "critic.optim.lr",
+    "actor_rollout_ref.actor.clip_ratio",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "algorithm.gamma",
+    "algorithm.lam",
+    "algorithm.use_kl_in_reward",
+    "algorithm.kl_ctrl.kl_coef",
+    "actor_rollout_ref.actor.use_kl_loss",
+    "actor_rollout_ref.actor.kl_loss_coef",
+    "model.sft.lr",
+    "model.sft.epochs",
+    "eval.tasks",
+    "eval.games",
+    "eval.samples_per_game",
+    "eval.temperatures",
+)
+MISSING = "-"
 REPORTS = "reports"  # holds a folder for each group of comparable runs
 OF_TEST = ("env.", "eval.")  # keys that decide which games are played, and how
 
@@ -144,31 +183,74 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
     }
 
 
+# ---- settings
+
+
+def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the shown settings that all runs share, and all settings that vary, by key."""
+    known = [run for run in runs if run.settings]
+    varied = {key: _values(known, key) for key in varying(known)}
+    values = {key: _values(known, key) for key in SHOWN if key not in varied}
+    return {key: found[0] for key, found in values.items() if found and found != [MISSING]}, varied
+
+
+def varying(runs: Sequence[Run]) -> list[str]:
+    """Return the keys that differ between runs, without seeds, trackers and machine."""
+    moving = [str(key) for key, count in _table(runs).nunique().items() if count > 1]
+    seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
+    outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a separate run
+    keys = sorted(key for key in moving if key not in seeds and not f"{key}.".startswith(outside))
+    return sorted(keys, key=lambda key: SHOWN.index(key) if key in SHOWN else len(SHOWN))
+
+
+def _table(runs: Sequence[Run]) -> pd.DataFrame:
+    """Return one row per run and one column per key; values as text, since some are lists."""
+    rows = [{key: repr(value) for key, value in run.settings.items()} for run in runs]
+    return pd.DataFrame(rows).fillna("None")
+
+
+def _values(runs: Sequence[Run], key: str) -> list[str]:
+    return list(dict.fromkeys(_text(run.settings.get(key)) for run in runs))
+
+
+def _text(value: Any) -> str:
+    if value is None or value == []:
+        return MISSING
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
+    """Return axes: the named keys that vary, and others until every config differs."""
+    keys, table = varying(runs), _table(runs)
+    axes = [key for key in keys if key in NAMED]
+    for key in (key for key in keys if key not in NAMED):
+        if _different(table, [*axes, key]) > _different(table, axes):
+            axes.append(key)
+    return [{NAMED.get(key, key): _text(run.settings.get(key)) for key in axes} for run in runs]
+
+
+def _different(table: pd.DataFrame, keys: Sequence[str]) -> int:
+    """Count the distinct combinations of these keys' values."""
+    return len(table[list(keys)].drop_duplicates()) if keys else 1
+
+
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs that were tested on the same games in the same way, by name; also list those left
+    """Group runs with the same environment and evaluation settings, by name; also list those left
     out.
 
-    A run without a result joins the group of a finished run with the same environment and
-    evaluation settings. A run with no other in its group is left out, unless every run is alone.
+    A run with no other in its group is left out, unless every run is alone. So is a group without a
+    result, unless there is none at all.
     """
-    games = {_settings(run): _games(run) for run in runs if run.result}
-    if not games:
+    groups = apart(runs, _settings).values()
+    tested = [group for group in groups if any(run.result for run in group)]
+    if not tested:
         return {"": list(runs)}, ()
-    groups = apart([run for run in runs if _settings(run) in games], lambda run: games[_settings(run)])
-    several = [group for group in groups.values() if len(group) > 1] or list(groups.values())
+    several = [group for group in tested if len(group) > 1] or tested
     names = [_name(next(run for run in group if run.result)) for group in several]
     full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
-    shown = {id(run) for group in several for run in group}
-    why = {True: "no other run played its test games", False: "no finished run has its test games"}
-    left_out = [f"{run.name}: {run.state}, {why[bool(run.result)]}" for run in runs if id(run) not in shown]
+    others = [run for group in groups if group not in several for run in group]
+    left_out = (f"{run.name}: {run.state}, no other run was tested in its way" for run in others)
     return dict(zip(full, several, strict=True)), tuple(left_out)
-
-
-def _games(run: Run) -> frozenset[tuple[object, ...]]:
-    return frozenset(
-        (one.env, one.task, one.games_hash, one.samples_per_game, one.temperature, one.max_turns)
-        for one in run.evaluations
-    )
 
 
 def _settings(run: Run) -> str:

@@ -8,17 +8,17 @@ per task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap, trim_mean
+from scipy.stats import trim_mean
 
 from turngrid.experiments.report.runs import LAST, Run, setting_names, task_axes
-from turngrid.records.statistics import Interval
+from turngrid.records.statistics import Interval, bootstrap
 
 FEWEST = 3  # seeds: a bootstrap of two runs has three outcomes
 MOST_PAIRED = 6  # methods; if there are more, compare each with the best one only
@@ -80,27 +80,21 @@ def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
 
 def iqm(scores: Any) -> Interval:
     """Return the mean without the lowest and the highest quarter of the scores."""
-    return _estimated(lambda *tasks: trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1), scores)
+
+    def middle(*tasks: np.ndarray) -> np.ndarray:
+        return trim_mean(np.concatenate(tasks, axis=-1), 0.25, axis=-1)
+
+    return bootstrap(middle, *np.asarray(scores).T, resamples=RESAMPLES)
 
 
 def improvement(first: Any, second: Any) -> Interval:
     """Return the probability that a run of the first method beats one of the second, averaged over
     tasks: Mann-Whitney's U divided by the number of pairs.
     """
-    tasks = np.asarray(first).shape[1]
 
     def beats(*columns: np.ndarray) -> np.ndarray:
-        pairs = zip(columns[:tasks], columns[tasks:], strict=True)
+        pairs = zip(columns[: len(columns) // 2], columns[len(columns) // 2 :], strict=True)
         signs = [np.sign(one[..., :, None] - other[..., None, :]) for one, other in pairs]
         return np.mean([(1 + sign.mean(axis=(-2, -1))) / 2 for sign in signs], axis=0)
 
-    return _estimated(beats, first, second)
-
-
-def _estimated(statistic: Callable[..., Any], *scores: Any) -> Interval:
-    """Return a statistic with its 95 % interval; runs are resampled within each task and method."""
-    columns = [column for table in scores for column in np.asarray(table, dtype=float).T]
-    drawn = bootstrap(
-        columns, lambda *tasks, axis: statistic(*tasks), n_resamples=RESAMPLES, method="percentile", rng=0
-    ).confidence_interval
-    return Interval(float(statistic(*columns)), float(drawn.low), float(drawn.high))
+    return bootstrap(beats, *np.asarray(first).T, *np.asarray(second).T, resamples=RESAMPLES)

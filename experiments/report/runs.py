@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from turngrid.experiments.evaluation.matrix import EvaluationResult
 from turngrid.experiments.evaluation.result import FILE as RESULT
-from turngrid.experiments.evaluation.result import RunResult, State, state
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, State, state
 from turngrid.records.metrics import read_metrics
 from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
 from turngrid.records.run_folder import composed, flattened, read_failure

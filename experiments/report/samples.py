@@ -12,18 +12,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from turngrid.experiments.evaluation.matrix import EvaluationResult
-from turngrid.experiments.evaluation.result import State
+from turngrid.experiments.evaluation.result import EvaluationResult, State
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.experiments.report.runs import LAST, Run, apart
 from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS, Selector
 from turngrid.records.stages import stage_name
-from turngrid.records.success import share_of_best
+from turngrid.records.statistics import share_of_best
 from turngrid.rollouts.episode import Outcome
 from turngrid.tasks.evaluation_sets import label
 
 BASE = "base"
-Measured = tuple[Run, EvaluationResult]
 
 
 class Unfilled(Exception):
@@ -62,30 +60,37 @@ class Sample:
     def games(self) -> int:
         return self.shares.shape[1]
 
-    @property
-    def means(self) -> np.ndarray:
-        """Return the mean over games of each row."""
-        return self.shares.mean(axis=1)
-
     def of_seeds(self, seeds: Sequence[int]) -> np.ndarray:
         """Return the rows of these seeds; the base model's only row stands for every seed."""
         return self.shares[[self.seeds.index(seed) if self.seeds else 0 for seed in seeds]]
 
 
-def axes_of(selector: Selector) -> dict[str, str]:
-    """Return the axis values that a run must have."""
-    return {key: value for key, value in selector.items() if key not in RESERVED}
+def samples(runs: Sequence[Run], selectors: Sequence[Selector]) -> tuple[list[list[Sample]], list[str]]:
+    """Return the selectors' samples for each setting of the axes that no selector names.
+
+    Also return why other settings have none.
+
+    Raises:
+        Unfilled: no setting has a sample for each selector.
+    """
+    named = {axis for selector in selectors for axis in selector if axis not in RESERVED}
+    groups = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] not in named))
+    rows: list[list[Sample]] = []
+    problems: dict[str, None] = {}
+    for group in groups.values():
+        try:
+            rows.append([sample(group, selector) for selector in selectors])
+        except Unfilled as error:
+            problems[str(error)] = None
+    if not rows:
+        raise Unfilled("; ".join(problems) or "no such run in the sweep")
+    return rows, [*problems]
 
 
 def taken(runs: Sequence[Run], selector: Selector) -> list[Run]:
     """Return the runs that a selector names."""
-    wanted = axes_of(selector).items()
+    wanted = {key: value for key, value in selector.items() if key not in RESERVED}.items()
     return [run for run in runs if wanted <= run.coordinates.items()]
-
-
-def by_context(runs: Sequence[Run], named: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Run]]:
-    """Group runs by their values on all axes not in ``named``."""
-    return apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] not in named))
 
 
 def sample(runs: Sequence[Run], selector: Selector) -> Sample:
@@ -107,9 +112,8 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
     if not base and len(settings) > 1:
         raise Unfilled(f"several settings at once: {'; '.join(settings)}")
     by_seed = dict(sorted({run.seed: (run, evaluation) for run, evaluation in rows}.items()))
-    shares = np.stack(
-        [shares_of(*row, selector.get("measure", SUCCESS)) for row in (rows if base else by_seed.values())]
-    )
+    measured = rows if base else by_seed.values()
+    shares = np.stack([shares_of(*row, selector.get("measure", SUCCESS)) for row in measured])
     if base:  # all runs' measurements of one model
         return Sample((), 1, shares.mean(axis=0, keepdims=True), first.games_hash, first.samples_per_game)
     expected = len({run.seed for run in chosen})
@@ -122,7 +126,7 @@ def _model(run: Run, evaluation: EvaluationResult) -> tuple[object, ...]:
     return (stage and stage.checkpoint, evaluation.temperature, evaluation.max_turns)
 
 
-def _measured(chosen: Sequence[Run], selector: Selector) -> list[Measured]:
+def _measured(chosen: Sequence[Run], selector: Selector) -> list[tuple[Run, EvaluationResult]]:
     if not chosen:
         raise Unfilled("no such run in the sweep")
     finished = [run for run in chosen if run.result]
@@ -167,11 +171,7 @@ def _lines(run: Run, evaluation: EvaluationResult) -> Sequence[Line]:
     return [line for line in read(first) if f"/{evaluation.task}/" in f"/{line.task}/"]
 
 
+@cache
 def read(path: Path) -> Sequence[Line]:
     """Read a file of episodes; return nothing if it is missing."""
-    return _read(path, path.stat().st_mtime_ns) if path.exists() else ()
-
-
-@cache
-def _read(path: Path, changed: int) -> Sequence[Line]:
-    return _decoder.decode_lines(path.read_bytes())
+    return _decoder.decode_lines(path.read_bytes()) if path.exists() else ()

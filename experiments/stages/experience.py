@@ -24,9 +24,8 @@ from turngrid.config.experience import writer
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import Observation, TaskRef
 from turngrid.envs.utils.bar import ticking_bar
-from turngrid.records.process.child import stage_exit_code
+from turngrid.records.process.child import run_stage, stage_exit_code
 from turngrid.records.process.exit_codes import Failure, say
-from turngrid.records.process.variables import run_stage
 from turngrid.rollouts.chat_policy import ChatPolicy, EndpointError
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec

@@ -14,8 +14,7 @@ from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
 from turngrid.experiments.stages import experience, rl, run_summary, sft
-from turngrid.records.models.hub import check_hub
-from turngrid.records.models.locate import resolve_model
+from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import stage
 from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.budget import Allocation

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tqdm import tqdm
@@ -14,20 +16,23 @@ from tqdm import tqdm
 from turngrid.config import lora
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
-from turngrid.experiments.stages.no_signal import NoSignal
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.process.child import StageFailed
+from turngrid.records.process.child import StageFailed, ahead_of_stage, run_stage
 from turngrid.records.process.exit_codes import say
-from turngrid.records.process.variables import ahead_of_stage, run_stage
-from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
-from turngrid.records.turns_played import turns_played
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint, turns_played
 from turngrid.tasks.budget import Allocation
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file, validates
 
 PROCESS = "turngrid.verl_plugin.rl"
 STARTING = "starting Ray, models and games"
+IN_A_ROW = 3  # length of a streak without signal that is reported
+SHARE, LOW, HIGH = "credit/groups_without_signal", "reward/trained/min", "reward/trained/max"
+ADVICE = (
+    "an easier env.task, a larger actor_rollout_ref.rollout.n, more demonstrations for SFT (budget.sft_share), "
+    "another reward or filter=[dynamic_sampling]"
+)
 TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each is a line of a log
 
 
@@ -57,7 +62,7 @@ def train(run: Run, allocation: Allocation, model: str, process: subprocess.Pope
     if done < steps:
         set_evaluation_aside(run.folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-        with closing(Progress(rl, steps, done, prompts, samples, NoSignal.of(run))) as bar:
+        with closing(Progress(rl, steps, done, prompts, samples, run.algorithm.needs_group)) as bar:
             run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
     if rl.saved_step() < steps:
         log = run.folder / "logs" / "rl.log"
@@ -100,6 +105,42 @@ def _epochs(allocation: Allocation, config: DictConfig) -> int:
     return -(-allocation.steps // batches) + 1
 
 
+# ---- steps without signal
+
+
+def streaks_without_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) -> list[list[int]]:
+    """Return the streaks of steps without signal: all compared episodes had the same reward.
+
+    The last streak is empty if the last step had signal. Lines without these metrics are skipped,
+    such as that of a validation before the first step.
+
+    Args:
+        of_groups: whether the algorithm compares the samples of a prompt; if not, it compares all
+            episodes of a step.
+    """
+    streaks: list[list[int]] = [[]]
+    for line in lines:
+        if not all(name in line for name in ((SHARE,) if of_groups else (LOW, HIGH))):
+            continue
+        if line[SHARE] == 1 if of_groups else line[LOW] == line[HIGH]:
+            streaks[-1].append(line["step"])
+        else:
+            streaks.append([])
+    return streaks
+
+
+def no_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) -> str:
+    """Report the longest streak without signal and what to try; "" without a long one."""
+    longest = max(streaks_without_signal(lines, of_groups), key=len)
+    if len(longest) < IN_A_ROW:
+        return ""
+    compared = "samples of each prompt" if of_groups else "episodes of a step"
+    return (
+        f"in steps {longest[0]} to {longest[-1]} all {compared} scored alike, so RL had little or nothing to "
+        f"learn from; try {ADVICE}"
+    )
+
+
 # ---- progress
 
 
@@ -138,8 +179,8 @@ class Progress:
     If several steps in a row had no signal, the bar shows it, and a note suggests once what to try.
     """
 
-    def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int, no_signal: NoSignal) -> None:
-        self._rl, self._prompts, self._samples, self._no_signal = rl, prompts, samples, no_signal
+    def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int, of_groups: bool) -> None:
+        self._rl, self._prompts, self._samples, self._of_groups = rl, prompts, samples, of_groups
         self._done = done
         self._size, self._won, self._shown_at = -1, "", 0.0
         self._flat, self._advised = "", False
@@ -172,11 +213,12 @@ class Progress:
             step, share = shares[-1]
             self._won = f"won {share:.0%} in step {step}"
             self._bar.update(step - self._bar.n)
-        self._flat = self._no_signal.now(lines)
+        flat = len(streaks_without_signal(lines, self._of_groups)[-1])
+        self._flat = f"no signal for {flat} steps" if flat >= IN_A_ROW else ""
         if self._flat and not self._advised:
             self._advised = True
             with tqdm.external_write_mode(file=sys.stderr):
-                say(f"note: {self._no_signal.note(lines)}")
+                say(f"note: {no_signal(lines, self._of_groups)}")
 
     def close(self) -> None:
         self._bar.set_postfix_str(", ".join(filter(None, [self._won, self._flat])))

@@ -8,15 +8,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from turngrid.config import precision
-from turngrid.experiments.evaluation.matrix import EvaluationResult, results_of
-from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, played
-from turngrid.experiments.stages.ledger import ledger
-from turngrid.experiments.stages.no_signal import NoSignal
-from turngrid.records.ledger_entries import Entry, spent, write_ledger
+from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
+from turngrid.experiments.stages.rl import no_signal
 from turngrid.records.metrics import read_metrics
 from turngrid.records.stages import stage_seconds
-from turngrid.records.statistics import WINDOW, running_mean
+from turngrid.records.statistics import WINDOW
 from turngrid.tasks.budget import Allocation
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import skipped_games
@@ -67,7 +65,7 @@ def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> Ru
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
-            "no_signal": NoSignal.of(run).note(metrics),
+            "no_signal": no_signal(metrics, run.algorithm.needs_group),
         },
         matrix=matrix,
         comparisons=paired,
@@ -129,21 +127,22 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
 
 
 def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
+    import pandas as pd
     from matplotlib.ticker import MaxNLocator
 
-    steps, shares = _series(metrics, TRAIN)
-    point = "o" if len(steps) == 1 else None  # a line through one point is invisible
-    axes.plot(steps, shares, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
-    axes.plot(steps, running_mean(shares), color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
-    validated, means = _series(metrics, VALIDATION)
-    if validated:
-        bounds = [_series(metrics, f"{VALIDATION}/{end}")[1] for end in ("low", "high")]
-        bars = [[abs(mean - bound) for mean, bound in zip(means, row, strict=True)] for row in bounds]
+    ends = [f"{VALIDATION}/{end}" for end in ("low", "high")]
+    curve = 100 * pd.DataFrame(metrics).set_index("step").reindex(columns=[TRAIN, VALIDATION, *ends]).astype(float)
+    trained, validated = curve[TRAIN].dropna(), curve[[VALIDATION, *ends]].dropna()
+    point = "o" if len(trained) == 1 else None  # a line through one point is invisible
+    axes.plot(trained, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
+    smooth = trained.rolling(WINDOW, min_periods=1).mean()
+    axes.plot(smooth, color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
+    if len(validated):
+        bars = validated[ends].sub(validated[VALIDATION], axis=0).abs().T
         style: dict[str, Any] = {"fmt": "s", "color": VALIDATED, "markersize": 4, "capsize": 3}
-        axes.errorbar(validated, means, bars, label="validation games, 95 %", **style)
+        axes.errorbar(validated.index, validated[VALIDATION], bars, label="validation games, 95 %", **style)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("RL step")
-    axes.set_ylabel("success (% of games)")
+    axes.set(xlabel="RL step", ylabel="success (% of games)")
     axes.grid(alpha=0.25)
 
 
@@ -157,9 +156,3 @@ def _draw_stages(axes: Axes, stages: Sequence[StageResult]) -> None:
     axes.set_xlim(-0.6, len(stages) - 0.4)
     axes.grid(axis="y", alpha=0.25)
     axes.set_title(f"{stages[0].games} test games, 95 % intervals", fontsize=9)
-
-
-def _series(metrics: Sequence[Mapping[str, Any]], key: str) -> tuple[list[int], list[float]]:
-    """Return steps and percentages of the lines that have the key."""
-    lines = [line for line in metrics if line.get(key) is not None]
-    return [line["step"] for line in lines], [100 * line[key] for line in lines]

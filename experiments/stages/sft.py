@@ -20,9 +20,9 @@ from turngrid.algorithms.registry import FORM
 from turngrid.config.machine import SMALL
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
-from turngrid.records.files.manifest import seal
+from turngrid.records.files.checkpoints import seal
 from turngrid.records.metrics import read_metrics
-from turngrid.records.process.variables import run_stage
+from turngrid.records.process.child import run_stage
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import rows_of, summed_up

@@ -68,7 +68,7 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A sweep file.
 
     Attributes:
-        published: a table of ``turngrid.experiments.report.published``, or None.
+        published: a table of ``turngrid.experiments.report.cells``, or None.
     """
 
     title: str

@@ -18,19 +18,21 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
+from tokenizers import Tokenizer
 
-from turngrid.envs.utils.printable import printable
-from turngrid.experiments.viewer.sources import Shown
-from turngrid.experiments.viewer.tokenizer import Vocabularies
+from turngrid.envs.utils.printable import REPLACEMENT, printable
+from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import pack_runs
 from turngrid.rollouts.episode import Episode, Turn
 
 LIMIT = 5000  # episodes
 SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
 BLOCK = 32  # episodes, which a browser unpacks in some milliseconds
+WORD_START = "\u2581"  # how SentencePiece writes the space before a word
 NATS = 1000  # log-probabilities are rounded to thousandths of a nat
 
 
@@ -224,3 +226,47 @@ def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
             credits |= {name: {key: _short(row[index]) for key, row in rows.items()}} if rows else {}
         yield credits
         start = end
+
+
+# ---- tokens
+
+
+class Vocabularies:
+    """The tokens that a page uses; runs with equal ``tokenizer.json`` share a vocabulary."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, set[int]] = {}  # text of tokenizer.json -> ids
+
+    def use(self, folder: Path | None, episode: Episode) -> int:
+        """Register the episode's tokens; return its vocabulary's index in ``words()``, or -1."""
+        if folder is None:
+            return -1
+        text = _text(folder / TOKENIZER)
+        used = self._used.setdefault(text, set())
+        used.update(episode.prompt_ids)
+        for turn in episode.turns:
+            used.update(turn.prompt_ids, turn.action_ids, turn.context_ids)
+        return list(self._used).index(text)
+
+    def words(self) -> list[dict[int, str]]:
+        return [words(Tokenizer.from_str(text), used) for text, used in self._used.items()]
+
+
+@cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def words(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
+    """Return the texts of tokens by id; half a character as the tokenizer's file writes it."""
+    return {token: _word(tokenizer, token) for token in sorted(ids)}
+
+
+def _word(tokenizer: Tokenizer, token: int) -> str:
+    raw = tokenizer.id_to_token(token)
+    if raw is None:
+        return f"<{token}>"
+    text = printable(tokenizer.decode([token], skip_special_tokens=False))
+    if REPLACEMENT in text:  # an incomplete UTF-8 sequence decodes to it
+        return raw
+    return f" {text}" if raw.startswith(WORD_START) and not text.startswith(" ") else text or raw

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.resources import files
 from itertools import chain, islice
 from pathlib import Path
 
+from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
-from turngrid.experiments.viewer.tokenizer import tokenizer_of
-from turngrid.records.credit import Credit, read_credit
+from turngrid.records.credit import Credit, read_credit, read_replayed, tokens_of
+from turngrid.records.models.locate import ASSET, PACKAGED, local_folder
 from turngrid.records.process.exit_codes import Refusal
-from turngrid.records.replayed import read_replayed, tokens_of
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed
 from turngrid.rollouts.episode import Episode
@@ -26,6 +28,7 @@ TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
 EVALUATION = "evaluation"
 RUN_MARK = "attempts.jsonl"
+TOKENIZER = "tokenizer.json"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
 
@@ -206,3 +209,47 @@ def _run_around(path: Path) -> Path | None:
 def _runs_in(path: Path) -> str:
     runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
     return f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
+
+
+# ---- tokenizers
+
+
+def tokenizer_of(run: Path, policy: str = "") -> Path | None:
+    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if none
+    has it.
+
+    Args:
+        run: a run folder, or the folder of an evaluation without a run.
+        policy: the policy whose tokenizer to use, if an evaluation compares several models.
+    """
+    return next((folder for folder in _candidates(run, policy) if (folder / TOKENIZER).exists()), None)
+
+
+def _candidates(run: Path, policy: str) -> Iterator[Path]:
+    rl = RlFolder(run)
+    if step := rl.saved_step():
+        yield rl.model(step)
+    yield run / "sft" / "model"
+    for name in (*_models_of_policies(run, policy), str(composed(run).get("model", {}).get("path") or "")):
+        if folder := _folder(name):
+            yield folder
+
+
+def _models_of_policies(run: Path, policy: str) -> list[str]:
+    result = run / "result.json"
+    content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
+    return [entry.get("path", "") for entry in content.get("policies", []) if entry.get("name") == policy]
+
+
+def _folder(model: str) -> Path | None:
+    """Return the local folder of a ``model.path``, without downloading."""
+    if model.startswith(ASSET):
+        return Path(str(files("turngrid.assets"))) / model.removeprefix(ASSET)
+    if model.startswith(PACKAGED):
+        return cache_root() / "models" / model.removeprefix(PACKAGED)
+    if not model or (folder := local_folder(model)):
+        return folder if model else None
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(model, TOKENIZER)  # an earlier download
+    return Path(cached).parent if isinstance(cached, str) else None

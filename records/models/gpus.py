@@ -1,50 +1,41 @@
-"""GPUs that the cost estimate knows (``estimate_gpu=H100x8``)."""
+"""GPUs that the cost estimate knows (``estimate_gpu=H100x8``), and what a checkpoint costs."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from turngrid.envs.utils.names import nearest
 from turngrid.records.process.exit_codes import Refusal
 
 GB = 1e9
+GPUS = {  # memory in bytes
+    **dict.fromkeys(("A10", "RTX3090", "RTX4090"), 24 * GB),
+    "RTX5090": 32 * GB,
+    "A100-40": 40 * GB,
+    **dict.fromkeys(("A6000", "L40S"), 48 * GB),
+    **dict.fromkeys(("A100", "H100"), 80 * GB),
+    "H200": 141 * GB,
+    "B200": 180 * GB,
+}
+WEIGHTS, ADAM = 4, 8  # bytes a parameter, in fp32; the policy is saved twice: evaluation loads a plain copy
+DISK = 2e9  # assumed speed of the disk in bytes a second
+STEP_SECONDS = 20.0  # seconds of a step on GPUs
+SHARE = 1 / 8  # maximum share of the time for saving
+MOST = 50  # maximum steps that a killed run repeats
 
 
 class GpuError(Refusal):
     """Unknown GPU; the message names the nearest."""
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU with ``memory`` bytes."""
-
-    memory: float
-
-
-GPUS = {
-    "A10": Gpu(24 * GB),
-    "RTX3090": Gpu(24 * GB),
-    "RTX4090": Gpu(24 * GB),
-    "RTX5090": Gpu(32 * GB),
-    "A6000": Gpu(48 * GB),
-    "L40S": Gpu(48 * GB),
-    "A100-40": Gpu(40 * GB),
-    "A100": Gpu(80 * GB),
-    "H100": Gpu(80 * GB),
-    "H200": Gpu(141 * GB),
-    "B200": Gpu(180 * GB),
-}
-
-
-def gpu(name: str) -> Gpu:
-    """Return one of ``GPUS``, or a GPU of the given memory, as ``24GB``.
+def memory(name: str) -> float:
+    """Return the bytes of one of ``GPUS``, or of a GPU named by its memory, as ``24GB``.
 
     Raises:
         KeyError: the name is neither.
     """
     size = re.fullmatch(r"([1-9]\d{0,3})GB", name)
-    return Gpu(int(size[1]) * GB) if size else GPUS[name]
+    return int(size[1]) * GB if size else GPUS[name]
 
 
 def parse(text: str) -> tuple[str, int]:
@@ -57,7 +48,7 @@ def parse(text: str) -> tuple[str, int]:
     name = match["name"].upper() if match else text.upper()
     number = int((match["n"] or match["m"] or 1) if match else 1)
     try:
-        gpu(name)
+        memory(name)
     except KeyError:
         number = 0
     if number < 1:
@@ -66,3 +57,21 @@ def parse(text: str) -> tuple[str, int]:
             f"estimate_gpu={text}: unknown; use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, {known}"
         )
     return name, number
+
+
+def checkpoint_size(parameters: int, critic: bool, adapter: int = 0) -> float:
+    """Return the bytes of one checkpoint.
+
+    Args:
+        parameters: of the policy, and of the critic if there is one.
+        critic: whether a critic is saved too.
+        adapter: parameters of the LoRA adapter. If not 0, Adam's state covers these alone.
+    """
+    policy = 2 * WEIGHTS * (parameters + adapter) + ADAM * (adapter or parameters)
+    return float(policy + (WEIGHTS + ADAM) * parameters * critic)
+
+
+def steps_between(number_of_bytes: float) -> int:
+    """Return a multiple of 5 with which saving takes about ``SHARE`` of the time."""
+    wanted = number_of_bytes / DISK / (SHARE * STEP_SECONDS)
+    return min(MOST, 5 * max(1, -int(-wanted // 5)))

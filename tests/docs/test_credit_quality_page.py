@@ -67,7 +67,7 @@ def test_what_methods_gained_is_told() -> None:
 
 
 def test_what_was_measured_reaches_what_the_command_is_for() -> None:
-    assert TINY.truth["reliability"].estimate >= 0.6
+    assert TINY.truth["reliability"].mean >= 0.6
     assert (TINY.about["tasks"], TINY.about["samples"], TINY.about["k"]) == (20, 8, 16)
     assert (
         ALL_METHODS.about["cpu_seconds"] <= 300
@@ -83,4 +83,4 @@ def test_every_measure_and_option_is_told() -> None:
 def test_the_page_of_the_results_draws_every_method() -> None:
     drawn = html(TINY)
     assert drawn.count("<svg") == 1 and all(f"<code>{name}</code>" in drawn for name in TINY.methods["r"])
-    assert TINY.methods["r"]["grpo"].estimate == pytest.approx(TINY.methods["r"]["grpo"].low, abs=0.3)
+    assert TINY.methods["r"]["grpo"].mean == pytest.approx(TINY.methods["r"]["grpo"].low, abs=0.3)

@@ -10,10 +10,10 @@ import pytest
 from finished_run import ONE_OF_TWO
 
 from benchmarks.credit_tables import GAIN, MEAN, gains_of, predicted, predictions, rank_correlation
-from turngrid.experiments.credit_quality.intervals import Interval
 from turngrid.experiments.credit_quality.results import Results
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.records.metrics import MetricsLog
+from turngrid.records.statistics import Interval
 
 RATED = {"grpo": 0.3, "gigpo": 0.35, "salt": 0.4, "graft": 0.6, "hgpo": 0.1}
 WON = {"grpo": 110, "gigpo": 105, "salt": 120, "graft": 130, "hgpo": 90}  # of 200 games, base 100
@@ -56,14 +56,14 @@ def test_spearmans_by_hand() -> None:
     """Ranks 2 3 4 5 1 and 3 2 4 5 1: 1 - 6 (1 + 1) / (5 x 24) = 0.9; z = 1.472, and its error
     sqrt(1.405 / 2) = 0.838."""
     found = rank_correlation(list(RATED.values()), list(WON.values()))
-    assert found.estimate == pytest.approx(0.9)
+    assert found.mean == pytest.approx(0.9)
     assert found.low == pytest.approx(math.tanh(1.4722 - 1.96 * 0.8382), abs=1e-3)
     assert found.high == pytest.approx(math.tanh(1.4722 + 1.96 * 0.8382), abs=1e-3)
-    assert rank_correlation([1.0, 2, 3, 4], [1.0, 2, 3, 4]).estimate == pytest.approx(1)
+    assert rank_correlation([1.0, 2, 3, 4], [1.0, 2, 3, 4]).mean == pytest.approx(1)
 
 
 def test_a_measure_whose_truth_is_0_predicts_by_its_distance_from_it() -> None:
     bias = {"graft": 0.0, "salt": -0.1, "grpo": 0.2, "gigpo": -0.3, "hgpo": 0.4}  # as the methods won
     rated = replace(RESULTS, methods={"bias": {name: Interval(value, value, value) for name, value in bias.items()}})
     gains = {name: {"0": won / 200 - 0.5} for name, won in WON.items()}
-    assert predicted(rated, "bias", gains).estimate == pytest.approx(1)
+    assert predicted(rated, "bias", gains).mean == pytest.approx(1)

@@ -11,8 +11,7 @@ import pytest
 
 from turngrid.config.schema import Eval
 from turngrid.experiments.evaluate import main
-from turngrid.experiments.evaluation.matrix import EvaluationResult, PairedComparison
-from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.evaluation.result import EvaluationResult, PairedComparison, RunResult, StageResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
 COMMAND = re.compile(r"```bash\npython -m experiments.evaluate (expert .*)\n```\n\nprints\n\n```\n(.*?)```", re.DOTALL)

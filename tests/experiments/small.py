@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
+import torch
 
 OVERRIDES = (
     "budget.units=16",
@@ -128,3 +130,26 @@ def comparable(metrics: Sequence[dict]) -> list[dict]:
     """Metrics that a repetition must reproduce: no times, no memory, no throughput."""
     machine = ("timing", "perf/", "global_seqlen")
     return [{key: value for key, value in line.items() if not any(word in key for word in machine)} for line in metrics]
+
+
+def assert_same_rl(ours: Path, theirs: Path, steps: int = 3) -> None:
+    """The episodes of each step token for token, and its metrics up to rounding."""
+    for step in range(1, steps + 1):
+        name = f"rl/episodes/{step:06d}.jsonl"
+        assert without_clocks(ours / name) == without_clocks(theirs / name), name
+    logs = (comparable(lines(run / "rl" / "metrics.jsonl")) for run in (ours, theirs))
+    for line, wanted in zip(*logs, strict=True):
+        assert line == pytest.approx(wanted, rel=1e-6, abs=1e-6), line["step"]
+
+
+def assert_sampled_by(model: Any, episode: dict, temperature: float = 0.7, within: float = 1e-4) -> None:
+    """The recorded log-probabilities are those of teacher forcing: the recorded ids are those that
+    the server saw, in that order and with nothing between."""
+    ids, places, recorded = list(episode["prompt_ids"]), [], []
+    for turn in episode["turns"]:
+        places += range(len(ids), len(ids) + len(turn["action_ids"]))
+        recorded += turn["logprobs"]
+        ids += [*turn["action_ids"], *turn["context_ids"]]
+    with torch.no_grad():
+        logprobs = (model(torch.tensor([ids])).logits[0].float() / temperature).log_softmax(-1)
+    assert [float(logprobs[at - 1, ids[at]]) for at in places] == pytest.approx(recorded, abs=within)

@@ -27,9 +27,8 @@ from turngrid.experiments.evaluation import stage as evaluation
 from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.process import evaluate
 from turngrid.experiments.evaluation.result import RunResult
-from turngrid.experiments.evaluation.stage import Checkpoint
+from turngrid.experiments.evaluation.stage import Checkpoint, Pools, episode_specs, roll_out_in_text
 from turngrid.experiments.evaluation.standalone import acting, evaluation_folder
-from turngrid.experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings

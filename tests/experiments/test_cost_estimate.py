@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig
-from throughput_profiles import PROFILE
 
 from turngrid.config.compose import Composer, composer
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.experiments.cost_estimate import estimate
-from turngrid.experiments.cost_estimate.amounts import Games, amounts
+from turngrid.experiments.cost_estimate.amounts import Games, amounts, forecast, record, record_file, recorded
 from turngrid.experiments.cost_estimate.estimate import clock
 from turngrid.experiments.cost_estimate.memory import GB, Devices, demand, problems
-from turngrid.experiments.cost_estimate.throughput import profile_file, record, recorded, save, total
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
 from turngrid.records.run_folder import run_name
+
+EACH = {"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}  # seconds of a unit
 
 
 @pytest.fixture(scope="module")
@@ -43,19 +43,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> None:
     small = ["env=gym", f"env.cache_dir={cache}", "budget.units=40", "eval.games=4", "budget.rl_steps=1"]
+    before = sorted(cache.rglob("*"))
     wanted = amounts(composed(small))
+    assert sorted(cache.rglob("*")) == before
     train, test = wanted.games[1:]
     assert wanted.games[0] == Games("demonstrations", "FrozenLake-v1", 2, 0)
     assert (train.split, train.wanted, train.cached) == ("train", 16, 3)
-    assert wanted.to_make == 2 + 13 + 3
     assert (test.split, test.wanted, test.cached) == ("test", 4, 1)
     assert (wanted.models, wanted.samples) == (3, 4)
-
-
-def test_nothing_is_made_for_counting(composed: Composer, cache: Path) -> None:
-    before = sorted(cache.rglob("*"))
-    amounts(composed(["env=gym", f"env.cache_dir={cache}"]))
-    assert sorted(cache.rglob("*")) == before
 
 
 def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
@@ -74,17 +69,13 @@ def test_what_is_evaluated(composed: Composer) -> None:
 
 def test_the_default_by_hand(composed: Composer) -> None:
     """60 demonstrations in batches of 4 are 15 steps; three models play 200 games each."""
-    seconds = PROFILE.forecast(amounts(composed([])))
+    wanted = amounts(composed([]))
     by_hand = {"demonstrations": 60 * 0.05, "sft": 15 * 0.2, "rl": 25 * 7.5, "evaluation": 600 * 0.1}
-    assert seconds == pytest.approx(by_hand)
-    assert total(seconds) == pytest.approx(sum(by_hand.values()))
-
-
-def test_a_stage_that_was_never_recorded_has_no_time(composed: Composer) -> None:
-    without = replace(PROFILE, seconds={name: each for name, each in PROFILE.seconds.items() if name != "sft"})
-    seconds = without.forecast(amounts(composed([])))
-    assert [stage for stage, value in seconds.items() if clock(value) == "not recorded"] == ["sft"]
-    assert total(seconds) is None
+    assert forecast(wanted, EACH) == pytest.approx({**by_hand, "all": sum(by_hand.values())})
+    without = forecast(wanted, {name: each for name, each in EACH.items() if name != "sft"})
+    assert [stage for stage, value in without.items() if clock(value) == "not recorded"] == ["sft", "all"]
+    assert "rl" not in forecast(amounts(composed(["budget=sft_only"])), EACH)
+    assert [clock(seconds) for seconds in (45, 276, 36000)] == ["45 s", "4.6 min", "10.0 h"]
 
 
 def test_validation_is_counted(composed: Composer, cache: Path) -> None:
@@ -105,10 +96,6 @@ def test_what_dynamic_sampling_may_play_is_said(composed: Composer, cache: Path)
     assert "3 times as many: filter=[dynamic_sampling]" in text
 
 
-def test_stages_that_the_plan_does_not_have_take_no_time(composed: Composer) -> None:
-    assert "rl" not in PROFILE.forecast(amounts(composed(["budget=sft_only"])))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run with clocks set by hand."""
@@ -120,12 +107,12 @@ def folder(tmp_path: Path) -> Path:
     return run
 
 
-def test_which_runs_share_a_profile(composed: Composer) -> None:
-    default = profile_file(composed([]))
+def test_which_runs_share_a_record(composed: Composer) -> None:
+    default = record_file(composed([]))
     same = ["seed=4", "budget=sft80_rl200", "eval.games=100", "estimate=true", "budget.rl_steps=7", "output_dir=/x"]
-    assert profile_file(composed(same)) == default
+    assert record_file(composed(same)) == default
     for other in ("algo=ppo", "env.task=w4-o6-q8", "env.max_turns=8", "env.workers=1"):
-        assert profile_file(composed([other])) != default
+        assert record_file(composed([other])) != default
 
 
 def test_which_runs_are_recorded(
@@ -134,23 +121,19 @@ def test_which_runs_are_recorded(
     """Uninterrupted ones of three steps and 64 test games; what they did not have stays."""
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
     config = composed([])
-    assert recorded(config) is None
+    assert recorded(config) == {}
     (folder / "result.json").write_text("{}")
     (folder / "attempts.jsonl").write_text("1\n2\n")
     record(config, folder)
-    assert recorded(config) is None  # it was interrupted
+    assert recorded(config) == {}  # it was interrupted
     (folder / "attempts.jsonl").write_text("1\n")
     for short in ("budget.rl_steps=2", "eval.games=63"):
         record(composed([short]), folder)
-    assert recorded(config) is None
-    save(config, PROFILE)
-    record(composed(["budget=rl_only"]), folder)
-    found = recorded(config)
-    assert found is not None and found.source == "run"
-    assert found.seconds["sft"] == PROFILE.seconds["sft"]  # 25 RL steps, 2 x 200 evaluation episodes
-    assert (found.seconds["rl"], found.seconds["evaluation"]) == (60 / 25, 30 / 400)
-    profile_file(config).write_text('{"source": "of another version"}')
-    assert recorded(config) is None
+    assert recorded(config) == {}
+    record_file(config).parent.mkdir()
+    record_file(config).write_text(json.dumps(EACH))
+    record(composed(["budget=rl_only"]), folder)  # 25 RL steps, 2 x 200 evaluation episodes
+    assert recorded(config) == {**EACH, "rl": 60 / 25, "evaluation": 30 / 400}
 
 
 # ---- does it fit
@@ -228,8 +211,3 @@ def test_what_is_suggested_for_this_machine_fits(composed: Composer, words: str)
 
 def test_planning_is_no_part_of_the_identity(composed: Composer) -> None:
     assert run_name(composed(["estimate=true", "estimate_gpu=H100x8"])) == run_name(composed([]))
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (276, "4.6 min"), (36000, "10.0 h")])
-def test_clock(seconds: float, text: str) -> None:
-    assert clock(seconds) == text

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import psutil
 import pytest
-from throughput_profiles import PROFILE
 
 from turngrid.config.compose import compose
-from turngrid.experiments.cost_estimate.throughput import save
+from turngrid.experiments.cost_estimate.amounts import record_file
 from turngrid.records.models.gpus import GB
 from turngrid.records.run_folder import run_name
 from turngrid.train.app import main
@@ -23,26 +23,28 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_plan_from_known_profiles(
+def test_an_estimate_from_a_record(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
     asked = [f"output_dir={tmp_path}/runs"]
-    save(compose(asked), PROFILE)
+    file = record_file(compose(asked))
+    file.parent.mkdir()
+    file.write_text(json.dumps({"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}))
     assert main([*asked, "estimate=true"]) == 0
     out, _ = capfd.readouterr()
     assert run_name(compose(asked)) in out
-    assert "1000 of 1000 units, 0 left (1000 counting games, 3800 counting rollouts)" in out
+    assert "1000 of 1000 units, 0 left" in out
     assert "400 of w2-o3-q4, 0 of them made already" in out
     assert "25 steps x 128 = 3,200 episodes" in out
-    assert "25 steps x 7.5 s" in out and "recorded by some run" in out
+    assert "3.1 min" in out and "time: as recorded on " in out
     assert not (tmp_path / "runs").exists()
 
 
 def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["model=qwen2.5_1.5b", "algo=ppo", "cluster=gpu8", "estimate_gpu=H100x8"]) == 0
     out, _ = capfd.readouterr()
-    assert "47 of 80 GB" in out and "predicted time" not in out
+    assert "47 of 80 GB" in out and "time:" not in out
     assert main(["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1", "estimate_gpu=H100"]) == 2
     assert "memory: " in capfd.readouterr().err
     assert main(["estimate_gpu=H10"]) == 2
@@ -65,7 +67,7 @@ def test_without_a_recorded_run_the_amounts_are_printed_and_nothing_runs(
     assert main(["estimate=true", f"output_dir={tmp_path}/runs"]) == 0
     out, _ = capfd.readouterr()
     assert "3,200 episodes" in out and "no run of this kind was recorded on this machine" in out
-    assert "predicted time" not in out and list(tmp_path.iterdir()) == []
+    assert "time: rl" not in out and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("word", ["estimate=true", "estimate=false"])

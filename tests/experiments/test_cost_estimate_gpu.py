@@ -22,7 +22,7 @@ BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, hea
 
 
 def place(name: str, number: int) -> memory.Devices:
-    return memory.Devices(name, number, gpus.gpu(name).memory)
+    return memory.Devices(name, number, gpus.memory(name))
 
 
 def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:
@@ -39,26 +39,12 @@ def composed() -> Iterator[Composer]:
         yield compose
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("RTX4090", ("RTX4090", 1)),
-        ("rtx3090x2", ("RTX3090", 2)),
-        ("48gbx2", ("48GB", 2)),
-        ("H100x8", ("H100", 8)),
-        ("8xh100", ("H100", 8)),
-        ("A100-40x2", ("A100-40", 2)),
-        ("L40S", ("L40S", 1)),
-    ],
-)
-def test_names(text: str, meant: tuple[str, int]) -> None:
-    assert gpus.parse(text) == meant
-
-
-@pytest.mark.parametrize(("text", "near"), [("H10x8", "H100"), ("A100_40", "A100-40"), ("H100x0", "H100")])
-def test_a_wrong_name_is_answered_with_the_nearest(text: str, near: str) -> None:
-    with pytest.raises(GpuError, match=f"use {near}x8"):
-        gpus.parse(text)
+def test_names() -> None:
+    texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2), "8xh100": ("H100", 8)}
+    assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
+    for text, near in (("H10x8", "H100"), ("A100_40", "A100-40"), ("H100x0", "H100")):
+        with pytest.raises(GpuError, match=f"use {near}x8"):
+            gpus.parse(text)
 
 
 def test_memory_by_hand(composed: Composer) -> None:
@@ -87,15 +73,12 @@ def test_memory_with_lora_by_hand(composed: Composer) -> None:
     assert found == pytest.approx([(4e9 + 16 * adapter) / 8 + rest, (20e9 + 16 * adapter) / 8 + rest])
 
 
-@pytest.mark.parametrize("model", ["qwen2.5_7b", "qwen3_8b"])
-def test_the_papers_largest_models_fit_on_one_node(composed: Composer, model: str) -> None:
+def test_the_papers_largest_model_fits_on_one_node(composed: Composer) -> None:
     """PPO trains a critic of the same size; 8 x 80 GB is what the study had."""
-    config = composed([f"model={model}", "cluster=gpu8", "algo=ppo"])
+    config = composed(["model=qwen3_8b", "cluster=gpu8", "algo=ppo"])
     shape = shape_of(config.model.path)
     assert shape is not None
-    assert 60e9 < memory_bytes(config, ("H100", 8), shape) < 70e9
-    assert problems(config, ("H100", 8), shape) == []
-    assert problems(config, ("A100-40", 8), shape) != []
+    assert problems(config, ("H100", 8), shape) == [] != problems(config, ("A100-40", 8), shape)
 
 
 SHARE = "actor_rollout_ref.rollout.gpu_memory_utilization"
@@ -163,19 +146,12 @@ def test_what_is_suggested_fits(composed: Composer, words: str, card: str, numbe
         assert problems(changed, (card, number), shape) == []
 
 
-def test_where_nothing_fits_nothing_is_suggested(composed: Composer) -> None:
-    config = composed(["model=qwen3_8b", "cluster=gpu1", "estimate_gpu=6GB"])
-    shape = shape_of(config.model.path)
-    assert shape is not None
-    assert "or offloading makes it fit" in problems(config, ("6GB", 1), shape)[-1]
-
-
 def test_longer_episodes_need_more(composed: Composer) -> None:
     """vLLM must hold the keys and values of one whole row, whose length follows from the lengths of
     prompt and response."""
     config = composed([*HALF, "estimate_gpu=24GB", "data.max_response_length=29000", "model.context=32768"])
     problem = problems(config, ("6GB", 1), BILLION)[-1]
-    assert "for one episode of 32072 tokens" in problem
+    assert "for one episode of 32072 tokens" in problem and "or offloading makes it fit" in problem
 
 
 def test_a_run_that_does_not_fit_here_never_starts(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:

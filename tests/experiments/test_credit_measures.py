@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from known_values import Maker, Played, corridor, graph, play
 
-from turngrid.experiments.credit_quality.intervals import cosines, differences, of_truth, products, rated
+from turngrid.experiments.credit_quality.intervals import (
+    Interval,
+    Products,
+    Sums,
+    of_truth,
+    products,
+    rated,
+    statistics_of,
+)
 from turngrid.experiments.credit_quality.measures import Truth, demeaned, task_sums, truth
 
 REPETITIONS, TASKS = 200, 40
@@ -20,14 +28,18 @@ def episodes(maker: Maker) -> Played:
     return play(maker, REPETITIONS * TASKS, seed=0)
 
 
+def measured(sums: dict[str, Sums], draws: int, against: str = "") -> tuple[dict, dict]:
+    return rated(statistics_of(sums), against or next(iter(sums)), len(next(iter(sums.values()))["turns"]), draws)
+
+
 def credits_of(played: Played) -> dict[str, np.ndarray]:
     noise = np.random.default_rng(1).standard_normal(len(played.exact))
     return {"truth": played.exact, "noise": noise, "group": played.group, "mixed": played.exact + 0.1 * noise + 0.05}
 
 
 def estimates(made: Truth, credits: dict[str, np.ndarray]) -> dict[tuple[str, str], float]:
-    found = rated({name: task_sums(made, credit) for name, credit in credits.items()}, draws=2)
-    return {(measure, name): found[measure][name].estimate for measure in MEASURED for name in credits}
+    found, _ = measured({name: task_sums(made, credit) for name, credit in credits.items()}, draws=2)
+    return {(measure, name): found[measure][name].mean for measure in MEASURED for name in credits}
 
 
 @pytest.mark.parametrize("maker", [corridor, graph])
@@ -43,7 +55,7 @@ def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
     hits = dict.fromkeys(target, 0)
     for first in range(0, REPETITIONS * TASKS, TASKS):
         part, turns = played.truth(first, first + TASKS)
-        found = rated({name: task_sums(part, credit[turns]) for name, credit in credits.items()}, draws=250)
+        found, _ = measured({name: task_sums(part, credit[turns]) for name, credit in credits.items()}, draws=250)
         for (measure, name), value in target.items():
             interval = found[measure][name]
             assert measure != "sign" or 0 <= interval.low <= interval.high <= 1, "a share"
@@ -67,8 +79,8 @@ def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
     assert found["r_inside", "group"] == 0 == found["bias", "noise"].__round__(1)
     constant = played.score[played.episode] - played.value[np.searchsorted(played.episode, played.episode)]  # R - V(s0)
     sums = task_sums(exact, constant / np.bincount(played.episode)[played.episode])
-    assert rated({"best": sums}, draws=2)["r"]["best"].estimate == pytest.approx(
-        of_truth(sums, draws=2)["ceiling"].estimate, abs=1e-9
+    assert measured({"best": sums}, draws=2)[0]["r"]["best"].mean == pytest.approx(
+        of_truth(sums, draws=2)["ceiling"].mean, abs=1e-9
     )
 
 
@@ -78,20 +90,18 @@ def test_what_is_known_of_the_truth_itself() -> None:
     played, other = episodes(corridor), play(corridor, REPETITIONS * TASKS, seed=0, k=8)
     made, _ = played.truth(0, REPETITIONS * TASKS)
     found = of_truth(task_sums(made, played.group), draws=2)
-    assert found["reliability"].estimate == pytest.approx(
-        np.corrcoef(made.advantage, played.exact)[0, 1] ** 2, abs=0.01
-    )
-    half = of_truth(task_sums(other.truth(0, REPETITIONS * TASKS)[0], other.group), draws=2)["reliability"].estimate
-    assert 2 * half / (1 + half) == pytest.approx(found["reliability"].estimate, abs=0.01)  # k is 8, and 16
+    assert found["reliability"].mean == pytest.approx(np.corrcoef(made.advantage, played.exact)[0, 1] ** 2, abs=0.01)
+    half = of_truth(task_sums(other.truth(0, REPETITIONS * TASKS)[0], other.group), draws=2)["reliability"].mean
+    assert 2 * half / (1 + half) == pytest.approx(found["reliability"].mean, abs=0.01)  # k is 8, and 16
 
 
 def test_paired_differences_are_narrower_than_the_methods_own_intervals() -> None:
     made, turns = episodes(corridor).truth(0, TASKS)
     sums = {name: task_sums(made, credit[turns]) for name, credit in credits_of(episodes(corridor)).items()}
     sums["also"] = task_sums(made, episodes(corridor).exact[turns] + 1e-3)
-    found, alone = differences(sums, "truth")["r"]["also"], rated(sums)["r"]["also"]
-    assert abs(found.estimate) < 1e-9 and found.half < 1e-9 < alone.half
-    assert differences(sums, "noise")["r"]["truth"].low > 0.8
+    alone, found = (table["r"]["also"] for table in measured(sums, 2000, "truth"))
+    assert abs(found.mean) < 1e-9 and found.high - found.low < 1e-9 < alone.high - alone.low
+    assert measured(sums, 2000, "noise")[1]["r"]["truth"].low > 0.8
 
 
 def test_intervals_of_cosines_cover_that_of_many_batches() -> None:
@@ -109,10 +119,13 @@ def test_intervals_of_cosines_cover_that_of_many_batches() -> None:
         pairs = [(made[name].sum(0), true.sum(0)) for true, _, made in batches]
         cross, own, of_true = (np.mean([pair[i] @ pair[j] for pair in pairs]) for i, j in ((0, 1), (0, 0), (1, 1)))
         target = cross / np.sqrt(own * of_true)
-        found = [cosines({name: products(made[name], parts)}, name, draws=250)[0][name] for _, parts, made in batches]
+        found = [cosine(products(made[name], parts), games) for _, parts, made in batches]
         assert np.mean([one.low <= target <= one.high for one in found]) > 0.9
-        assert np.median([one.estimate for one in found]) == pytest.approx(target, abs=0.05)
-        assert cosines({name: products(batches[0][2][name], batches[0][1])}, name)[1][name].estimate == 0
+        assert np.median([one.mean for one in found]) == pytest.approx(target, abs=0.05)
+
+
+def cosine(product: Products, games: int) -> Interval:
+    return rated({"gradient": {"it": product.cosine}}, "it", games, draws=250)[0]["gradient"]["it"]
 
 
 def test_advantages_that_do_not_add_up_are_refused() -> None:

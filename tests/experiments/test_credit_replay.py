@@ -17,7 +17,6 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.textworld.env import TextWorldEnv
 from turngrid.envs.types import Observation, TaskRef
-from turngrid.experiments.credit_quality.critic import WEIGHTS, RunCritic, critic_file, trained_values
 from turngrid.experiments.credit_quality.game import (
     GameTree,
     MeasuredGame,
@@ -26,10 +25,17 @@ from turngrid.experiments.credit_quality.game import (
     keys,
     prefixes,
 )
-from turngrid.experiments.credit_quality.policies import ModelRollouts
-from turngrid.experiments.credit_quality.policy_model import PolicyModel, rows
-from turngrid.experiments.credit_quality.results import Insight, true_advantages
-from turngrid.experiments.credit_quality.study import Measured
+from turngrid.experiments.credit_quality.policy_model import (
+    WEIGHTS,
+    PolicyModel,
+    RunCritic,
+    critic_file,
+    critic_values,
+    of_games,
+    rows,
+)
+from turngrid.experiments.credit_quality.results import true_advantages
+from turngrid.experiments.credit_quality.study import Measured, ModelRollouts
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
@@ -171,12 +177,10 @@ def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
     assert changed == pytest.approx([found[0] @ found[1] / length, length], rel=0.02)
 
 
-def test_no_gradients_where_nobody_wants_them(model: PolicyModel, played: list[MeasuredGame]) -> None:
+def test_gradients_of_games_are_multiplied_with_each_other(model: PolicyModel, played: list[MeasuredGame]) -> None:
     groups = [game.episodes for game in played]
     known, asked = true_advantages(played, groups, "sparse", 2), {"random": np.ones(tokens_of(groups))}
-    assert Insight(model, wanted=False).gradients(groups, asked, known) is None
-    found = Insight(model).gradients(groups, asked, known)
-    assert found and found["random"].own.shape == (len(played), len(played))
+    assert of_games(model, groups, asked, known)["random"].own.shape == (len(played), len(played))
 
 
 def tokens_of(groups: list[list[Episode]]) -> int:
@@ -185,13 +189,15 @@ def tokens_of(groups: list[list[Episode]]) -> int:
 
 def test_a_games_values_come_from_a_head_that_never_saw_it(model: PolicyModel, played: list[MeasuredGame]) -> None:
     groups = [game.episodes for game in played]
-    before = trained_values(model, Measured(played, played), groups, "sparse", 2).values
+    before = by_game(critic_values(model, Measured(played, played), groups, "sparse", 2)[0], groups)
     other = replace(played[0], values={key: [1.0, 1.0] for key in played[0].values}, screened=[])
     changed = [other, *played[1:]]
-    after = trained_values(model, Measured(changed, changed), groups, "sparse", 2).values
-    assert all(np.array_equal(one, two) for one, two in zip(before[0], after[0], strict=True))
-    assert any(not np.array_equal(one, two) for one, two in zip(before[1], after[1], strict=True))
-    assert [len(one) for one in after[0]] == [sum(len(t.action_ids) for t in e.turns) for e in groups[0]]
+    after = by_game(critic_values(model, Measured(changed, changed), groups, "sparse", 2)[0], groups)
+    assert np.array_equal(before[0], after[0]) and not np.array_equal(before[1], after[1])
+
+
+def by_game(values: np.ndarray, groups: list[list[Episode]]) -> list[np.ndarray]:
+    return np.split(values, np.cumsum([tokens_of([group]) for group in groups]))[:-1]
 
 
 def test_the_critic_of_a_checkpoint_is_read(tmp_path: Path, played: list[MeasuredGame]) -> None:

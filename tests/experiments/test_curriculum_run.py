@@ -3,7 +3,6 @@ again."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from pathlib import Path
 
@@ -47,22 +46,14 @@ def test_each_tasks_share_of_the_games_is_made(run: Path) -> None:
         assert [game["task"] for game in games] == [SIMPLE, OTHER] * each
 
 
-def test_stages_switch_at_the_stated_step_and_batches_are_stratified(run: Path) -> None:
+def test_stages_and_horizon_switch_at_the_stated_steps_and_batches_are_stratified(run: Path) -> None:
+    """Twelve plays of eight simple games: none comes again before the others of its task."""
     assert [tasks(episodes) for episodes in steps(run)] == [{SIMPLE: 16}] * 2 + [{SIMPLE: 8, OTHER: 8}] * 2
-
-
-def test_no_game_comes_again_before_the_others_of_its_task(run: Path) -> None:
-    """Twelve plays of eight simple games."""
     played = [episode["task"] for episodes in steps(run) for episode in episodes if episode["sample"] == 0]
     simple = [task for task in played if SIMPLE in task]
-    assert len(set(simple[:8])) == 8
-    assert len(set(played) - set(simple)) == 4
-
-
-def test_the_horizon_rises_at_the_stated_step(run: Path) -> None:
+    assert len(set(simple[:8])) == 8 and len(set(played) - set(simple)) == 4
     turns = [[len(episode["turns"]) for episode in episodes] for episodes in steps(run)]
-    assert max(turns[0]) == 2
-    assert all(2 < max(lengths) <= 6 for lengths in turns[1:])
+    assert max(turns[0]) == 2 and all(2 < max(lengths) <= 6 for lengths in turns[1:])
 
 
 def test_metrics_by_task_agree_with_the_episodes(run: Path) -> None:
@@ -98,12 +89,4 @@ def test_killed_before_the_switch_it_goes_on_as_if_unbroken(run: Path, tmp_path:
     small.kill(process)
     (cut,) = tmp_path.glob("*/rl/metrics.jsonl")
     assert len(cut.read_text().splitlines()) < 3, "killed too late to show anything"
-    resumed = small.finish(tmp_path, *OVERRIDES)
-    for step in range(1, STEPS + 1):
-        name = f"rl/episodes/{step:06d}.jsonl"
-        assert small.without_clocks(run / name) == small.without_clocks(resumed / name)
-    logs = [small.comparable(small.lines(folder / "rl" / "metrics.jsonl")) for folder in (run, resumed)]
-    for ours, theirs in zip(*logs, strict=True):
-        assert ours.keys() == theirs.keys()
-        for key, value in ours.items():
-            assert value == theirs[key] or math.isclose(value, theirs[key], rel_tol=1e-6, abs_tol=1e-6), key
+    small.assert_same_rl(small.finish(tmp_path, *OVERRIDES), run, STEPS)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 
-import counting_environment
 import pytest
 from counting_command import Command, command
 
@@ -15,15 +13,13 @@ from turngrid.config.base import ROOT
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.experiments import evaluate
-from turngrid.experiments.evaluate import Options, composed, main
-from turngrid.experiments.evaluation.matrix import evaluations_of
+from turngrid.experiments.evaluate import composed, main
 from turngrid.experiments.evaluation.policies import PolicyError, policies
-from turngrid.experiments.evaluation.result import RunResult
-from turngrid.experiments.evaluation.text_rollouts import Pools, episode_specs, roll_out_in_text
-from turngrid.records.process.exit_codes import own_words
+from turngrid.experiments.evaluation.result import RunResult, evaluations_of
+from turngrid.experiments.evaluation.stage import Pools, episode_specs, roll_out_in_text
+from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.policy import Reply, TurnContext
-from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
+from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
 from turngrid.tasks.run import Run
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
@@ -91,20 +87,6 @@ def test_other_games_or_other_rules_have_another_folder(run: Command, tmp_path: 
     assert len(results(tmp_path)) == 5
 
 
-def test_done_but_lost_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
-    config = compose([*COUNTING, f"env.cache_dir={tmp_path}"])
-    item = set_of(config, tmp_path)
-
-    class Dropper:
-        name = "dropper"
-
-        async def act(self, context: TurnContext) -> Reply:
-            return Reply("drop" if context.turn else "add")
-
-    assert evaluation_of(Dropper(), config, item).outcomes == {"lost": 5}
-
-
 def test_an_evaluation_set_of_another_environment(run: Command, tmp_path: Path) -> None:
     code, out, _ = run("expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
     assert code == 0
@@ -125,21 +107,12 @@ def test_each_task_of_a_mixture_is_an_evaluation_set(run: Command, tmp_path: Pat
 # ---- on the games of the study
 
 
-@pytest.mark.parametrize("task", ["w2-o3-q4"])
-def test_expert_wins_all_and_random_hardly_any(tmp_path: Path, capfd: pytest.CaptureFixture[str], task: str) -> None:
-    assert main(["expert", "random", f"env.task={task}", "eval.games=20", f"output_dir={tmp_path / 'out'}"]) == 0
-    (result,) = results(tmp_path)
-    assert won(result, "expert") == [(task, 20, 20)]
-    ((_, wins, _),) = won(result, "random")
-    assert wins <= 2
-    assert "100.0 [83.9, 100.0]" in capfd.readouterr().out
-
-
 def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
     """The game is over as it is when it is won; the same policy that puts the food on the stove
     wins."""
     config = compose(["env=tw_simple", "eval.games=2", "env.workers=1"])
-    item = set_of(config, tmp_path)
+    prepare_evaluation_sets(config, tmp_path, also_own=True)
+    (item,) = evaluation_settings(config, tmp_path)
 
     class Eater:
         name = "eater"
@@ -150,27 +123,15 @@ def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
             hungry = context.turn and plan[context.turn - 1].startswith(f"take {food}")
             return Reply(f"eat {food}" if hungry else plan[context.turn])
 
-    assert evaluation_of(Eater(), config, item).outcomes == {"lost": 2}
-
-
-def set_of(config, folder: Path) -> EvaluationSetting:
-    prepare_evaluation_sets(config, folder, also_own=True)
-    (item,) = evaluation_settings(config, folder)
-    return item
-
-
-def evaluation_of(policy, config, item: EvaluationSetting):
     run = Run(config, Path())
 
-    async def play():
+    async def play() -> list[Episode]:
         async with Pools() as pools:
             pool = await pools.of(run, item.evaluation_set.env)
-            return await roll_out_in_text(policy, episode_specs(run, item), pool, 4, lambda: None)
+            return await roll_out_in_text(Eater(), episode_specs(run, item), pool, 4, lambda: None)
 
-    episodes = asyncio.run(play())
-    (evaluation,) = evaluations_of(item, {policy.name: episodes})
-    assert (evaluation.successes, evaluation.low) == (0, 0)
-    return evaluation
+    (evaluation,) = evaluations_of(item, {"eater": asyncio.run(play())})
+    assert (evaluation.successes, evaluation.low, evaluation.outcomes) == (0, 0, {"lost": 2})
 
 
 def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -272,17 +233,3 @@ def test_a_run_of_another_environment_plays_only_where_that_is_said(run: Command
     code, _, err = run(str(folder))
     assert code == 2
     assert "was trained on env=alfworld" in err and "env=textworld" in err
-
-
-def test_policies_options_and_overrides_are_told_apart() -> None:
-    options = Options()
-    given = ["base", "endpoint=http://x/v1", "eval.games=3", "runs/a", "at_once=4"]
-    words, overrides = own_words(given, options, PolicyError)
-    assert words == ["base", "runs/a"]
-    assert (options.endpoint, options.at_once) == ("http://x/v1", 4)
-    assert overrides == ["eval.games=3"]
-
-
-def test_help_says_how(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    assert capfd.readouterr().out.strip() == (evaluate.__doc__ or "").strip()

@@ -8,8 +8,7 @@ import pytest
 from turngrid.experiments.evaluation.result import DamagedResult, RunResult, StageResult
 from turngrid.experiments.evaluation.tables import summary_table
 from turngrid.experiments.stages.run_summary import learning_curve
-from turngrid.records.statistics import running_mean
-from turngrid.records.success import summarise
+from turngrid.records.statistics import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 NAME = "textworld-w2-o3-q4-grpo-sparse-sft_rl-tiny-s0-1a2b3c4d"
@@ -65,9 +64,6 @@ def test_episodes_summarised_by_hand() -> None:
     assert (summary["invalid_share"], summary["unparsed_share"]) == pytest.approx((0.4, 0.1))
     assert summary["outcomes"] == {"lost": 1, "out_of_turns": 1, "won": 2}
     assert (summary["low"], summary["high"]) == pytest.approx((0.1500, 0.8500), abs=5e-5)
-
-
-def test_nothing_won_has_no_turns_to_success() -> None:
     assert summarise([episode(Outcome.LOST)])["mean_turns_to_success"] is None
 
 
@@ -79,10 +75,7 @@ def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
     assert again is not None and again.stage("rl") == result.stages[2]
     assert again.stage("nothing") is None
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-
-
-def test_a_result_of_another_shape_is_an_error(result: RunResult, tmp_path: Path) -> None:
-    path = result.write(tmp_path)
+    path = tmp_path / "result.json"
     path.write_text(path.read_text().replace('"successes"', '"success_rate"'))
     with pytest.raises(DamagedResult, match="cannot be read"):
         RunResult.read(tmp_path)
@@ -98,16 +91,9 @@ def test_closing_table(result: RunResult) -> None:
     assert "temperature 0.4, at most 12 turns" in text
     assert "1000 units spent, 0 left; 401 s in all" in text
     assert NAME in text
-
-
-def test_both_totals_are_shown(result: RunResult) -> None:
     sums = {"units_by_games": 1000.0, "units_by_rollouts": 3800.0}
-    text = summary_table(replace(result, notes={"spent": sums}))
+    text = summary_table(replace(result, notes={"spent": sums, "no_signal": "in steps 1 to 3 ..."}))
     assert "1000 units spent, 0 left (1000 counting games, 3800 counting rollouts); 401 s in all" in text
-
-
-def test_steps_without_signal_are_named_below(result: RunResult) -> None:
-    text = summary_table(replace(result, notes={"no_signal": "in steps 1 to 3 ..."}))
     assert text.endswith("\nno signal:      in steps 1 to 3 ...\n")
 
 
@@ -116,10 +102,6 @@ def test_table_of_a_model_that_never_wins(result: RunResult) -> None:
     (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]
     assert [evaluation.strip() for evaluation in row[2:6]] == ["0.0", "0.0 to 1.9", "200", "-"]
     assert "learning curve" not in text
-
-
-def test_running_mean_by_hand() -> None:
-    assert running_mean([10.0, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]
 
 
 def png_size(path: Path) -> tuple[int, int]:

@@ -17,11 +17,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from turngrid.config.compose import compose
-from turngrid.experiments.evaluation.matrix import EvaluationResult
-from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult
 from turngrid.experiments.export.__main__ import main
-from turngrid.records.files.checkpoints import MODEL
-from turngrid.records.files.manifest import seal
+from turngrid.records.files.checkpoints import MODEL, seal
 from turngrid.records.provenance import Attempt
 
 ROOT = Path(__file__).parents[2]

@@ -27,7 +27,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
 from turngrid.records.credit import Credit, read_credit
-from turngrid.records.metric_names import FAMILIES
+from turngrid.records.metrics import FAMILIES
 from turngrid.records.process.exit_codes import FAILED, exit_code
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes

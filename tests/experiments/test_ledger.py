@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.experiments.stages.ledger import ledger
-from turngrid.records.ledger_entries import Entry, read_ledger, spent, write_ledger
+from turngrid.experiments.stages.ledger import Entry, ledger, read_ledger, spent, write_ledger
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.run import Run

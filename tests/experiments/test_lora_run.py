@@ -100,9 +100,7 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, killed: Path) -> None:
         assert (actor(run) / name).read_bytes() == (actor(killed) / name).read_bytes(), name
     sft = Path("sft", "lora_adapter", "adapter_model.safetensors")
     assert (run / sft).read_bytes() == (killed / sft).read_bytes()
-    for step in (1, 2, 3):
-        name = f"rl/episodes/{step:06d}.jsonl"
-        assert small.without_clocks(run / name) == small.without_clocks(killed / name)
+    small.assert_same_rl(killed, run)
 
 
 def test_ppo_with_kl_trains_its_critic_whole(tmp_path: Path) -> None:

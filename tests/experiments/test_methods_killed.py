@@ -24,7 +24,7 @@ from test_kill_matrix import same
 from turngrid.algorithms.chosen import slots_of
 from turngrid.algorithms.registry import ALGORITHMS, ESTIMATORS, SLOTS, VERLS_LOSSES, base_of
 from turngrid.config.compose import composer
-from turngrid.records.files.manifest import MANIFEST
+from turngrid.records.files.checkpoints import MANIFEST
 
 pytestmark = pytest.mark.slow
 SAVED, STEPS = 5, 10

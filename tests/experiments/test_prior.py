@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import small
 
-from turngrid.records.ledger_entries import read_ledger
+from turngrid.experiments.stages.ledger import read_ledger
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
-from report_sweep import GAMES, SweepMaker, claim, wins
+from report_sweep import BASE, GAMES, SweepMaker, claim, wins
 
 from turngrid.experiments.report.__main__ import HTML, MARKDOWN, write
+from turngrid.experiments.report.comparisons import Word
+from turngrid.experiments.report.contents import TEMPLATES
 from turngrid.experiments.report.gather import subjects
 
 CHROMIUM = shutil.which("chromium")
@@ -222,3 +224,30 @@ def test_scores_are_called_scores_and_what_the_paper_measures_is_said(tmp_path: 
     text = (tmp_path / MARKDOWN).read_text()
     assert "## Score and success on held-out games" in text
     assert "], score, 1 seed, 20 games" in text and "], success, 1 seed, 20 games" in text
+
+
+# ---- docs/report.md
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+
+
+def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    maker = SweepMaker(tmp_path)
+    for seed in range(2):
+        maker.run({"base": BASE, "rl": wins(18)}, seed, algo="ppo")
+    sweep = maker.write({"all": {}}, {"last": {}}, [claim({"algo": "ppo", "stage": "rl"}, {"stage": "base"})])
+    names: dict = {}
+    exec(EXAMPLE, names)  # noqa: S102 (the page's own example)
+    names["show"](sweep)
+    assert capsys.readouterr().out == "holds | the first is better | the 95 % interval lies wholly above zero.\n"
+
+
+def test_verdicts_and_sections_are_named() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", DOCS, re.MULTILINE)
+    assert {str(word) for word in Word} <= set(rows)
+    template = (Path(TEMPLATES) / "page.html.j2").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="#\w+">([^<{]+)</a>', template)
+    listed = {part for row in rows for part in row.split(", ")}
+    assert [name for name in links if name not in listed] == ["How to read this"]

@@ -12,7 +12,7 @@ from report_sweep import SweepMaker, wins
 
 from turngrid.experiments.report.comparisons import Contrast, Word, interval_and_p, judged
 from turngrid.experiments.report.reliability import improvement, iqm, reliability, scores_of
-from turngrid.records.statistics import Interval, wilson
+from turngrid.records.statistics import Interval
 
 FIRST = np.array([[0.5, 0.1], [0.6, 0.2], [0.4, 0.15], [0.55, 0.3]])
 SECOND = np.array([[0.45, 0.1], [0.5, 0.05], [0.3, 0.25]])
@@ -51,33 +51,26 @@ def test_runs_are_drawn_within_a_task_only() -> None:
     assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
 
 
-def test_interval_over_seeds_alone_is_students() -> None:
-    """Differences 0.1, 0.2, 0.3: mean 0.2, standard error 0.1 / sqrt(3), t(0.975, 2) = 4.303 (any
-    table)."""
-    found, _ = interval_and_p([0.1, 0.2, 0.3], over_games=0.0, games=200)
-    half = 4.303 * 0.1 / sqrt(3)
-    assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half), abs=1e-3)
-
-
-def test_interval_over_games_alone_is_students_too() -> None:
-    """Seeds that agree, 0.0025 over 101 games: standard error 0.05, t(0.975, 100) = 1.984."""
-    found, _ = interval_and_p([0.2, 0.2], over_games=0.0025, games=101)
-    assert (found.low, found.high) == pytest.approx((0.2 - 1.984 * 0.05, 0.2 + 1.984 * 0.05), abs=1e-4)
-
-
-def test_both_variances_are_joined_with_satterthwaites_freedom() -> None:
-    """a = 0.0004 (101 games), b = 0.0012 / 3 = 0.0004 (three seeds): freedom 4e-4^2 * 4 / (4e-4^2
-    (1/100 + 1/2)) = 7.843; t(0.975, 7.843) = 2.314 (between 2.365 at 7 and 2.306 at 8)."""
-    spread = sqrt(0.0012)
-    found, _ = interval_and_p([0.1 - spread, 0.1, 0.1 + spread], over_games=0.0004, games=101)
-    assert found.high - found.mean == pytest.approx(2.314 * sqrt(0.0008), rel=1e-3)
-
-
-def test_a_difference_without_any_spread_still_leaves_doubt() -> None:
-    """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998)."""
-    found, _ = interval_and_p([0.0, 0.0], over_games=0.0, games=20)
-    assert (found.low, found.high) == pytest.approx((-0.1611, 0.1611), abs=5e-5)
-    assert wilson(0, 20).high == pytest.approx(found.high)
+@pytest.mark.parametrize(
+    ("by_seed", "over_games", "games", "half"),
+    [
+        # standard error 0.1 / sqrt(3), t(0.975, 2) = 4.303 (any table)
+        ([0.1, 0.2, 0.3], 0.0, 200, 4.303 * 0.1 / sqrt(3)),
+        # seeds that agree, 0.0025 over 101 games: standard error 0.05, t(0.975, 100) = 1.984
+        ([0.2, 0.2], 0.0025, 101, 1.984 * 0.05),
+        # a = 0.0004, b = 0.0012 / 3 (three seeds): Satterthwaite's freedom is
+        # 4e-4^2 * 4 / (4e-4^2 (1/100 + 1/2)) = 7.843; t(0.975, 7.843) = 2.314
+        ([0.1 - sqrt(0.0012), 0.1, 0.1 + sqrt(0.0012)], 0.0004, 101, 2.314 * sqrt(0.0008)),
+        # without any spread: Wilson's upper bound of 0 in 20 (Newcombe, 1998)
+        ([0.0, 0.0], 0.0, 20, 0.1611),
+    ],
+)
+def test_an_interval_is_students_over_seeds_and_games(
+    by_seed: list[float], over_games: float, games: int, half: float
+) -> None:
+    found, _ = interval_and_p(by_seed, over_games, games)
+    mean = np.mean(by_seed)
+    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), abs=2e-4)
 
 
 def test_p_belongs_to_the_interval() -> None:

@@ -10,7 +10,7 @@ import pytest
 from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.report.charts import COLOURS, Panel, draw_panels, metric_panels, over_seeds
 from turngrid.experiments.report.runs import SHOWN, Run, curve_of, family, title_of
-from turngrid.records.metric_names import FAMILIES, family_name
+from turngrid.records.metrics import FAMILIES, family_name
 
 
 def run(name: str, seed: int, others: dict[str, dict[int, float]], steps: int = 2) -> Run:
@@ -58,8 +58,7 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
     assert [(panel.title, panel.unit) for panel in found] == [("success in w2", "share"), ("entropy", "nats a token")]
     assert list(found[1].lines) == ["ppo"]  # grpo has no entropy
     line = found[1].lines["ppo"]
-    assert line.seeds == 2
-    assert line.data[["mean", "low", "high"]].to_numpy().tolist() == [[2.0, 1.0, 3.0], [2.0, 2.0, 2.0]]
+    assert line[["mean", "low", "high"]].to_numpy().tolist() == [[2.0, 1.0, 3.0], [2.0, 2.0, 2.0]]
 
 
 @pytest.mark.parametrize(("steps", "markers", "thin"), [(1, True, False), (5, False, False), (6, False, True)])

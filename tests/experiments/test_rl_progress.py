@@ -5,24 +5,30 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import compose
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import run_summary
-from turngrid.experiments.stages.no_signal import HIGH, LOW, SHARE, NoSignal
-from turngrid.experiments.stages.rl import LOG_SECONDS, STARTING, Progress, doing
+from turngrid.experiments.stages.rl import (
+    HIGH,
+    LOG_SECONDS,
+    LOW,
+    SHARE,
+    STARTING,
+    Progress,
+    doing,
+    no_signal,
+    rl_config,
+)
 from turngrid.records.metrics import MetricsLog
-from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
-from turngrid.records.turns_played import FILE, TurnCounter, turns_played
+from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.budget import Allocation, allocate_budget
 from turngrid.tasks.run import Run
 
 
@@ -82,19 +88,19 @@ async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> No
     assert doing(rl, 1, True, 16, 8) == "learning from 128 episodes"
     assert not ended.exists() and not validated.exists()
     rl.groups.mkdir()
-    (rl.groups / FILE).write_bytes(b"...")
+    (rl.groups / TURNS).write_bytes(b"...")
     assert doing(rl, 1, True, 16, 8) == "playing and learning, 3 turns"
     validated.mkdir(parents=True)
-    (validated / FILE).write_bytes(b"..")
+    (validated / TURNS).write_bytes(b"..")
     assert doing(rl, 1, True, 16, 8) == "validating: 0 games, 2 turns played"
 
 
 def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
-    (rl.episodes / "000001" / FILE).write_bytes(b"...")
+    (rl.episodes / "000001" / TURNS).write_bytes(b"...")
     (rl.validation / "000001").mkdir(parents=True)
-    (rl.validation / "000001" / FILE).write_bytes(b"...")
+    (rl.validation / "000001" / TURNS).write_bytes(b"...")
     assert discard_beyond_checkpoint(rl) == 0
     assert not list(rl.validation.iterdir())
     assert not rl.discarded.exists() and not list(rl.episodes.iterdir())
@@ -121,7 +127,7 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("turngrid.experiments.stages.rl.LOG_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr", shown)
     rl = RlFolder(tmp_path)
-    bar = Progress(rl, 3, 0, 4, 2, NoSignal(True, "another reward"))
+    bar = Progress(rl, 3, 0, 4, 2, True)
     for change in (
         lambda: None,
         lambda: groups(rl, 1, 2),
@@ -142,7 +148,7 @@ def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytes
     shown, clock = io.StringIO(), [100.0]
     monkeypatch.setattr("turngrid.experiments.stages.rl.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("sys.stderr", shown)
-    bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2, NoSignal(True, "another reward"))
+    bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2, True)
     bar.update()
     before = shown.getvalue()
     bar.update()
@@ -157,45 +163,22 @@ FLAT_GROUPS, SOME_SIGNAL = {SHARE: 1.0}, {SHARE: 0.75}
 FLAT_STEP, UNEQUAL = {LOW: 0.0, HIGH: 0.0}, {LOW: 0.0, HIGH: 1.0}
 
 
-@pytest.fixture(scope="module")
-def compose() -> Iterator[Composer]:
-    with composer() as composed:
-        yield composed
-
-
 @pytest.mark.parametrize(
-    ("algo", "steps", "now", "note"),
+    ("of_groups", "steps", "note"),
     [
-        ("grpo", [FLAT_GROUPS] * 3, "all samples of each prompt alike for 3 steps", "in steps 1 to 3 all samples"),
-        (
-            "grpo",
-            [FLAT_GROUPS | UNEQUAL] * 3,
-            "all samples of each prompt alike for 3 steps",
-            "in steps 1 to 3 all samples",
-        ),
-        ("grpo", [FLAT_GROUPS, SOME_SIGNAL | FLAT_STEP, FLAT_GROUPS, FLAT_GROUPS], "", ""),
-        ("rloo", [SOME_SIGNAL, *[FLAT_GROUPS] * 4, SOME_SIGNAL], "", "in steps 2 to 5 all samples of each prompt"),
-        ("ppo", [FLAT_STEP] * 3, "all episodes of a step alike for 3 steps", "in steps 1 to 3 all episodes of a step"),
-        ("ppo", [FLAT_GROUPS | UNEQUAL] * 3, "", ""),
+        (True, [FLAT_GROUPS] * 3, "in steps 1 to 3 all samples of each prompt"),
+        (True, [FLAT_GROUPS | UNEQUAL] * 3, "in steps 1 to 3 all samples"),
+        (True, [FLAT_GROUPS, SOME_SIGNAL | FLAT_STEP, FLAT_GROUPS, FLAT_GROUPS], ""),
+        (True, [SOME_SIGNAL, *[FLAT_GROUPS] * 4, SOME_SIGNAL], "in steps 2 to 5 all samples of each prompt"),
+        (False, [FLAT_STEP] * 3, "in steps 1 to 3 all episodes of a step"),
+        (False, [FLAT_GROUPS | UNEQUAL] * 3, ""),
     ],
 )
-def test_three_steps_in_a_row_without_signal(
-    algo: str, steps: list[dict[str, float]], now: str, note: str, compose: Composer
-) -> None:
+def test_three_steps_in_a_row_without_signal(of_groups: bool, steps: list[dict[str, float]], note: str) -> None:
     lines = [{"step": 0, "success/validation": 0.0}, *({"step": i, **step} for i, step in enumerate(steps, 1))]
-    no_signal = NoSignal.of(Run(compose([f"algo={algo}"]), Path()))
-    assert no_signal.now(lines) == now
-    assert no_signal.note(lines).startswith(note) and bool(no_signal.note(lines)) == bool(note)
-
-
-def test_dynamic_sampling_is_suggested_where_it_may_be_added(compose: Composer) -> None:
-    suggested = "filter=[dynamic_sampling]"
-    config = compose([])
-    assert suggested in NoSignal.of(Run(config, Path())).advice
-    OmegaConf.update(config, "filter", {"dynamic_sampling": {}}, force_add=True)
-    for other in (config, compose(["budget.count=rollouts"]), compose(["algo=ppo"])):
-        advice = NoSignal.of(Run(other, Path())).advice
-        assert suggested not in advice and "budget.sft_share" in advice
+    found = no_signal(lines, of_groups)
+    assert found.startswith(note) and bool(found) == bool(note)
+    assert not note or "; try " in found and "budget.sft_share" in found
 
 
 def test_a_resumed_bar_knows_of_the_steps_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,20 +186,19 @@ def test_a_resumed_bar_knows_of_the_steps_before_it(tmp_path: Path, capsys: pyte
     log = MetricsLog(rl.metrics)
     for step in (1, 2):
         log.append(step, {"success/train": 0.0, **FLAT_GROUPS})
-    bar = Progress(rl, 4, 2, 4, 2, NoSignal(True, "another reward"))
+    bar = Progress(rl, 4, 2, 4, 2, True)
     bar.update()
-    assert "alike" not in capsys.readouterr().err
+    assert "no signal" not in capsys.readouterr().err
     log.append(3, {"success/train": 0.0, **FLAT_GROUPS})
     bar.update()
     bar.update()
     bar.close()
     shown = capsys.readouterr().err
     assert shown.count("turngrid: note: in steps 1 to 3 all samples of each prompt scored alike") == 1
-    assert "try another reward\n" in shown
-    assert "won 0% in step 3, all samples of each prompt alike for 3 steps" in shown
+    assert "won 0% in step 3, no signal for 3 steps" in shown
 
 
-def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path, compose: Composer) -> None:
+def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
     config = compose(["budget=rl_only"])
     for step in (1, 2, 3):
         MetricsLog(RlFolder(tmp_path).metrics).append(step, {"success/train": 0.0, **FLAT_GROUPS})
@@ -230,3 +212,15 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path, compose: Compo
     assert result is not None and str(result.notes["no_signal"]).startswith(
         "in steps 1 to 3 all samples of each prompt"
     )
+
+
+@pytest.mark.parametrize(
+    ("games", "batch", "steps"), [(200, 128, 15), (1000, 128, 15), (128, 128, 3), (2, 4, 2), (13, 4, 1)]
+)
+def test_passes_suffice_for_the_steps(games: int, batch: int, steps: int, tmp_path: Path) -> None:
+    """verl ends training after so many passes over the games, and a pass has whole batches only."""
+    config = compose([f"data.train_batch_size={batch}"])
+    allocation = Allocation(demonstrations=0, games=games, steps=steps, episodes_per_step=batch, units=games, unspent=0)
+    batches = max(1, games // batch)  # of a pass; where there are fewer games than a batch has, they come several times
+    passes = rl_config(Run(config, tmp_path), allocation, "model").trainer.total_epochs
+    assert steps <= passes * batches < steps + 2 * batches + 1

@@ -58,20 +58,7 @@ def test_the_new_server_samples_with_the_weights_of_the_step(folder: Path) -> No
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
         for episode in small.lines(folder / "rl" / "episodes" / f"{step:06d}.jsonl"):
             assert episode["policy_version"] == step - 1
-            _assert_sampled_by(model, episode)
-
-
-@torch.no_grad()
-def _assert_sampled_by(model: torch.nn.Module, episode: dict) -> None:
-    ids, places, logprobs = list(episode["prompt_ids"]), [], []
-    for turn in episode["turns"]:
-        places += range(len(ids), len(ids) + len(turn["action_ids"]))
-        logprobs += turn["logprobs"]
-        ids += [*turn["action_ids"], *turn["context_ids"]]
-    temperature = 0.7
-    expected = (model(torch.tensor([ids])).logits[0, :-1] / temperature).log_softmax(-1)
-    expected = expected.gather(1, torch.tensor(ids[1:])[:, None]).squeeze(1)[torch.tensor(places) - 1]
-    torch.testing.assert_close(torch.tensor(logprobs), expected, atol=1e-4, rtol=0)
+            small.assert_sampled_by(model, episode)
 
 
 def test_what_outgrows_the_context_is_counted_apart(folder: Path) -> None:

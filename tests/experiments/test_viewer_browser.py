@@ -204,6 +204,10 @@ def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
     tab.page.evaluate(f"location.hash = '{item.address}'")
     expect(tab.find("h2 em")).to_have_text("101")
     per_turn = len(item.episode.turns[0].action_ids)
+    numbers = tab.find(".turn[data-turn='0'] .numbers").first
+    numbers.locator("summary").click()
+    expect(numbers.locator("tbody tr")).to_have_count(per_turn)
+    expect(numbers.locator("th")).to_have_count(7)
     tab.find(".turn[data-turn='1'] .action .token").nth(1).hover()
     place = per_turn + 1
     text = tab.find(".card").inner_text()
@@ -232,28 +236,15 @@ def test_advantages_of_either_sign_have_their_own_colour(tab: Tab, shown: list[S
     assert tab.find(".strip rect.minus").count() + tab.find(".strip rect.plus").count() == len(item.episode.turns)
 
 
-def test_a_turns_numbers_unfold_into_a_table(tab: Tab, shown: list[Shown]) -> None:
-    item = next(item for item in shown if item.credit)
-    tab.page.evaluate(f"location.hash = '{item.address}'")
-    numbers = tab.find(".turn[data-turn='0'] .numbers").first
-    numbers.locator("summary").click()
-    assert numbers.locator("th").all_text_contents() == [
-        "token",
-        "id",
-        "log-prob (nats)",
-        "probability",
-        "advantage",
-        "return",
-        "value",
-    ]
-    expect(numbers.locator("tbody tr")).to_have_count(len(item.episode.turns[0].action_ids))
-    assert numbers.locator("tbody tr").first.locator("td").nth(4).inner_text() == "\u22120.3"
-
-
 # ---- filters
 
 
-def test_filters_by_outcome_task_step_and_reward(tab: Tab) -> None:
+def test_order_and_filters_by_outcome_task_step_and_reward(tab: Tab) -> None:
+    tab.find("select[name=order]").select_option("longest first")
+    tab.page.keyboard.press("Escape")
+    expect(tab.find(".row").first).to_contain_text("5 turns")
+    tab.find("select[name=order]").select_option("reward, lowest first")
+    expect(tab.find(".row").first.locator(".reward")).to_have_text("0  0")
     tab.find(".chip.out_of_turns").click()
     tab.shows("14 of 31 episodes, 0 won")
     tab.find(".chip.won").click()
@@ -288,14 +279,6 @@ def test_search_reads_all_text_and_marks_what_it_finds(tab: Tab) -> None:
     tab.shows("31 episodes, 17 won")
 
 
-def test_episodes_come_in_the_order_that_was_asked_for(tab: Tab) -> None:
-    tab.find("select[name=order]").select_option("longest first")
-    tab.page.keyboard.press("Escape")
-    expect(tab.find(".row").first).to_contain_text("5 turns")
-    tab.find("select[name=order]").select_option("reward, lowest first")
-    expect(tab.find(".row").first.locator(".reward")).to_have_text("0  0")
-
-
 # ---- getting about
 
 
@@ -320,7 +303,10 @@ def test_keys_lead_from_one_to_the_next(tab: Tab) -> None:
     expect(tab.find("dialog")).to_be_visible()
 
 
-def test_an_address_opens_its_episode(opened: Open, file: Path, shown: list[Shown]) -> None:
+def test_an_address_opens_its_episode_and_none_the_last_training_step(
+    opened: Open, file: Path, shown: list[Shown]
+) -> None:
+    expect(opened(file).find(".row[aria-selected=true]")).to_contain_text("step 3")
     tab = opened(file, f"#{shown[20].address}")
     expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "20")
     expect(tab.find("h2 .link")).to_have_text(f"#{shown[20].address}")
@@ -342,11 +328,6 @@ def test_samples_of_a_game_and_the_game_elsewhere_are_one_click_away(tab: Tab) -
     assert [text[2:] for text in elsewhere.all_text_contents()] == ["step 1", "step 2"]
     elsewhere.first.click()  # not among those that are listed, and yet it opens
     expect(tab.find("dl")).to_contain_text("step1sample0")
-
-
-def test_the_page_opens_on_training_where_there_is_any(opened: Open, file: Path) -> None:
-    tab = opened(file)
-    expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 3")
 
 
 def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
@@ -418,10 +399,7 @@ def test_a_group_that_got_an_earlier_episode_has_a_signal(opened: Open, group: P
     expect(tab.find(".row").nth(1).locator(".where")).to_have_text("step 2 \u00b7 sample 1 \u00b7 replaced")
     expect(tab.find("header dl")).to_contain_text("an episode of step 1")
     expect(tab.find(".others .quiet-group")).to_have_count(0)
-
-
-def test_a_turn_tells_what_each_method_added(opened: Open, group: Path) -> None:
-    tab = opened(group)
+    tab.find(".row", has_text="3").last.click()
     expect(tab.find(".turn[data-turn='2'] .numbers summary")).to_contain_text("credit grpo +0.5, gigpo \u22120.25")
 
 

@@ -23,11 +23,9 @@ from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout
 from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.experiments.viewer.__main__ import Options, main, thin
-from turngrid.experiments.viewer.page import asset, fragment, page
+from turngrid.experiments.viewer.page import asset, fragment, page, words
 from turngrid.experiments.viewer.sources import Shown, SourceError, episode_files
-from turngrid.experiments.viewer.tokenizer import words
-from turngrid.records.credit import Credit, unpack_runs, write_credit
-from turngrid.records.replayed import Replayed, tokens_of, write_replayed
+from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit, write_replayed
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes
 
@@ -74,27 +72,19 @@ def test_episodes_that_a_later_step_learned_from_again_say_so(run: Path) -> None
     assert episodes[0]["again"] == [[3, 0.5], [3, None]] and index["columns"]["replaced"] == [None, 1]
 
 
-def test_a_run_shows_demonstrations_evaluation_and_training(run: Path) -> None:
+def test_a_run_shows_demonstrations_evaluation_and_training_with_credit(run: Path) -> None:
+    """Each address is unique, and the same from the file or the run."""
     shown = list(shown_episodes([run]))
     assert [(item.stage, item.place) for item in shown[:3]] == [
         ("demonstrations", "episodes/demonstrations.jsonl:0"),
         ("demonstrations", "episodes/demonstrations.jsonl:1"),
         ("evaluation/rl", "evaluation/rl.jsonl:0"),
     ]
-    assert [item.stage for item in shown[7:]] == ["training"] * 24
-    assert {item.run for item in shown} == {"a run"}
-    assert all(item.tokenizer == samples.TINY for item in shown)
-
-
-def test_credit_comes_with_the_episode_of_the_same_line(run: Path) -> None:
-    shown = [item for item in shown_episodes([run]) if item.stage == "training"]
-    assert [item.credit is not None for item in shown] == [False] * 8 + [True] * 16
-    for item in shown[8:]:
-        assert item.credit == samples.credit(item.episode)
-
-
-def test_addresses_are_unique_and_the_same_from_the_file_or_the_run(run: Path) -> None:
-    addresses = {item.place: item.address for item in shown_episodes([run])}
+    training = shown[7:]
+    assert [item.stage for item in training] == ["training"] * 24
+    assert {(item.run, item.tokenizer) for item in shown} == {("a run", samples.TINY)}
+    assert [item.credit for item in training] == [None] * 8 + [samples.credit(item.episode) for item in training[8:]]
+    addresses = {item.place: item.address for item in shown}
     assert len(set(addresses.values())) == 31
     alone = list(shown_episodes([run / "rl" / "episodes" / "000002.jsonl"]))
     assert [item.address for item in alone] == [addresses[item.place] for item in alone]
@@ -115,15 +105,6 @@ def test_the_page_holds_every_number_of_every_token(run: Path) -> None:
             for name in ("advantages", "returns", "values"):
                 kept = [number for turn in found["turns"] for number in unpack_runs(turn[name])]
                 assert kept == pytest.approx(list(getattr(item.credit, name)))
-
-
-def test_the_page_tells_answers_without_an_action_and_what_shaping_added() -> None:
-    item = samples.episode(1, shaping={"format": -0.25, "g_ra/passed/outcome": 1.0})
-    item.turns[0].valid, item.turns[1].valid, item.turns[1].parsed = False, False, False
-    index, (found,) = unpacked(fragment([Shown(item)]))
-    assert (index["columns"]["invalid"], index["columns"]["unparsed"]) == ([2], [1])
-    assert [turn["parsed"] for turn in found["turns"]] == [True, False, True]
-    assert found["shaping"] == {"format": -0.25, "g_ra/passed/outcome": 1.0}
 
 
 def test_the_page_tells_thought_from_action() -> None:
@@ -176,26 +157,7 @@ def test_whatever_a_file_holds_a_page_holds_no_control_characters(tmp_path: Path
 
 def test_without_a_tokenizer_ids_stay_ids() -> None:
     index, _ = unpacked(fragment([Shown(samples.episode(1))]))
-    assert index["words"] == []
-    assert index["columns"]["words"] == [-1]
-
-
-def test_text_from_models_and_environments_is_nowhere_in_the_html() -> None:
-    attacked = samples.episode(
-        1, goal=samples.ATTACK, final_observation=samples.ATTACK, error="</script>" + samples.ATTACK
-    )
-    attacked.turns[0].action = attacked.turns[0].observation = samples.ATTACK
-    text = page([Shown(attacked, run=samples.ATTACK)], samples.ATTACK, note=samples.ATTACK)
-    assert "attacked = true</script>" not in text
-    assert "<img" not in text
-    assert unpacked(text)[1][0]["goal"] == samples.ATTACK
-
-
-def test_the_page_asks_nobody_for_anything(run: Path) -> None:
-    text = SQUEEZED.sub("", page(shown_episodes([run]), "a run"))
-    addresses = set(re.findall(r"https?://[^\s\"'<)]+", text))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
-    assert not re.search(r"<link|@import|\ssrc=|\burl\(", text)
+    assert (index["words"], index["columns"]["words"]) == ([], [-1])
 
 
 def test_an_evaluation_without_a_run_decodes_each_policies_tokens(tmp_path: Path) -> None:
@@ -235,21 +197,14 @@ def test_a_sweep_shows_all_its_runs_that_have_played(run: Path, tmp_path: Path) 
     assert {item.run for item in shown_episodes([folder])} == {run.name, second.name}
 
 
-def test_the_command_writes_the_page_and_says_how_large(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    output = tmp_path / "page.html"
-    assert main([str(run), f"output={output}"]) == 0
-    assert re.fullmatch(rf"{output}: 31 episodes, \d\.\d MB, \d+\.\d s\n", capsys.readouterr().out)
-    assert "<title>a run</title>" in output.read_text()
-
-
 def test_a_runs_page_lies_in_its_folder_and_any_other_here(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    output = run / "trajectories.html"
     assert main([str(run)]) == 0
-    assert (run / "trajectories.html").exists() and not Path("trajectories.html").exists()
+    assert re.fullmatch(rf"{output}: 31 episodes, \d\.\d MB, \d+\.\d s\n", capsys.readouterr().out)
+    assert "<title>a run</title>" in output.read_text() and not Path("trajectories.html").exists()
     assert main([str(run / "evaluation" / "rl.jsonl")]) == 0
     assert Path("trajectories.html").exists()
 

@@ -127,18 +127,11 @@ def distance(run: Path, step: int) -> float:
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step: int) -> None:
     model = AutoModelForCausalLM.from_pretrained(weights(run, step - 1), dtype=torch.float32)
-    episodes = list(read_episodes(run / "rl" / "episodes" / f"{step:06d}.jsonl"))
+    episodes = small.lines(run / "rl" / "episodes" / f"{step:06d}.jsonl")
     temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
     assert len(episodes) == 64
     for episode in episodes:
-        ids, places, recorded = list(episode.prompt_ids), [], []
-        for turn in episode.turns:
-            places += range(len(ids), len(ids) + len(turn.action_ids))
-            recorded += turn.logprobs
-            ids += [*turn.action_ids, *turn.context_ids]
-        with torch.no_grad():
-            logprobs = (model(torch.tensor([ids])).logits[0].float() / temperature).log_softmax(-1)
-        assert [float(logprobs[at - 1, ids[at]]) for at in places] == pytest.approx(recorded, abs=BOUND)
+        small.assert_sampled_by(model, episode, temperature, BOUND)
 
 
 def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ and taken up again; and every file of that copy, damaged in every way."""
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from pathlib import Path
 
@@ -96,18 +95,11 @@ def sequence(episode: Episode) -> tuple[list[int], list[bool]]:
     return ids, sampled
 
 
-def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path, first_step: list[Episode]):
-    """Holds only if the recorded ids are the ones that the server saw, in that order and with
-    nothing between."""
+def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path):
     model = AutoModelForCausalLM.from_pretrained(run / "sft" / "model", dtype=torch.float32)
     temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
-    for episode in first_step:
-        ids, sampled = sequence(episode)
-        with torch.no_grad():
-            logprobs = torch.log_softmax(model(torch.tensor([ids])).logits[0].float() / temperature, dim=-1)
-        forced = [float(logprobs[i - 1, ids[i]]) for i in range(len(ids)) if sampled[i]]
-        recorded = [value for turn in episode.turns for value in turn.logprobs]
-        assert forced == pytest.approx(recorded, abs=3e-5)  # float32 strays by 5e-5 from float64 here
+    for episode in small.lines(run / "rl" / "episodes" / "000001.jsonl"):
+        small.assert_sampled_by(model, episode, temperature, 3e-5)  # float32 strays by 5e-5 from float64 here
 
 
 def test_ids_are_the_chat_template_of_the_messages(run: Path, first_step: list[Episode]):
@@ -155,16 +147,11 @@ def test_rows_mask_and_reward_positions(first_step: list[Episode]):
 
 
 def test_every_step_is_logged_once_with_its_episodes(run: Path):
-    assert [line["step"] for line in small.lines(run / "rl" / "metrics.jsonl")] == list(range(1, STEPS + 1))
-    for step in range(1, STEPS + 1):
-        episodes = small.lines(run / "rl" / "episodes" / f"{step:06d}.jsonl")
-        assert len(episodes) == 16
-        assert sorted({episode["sample"] for episode in episodes}) == [0, 1, 2, 3]
-
-
-def test_metrics_agree_with_the_episodes(run: Path):
-    for line in small.lines(run / "rl" / "metrics.jsonl"):
+    lines = small.lines(run / "rl" / "metrics.jsonl")
+    assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
+    for line in lines:
         episodes = list(read_episodes(run / "rl" / "episodes" / f"{line['step']:06d}.jsonl"))
+        assert len(episodes) == 16 and {episode.sample for episode in episodes} == {0, 1, 2, 3}
         wins = sum(episode.won for episode in episodes)
         assert line["success/train"] == pytest.approx(wins / len(episodes))
         assert line["reward/trained/mean"] == pytest.approx(wins / len(episodes))  # verl's count
@@ -174,17 +161,13 @@ def test_metrics_agree_with_the_episodes(run: Path):
         assert line["rollout/turns"] == pytest.approx(turns / len(episodes))
 
 
-def test_games_that_were_skipped_are_counted_by_reason(run: Path):
-    notes = RunResult.read(run).notes
-    assert set(notes["skipped"]) == {"demonstrations", "train", "test", "validation"}
-    assert notes["skipped"] == json.loads((run / "tasks" / "skipped.json").read_text())
-
-
 def test_the_result_adds_up(run: Path):
     result = RunResult.read(run)
     assert result is not None
     assert [stage.name for stage in result.stages] == ["base", "sft", "rl"]
     assert all(stage.games == 8 for stage in result.stages)
+    assert set(result.notes["skipped"]) == {"demonstrations", "train", "test", "validation"}
+    assert result.notes["skipped"] == json.loads((run / "tasks" / "skipped.json").read_text())
     ledger = small.lines(run / "ledger.jsonl")
     assert result.units == sum(entry["units"] for entry in ledger) == 16
     assert sum(entry["count"] for entry in ledger if entry["kind"] == "rl_episode") == STEPS * 16
@@ -239,12 +222,6 @@ def test_validation_games_are_played_between_steps_and_charged_to_nobody(run: Pa
     assert [(entry["step"], entry["count"], entry["units"]) for entry in entries] == [(2, 5, 0), (3, 5, 0)]
 
 
-@pytest.mark.parametrize("step", [2, 3])
-def test_a_killed_run_validates_the_same(run: Path, killed: Path, step: int):
-    name = f"rl/validation/{step:06d}.jsonl"
-    assert small.without_clocks(run / name) == small.without_clocks(killed / name)
-
-
 def test_weights_have_moved(run: Path):
     states = [
         AutoModelForCausalLM.from_pretrained(path).state_dict()
@@ -260,25 +237,13 @@ def test_weights_have_moved(run: Path):
 # ---- killed and taken up again: also the same seed twice
 
 
-@pytest.mark.parametrize("step", range(1, STEPS + 1))
-def test_a_killed_run_plays_the_same_episodes(run: Path, killed: Path, step: int):
-    name = f"rl/episodes/{step:06d}.jsonl"
-    assert small.without_clocks(run / name) == small.without_clocks(killed / name)
-    credit = f"rl/credit/{step:06d}.jsonl"
-    assert (run / credit).read_text() == (killed / credit).read_text()
-
-
-def test_a_killed_run_logs_each_step_once_and_the_same_numbers(run: Path, killed: Path):
-    comparisons = zip(
-        small.comparable(small.lines(run / "rl" / "metrics.jsonl")),
-        small.comparable(small.lines(killed / "rl" / "metrics.jsonl")),
-        strict=True,
-    )
-    for ours, theirs in comparisons:
-        assert ours.keys() == theirs.keys()
-        for key, value in ours.items():
-            same = value == theirs[key] or math.isclose(value, theirs[key], rel_tol=1e-6, abs_tol=1e-6)
-            assert same, f"step {ours['step']}: {key} {value} != {theirs[key]}"
+def test_a_killed_run_plays_and_logs_each_step_once_and_the_same(run: Path, killed: Path):
+    small.assert_same_rl(killed, run, STEPS)
+    for step in range(1, STEPS + 1):
+        credit = f"rl/credit/{step:06d}.jsonl"
+        assert (run / credit).read_text() == (killed / credit).read_text()
+    for name in ("rl/validation/000002.jsonl", "rl/validation/000003.jsonl"):
+        assert small.without_clocks(run / name) == small.without_clocks(killed / name)
 
 
 def test_a_killed_run_ends_where_the_unbroken_one_does(run: Path, killed: Path):

@@ -39,43 +39,25 @@ def config() -> DictConfig:
     return OmegaConf.create(names | nodes)
 
 
-def test_the_name_says_what_was_asked_for(composed: Composer) -> None:
+def test_the_name_says_what_was_asked_for(composed: Composer, config: DictConfig) -> None:
     name = run_name(composed(["algo=rloo", "seed=7", "env.task=w4-o6-q8"]))
     assert name.startswith("textworld-w4-o6-q8-rloo-sparse-sft_rl-tiny-s7-")
     assert len(name.rsplit("-", 1)[1]) == 8
-
-
-def test_a_run_without_rl_has_no_algorithm_in_its_name(config: DictConfig) -> None:
-    config.budget.sft_share = 1.0
+    config.budget.sft_share = 1.0  # without RL there is no algorithm
     assert run_name(config).startswith("textworld-w2-o3-q4-turn_reward-")
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "cluster=gpu1",
-        "cluster=gpu8",
-        "tracking=wandb",
-        "tracking.group=a",
-        "output_dir=x",
-        "fresh=true",
-        "env.workers=9",
-    ],
-)
-def test_where_and_how_are_no_part_of_the_identity(composed: Composer, default: str, override: str) -> None:
-    assert identity(composed([override])) == default
+WHERE_AND_HOW = ["cluster=gpu1", "cluster=gpu8", "tracking=wandb", "output_dir=x", "fresh=true", "env.workers=9"]
+DEFAULTS = ["env.max_turns=12", "algo=grpo"]
+LEARNING_RATE = "actor_rollout_ref.actor.optim.lr=0.5"
+OTHERS = ["algo=ppo", "seed=1", "eval.games=100", LEARNING_RATE, "env.max_turns=11", "scale=paper"]
 
 
-@pytest.mark.parametrize(
-    "override",
-    ["algo=ppo", "seed=1", "eval.games=100", "actor_rollout_ref.actor.optim.lr=0.5", "env.max_turns=11", "scale=paper"],
-)
-def test_what_is_asked_for_is(composed: Composer, default: str, override: str) -> None:
-    assert identity(composed([override])) != default
-
-
-def test_saying_the_default_changes_nothing(composed: Composer, default: str) -> None:
-    assert identity(composed(["env.max_turns=12", "algo=grpo"])) == default
+@pytest.mark.parametrize("override", [*WHERE_AND_HOW, *DEFAULTS, *OTHERS])
+def test_what_is_asked_for_is_the_identity_and_where_and_how_are_not(
+    composed: Composer, default: str, override: str
+) -> None:
+    assert (identity(composed([override])) != default) is (override in OTHERS)
 
 
 def test_a_new_key_that_says_nothing_changes_no_name(composed: Composer, default: str) -> None:
@@ -119,6 +101,7 @@ def test_the_folder_holds_config_and_attempt(config: DictConfig, tmp_path: Path)
         assert OmegaConf.load(run.path / "config.yaml") == config
         (attempt,) = (run.path / "attempts.jsonl").read_text().splitlines()
     assert json.loads(attempt)["versions"]["torch"]
+    assert not (ROOT / ".git").exists() or len(json.loads(attempt)["commit"]) == 40
     assert run.notes == ()
     assert not run.finished
 
@@ -132,6 +115,8 @@ def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
         pass
     with open_run(config, tmp_path):
         pass  # let go of at the end of the block
+    with pytest.raises(Refusal, match=r"^output_dir=/proc/nope: no run folder can be made there \("):
+        open_run(config, Path("/proc/nope")).__enter__()
 
 
 HOLD = """
@@ -143,11 +128,6 @@ with open_run(OmegaConf.load(sys.argv[1]), Path(sys.argv[2])):
     print("held", flush=True)
     time.sleep(600)
 """
-
-
-def test_where_no_folder_can_be_made_is_one_line(config: DictConfig) -> None:
-    with pytest.raises(Refusal, match=r"^output_dir=/proc/nope: no run folder can be made there \("):
-        open_run(config, Path("/proc/nope")).__enter__()
 
 
 def test_a_killed_process_holds_nothing(config: DictConfig, tmp_path: Path) -> None:
@@ -194,10 +174,3 @@ def test_another_commit_and_other_packages_are_told_and_recorded(tmp_path: Path)
         "this run was started with other packages: torch 2.12.0 -> 2.13.0",
     )
     assert second.record(path) == ()  # the cut line did not swallow the one after it
-
-
-def test_this_checkout_knows_its_commit() -> None:
-    attempt = Attempt.now()
-    assert attempt.versions["verl"]
-    if (ROOT / ".git").exists():
-        assert attempt.commit is not None and len(attempt.commit) == 40

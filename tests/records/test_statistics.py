@@ -1,22 +1,11 @@
 """Intervals against published and exactly known values."""
 
 import itertools
-import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from turngrid.records.statistics import (
-    bootstrap_difference,
-    bootstrap_over_games,
-    mcnemar,
-    pass_at_k,
-    share_interval,
-    sign_flip,
-    success_interval,
-    wilson,
-)
+from turngrid.records.statistics import bootstrap, mean_interval, pass_at_k, sign_flip, success_interval, wilson
 
 
 @pytest.mark.parametrize(
@@ -35,51 +24,41 @@ def test_wilson_refuses_no_games() -> None:
         wilson(0, 0)
 
 
-def test_bootstrap_of_one_seed_has_binomial_quantiles() -> None:
+def test_bootstrap_of_one_sample_has_binomial_quantiles() -> None:
     """Of 4 wins in 10 games, a resample's wins are Binomial(10, 0.4): its 2.5 and 97.5 % quantiles
     are 1 and 7."""
-    interval = bootstrap_over_games([[1] * 4 + [0] * 6])
+    interval = mean_interval([1] * 4 + [0] * 6)
     assert (interval.mean, interval.low, interval.high) == pytest.approx((0.4, 0.1, 0.7))
 
 
 def test_bootstrap_has_the_published_standard_error() -> None:
     """The mouse data of Efron and Tibshirani (1993), table 2.1: mean 86.86, bootstrap standard
-    error 23.36."""
-    interval = bootstrap_over_games([[94, 197, 16, 38, 99, 141, 23]], confidence=math.erf(1 / math.sqrt(2)))
+    error 23.36, so that 3.92 of them are about the interval's width."""
+    interval = bootstrap(lambda drawn: np.mean(drawn, axis=-1), [94, 197, 16, 38, 99, 141, 23])
     assert interval.mean == pytest.approx(86.86, abs=0.005)
-    assert (interval.high - interval.low) / 2 == pytest.approx(23.36, rel=0.03)
+    assert (interval.high - interval.low) / 3.92 == pytest.approx(23.36, rel=0.03)
 
 
-def test_seeds_that_agree_on_every_game_do_not_narrow_the_interval() -> None:
-    games = np.random.default_rng(1).integers(0, 2, 50).tolist()
-    assert bootstrap_over_games([games] * 3) == bootstrap_over_games([games])
-    apart = bootstrap_over_games([games * 3])  # as if three seeds had played 150 games
-    together = bootstrap_over_games([games] * 3)
-    assert together.high - together.low > 1.5 * (apart.high - apart.low)
-
-
-def test_seeds_of_different_games_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"same games; got \[3, 2\]"):
-        bootstrap_over_games([[1, 0, 1], [1, 0]])
+def test_samples_of_two_evaluation_sets_are_drawn_apart() -> None:
+    """Each has a variance of 1/4 a game and half of the weight."""
+    games = np.array([0.0, 0.5] * 20)
+    both = mean_interval(games, games)
+    assert both.mean == 0.5
+    assert (both.high - both.low) / 3.92 == pytest.approx((2 / 16 / 40) ** 0.5, rel=0.03)
 
 
 def test_difference_is_paired_by_game() -> None:
-    """However unlike the games are, what they gain is alike: by hand, 1 of 4 games gains 0.4 and
-    the others 0.2."""
-    before, after = [[0.0, 0.5, 0.2, 0.1]], [[0.2, 0.7, 0.4, 0.5]]
-    gain = bootstrap_difference(after, before)
+    """By hand: 1 of 4 games gains 0.4 and the others 0.2."""
+    gain = mean_interval([0.2, 0.2, 0.2, 0.4], lowest=-1.0)
     assert (gain.mean, gain.low, gain.high) == pytest.approx((0.25, 0.2, 0.35))
-    with pytest.raises(ValueError, match="same games"):
-        bootstrap_difference([[1.0, 0.0]], before)
 
 
-def test_a_difference_that_all_games_share_still_leaves_doubt() -> None:
+@pytest.mark.parametrize(("value", "low", "high"), [(0, -0.1611, 0.1611), (1, 1 - 0.1611, 1)])
+def test_a_difference_that_all_games_share_still_leaves_doubt(value: float, low: float, high: float) -> None:
     """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998): that share of other games could
     differ."""
-    same = bootstrap_difference([[1, 0] * 10], [[1, 0] * 10])
-    assert (same.mean, same.low, same.high) == pytest.approx((0, -0.1611, 0.1611), abs=5e-5)
-    opposite = bootstrap_difference([[1] * 20], [[0] * 20])
-    assert (opposite.mean, opposite.low, opposite.high) == pytest.approx((1, 1 - 0.1611, 1), abs=5e-5)
+    found = mean_interval([value] * 20, lowest=-1.0)
+    assert (found.mean, found.low, found.high) == pytest.approx((value, low, high), abs=5e-5)
 
 
 def test_percent() -> None:
@@ -100,30 +79,23 @@ def test_percent() -> None:
     ],
 )
 def test_mcnemar_as_published(gained: int, lost: int, p: float) -> None:
-    assert mcnemar(gained, lost) == pytest.approx(p, abs=5e-5)
-    assert mcnemar(lost, gained) == mcnemar(gained, lost)
+    """Of single samples the sign-flip test is McNemar's."""
+    assert sign_flip([1] * gained + [-1] * lost + [0] * 5) == pytest.approx(p, abs=5e-5)
+    assert sign_flip([1] * lost + [-1] * gained) == sign_flip([1] * gained + [-1] * lost)
 
 
 def test_mcnemar_of_many_games_stays_exact() -> None:
     """All of 1,100 games to one side: 2 / 2^1100 is less than any float but the way there must not
     overflow."""
-    assert mcnemar(1000, 0) == 2.0**-999
-    assert mcnemar(1100, 0) == 0.0
-
-
-@pytest.mark.parametrize(("gained", "lost"), [(7, 1), (2, 12), (0, 3), (4, 4)])
-def test_sign_flips_of_single_plays_are_mcnemar(gained: int, lost: int) -> None:
-    assert sign_flip([1] * gained + [-1] * lost + [0] * 5) == pytest.approx(mcnemar(gained, lost), rel=1e-12)
+    assert sign_flip([1] * 1000) == 2.0**-999
+    assert sign_flip([1] * 1100) == 0.0
 
 
 def test_sign_flips_by_enumeration() -> None:
     differences = [3, -1, 2, 2, 0, -1, 4]
-    sums = [sum(s * abs(d) for s, d in zip(signs, differences, strict=True)) for signs in flips(len(differences))]
+    flips = itertools.product((1, -1), repeat=len(differences))
+    sums = [sum(sign * abs(d) for sign, d in zip(signs, differences, strict=True)) for signs in flips]
     assert sign_flip(differences) == sum(abs(total) >= 9 for total in sums) / len(sums)
-
-
-def flips(length: int) -> Iterator[tuple[int, ...]]:
-    return itertools.product((1, -1), repeat=length)
 
 
 def test_darwins_plants() -> None:
@@ -156,7 +128,7 @@ def test_plays_of_one_game_count_as_one_game() -> None:
     """The same outcome four times over says no more than once: the interval must not shrink by
     half."""
     games = np.random.default_rng(2).integers(0, 2, 40).tolist()
-    assert success_interval([games] * 4) == bootstrap_over_games([games])
+    assert success_interval([games] * 4) == mean_interval(games)
 
 
 @pytest.mark.parametrize("outcome", [0, 1])
@@ -168,7 +140,7 @@ def test_games_that_all_end_alike_still_leave_doubt(outcome: int) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_games_that_are_all_alike_leave_room_for_others(share: float) -> None:
     """At 0 and 1 as Wilson has it: 0 of 20 is [0, 16.1] %."""
-    found = share_interval([share] * 20)
+    found = mean_interval([share] * 20)
     assert found.mean == share
     assert found.low == pytest.approx({0.0: 0.0, 0.5: 0.3389, 1.0: 0.8389}[share], abs=5e-5)
     assert found.high == pytest.approx({0.0: 0.1611, 0.5: 0.6611, 1.0: 1.0}[share], abs=5e-5)

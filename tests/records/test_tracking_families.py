@@ -12,8 +12,7 @@ from tensordict import TensorDict
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 
-from turngrid.records.metric_names import FAMILIES, RENAMED, family_name, in_families
-from turngrid.records.metrics import MetricsLog, read_metrics
+from turngrid.records.metrics import FAMILIES, RENAMED, MetricsLog, family_name, in_families, read_metrics
 from turngrid.records.statistics import wilson
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.episode import Episode, Outcome, Turn

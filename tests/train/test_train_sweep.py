@@ -14,8 +14,8 @@ from finished_run import finish
 from benchmarks.synthetic_runs import make_run
 from turngrid.config.base import ROOT
 from turngrid.config.compose import compose
+from turngrid.experiments.report.__main__ import text
 from turngrid.experiments.report.gather import subjects
-from turngrid.experiments.report.terminal import text
 from turngrid.experiments.sweep import record
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.train.app import main

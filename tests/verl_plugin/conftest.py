@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from turngrid.records.process.variables import VLLM_ON_CPU
+from turngrid.records.process.child import VLLM_ON_CPU
 
 HERE = Path(__file__).parent
 PLACES = (HERE.parents[1], HERE.parent, HERE)

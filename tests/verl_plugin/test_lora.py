@@ -15,8 +15,7 @@ from test_engines import played, policy_gradient, with_advantages
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
-from turngrid.records.models.loading import load_whole
-from turngrid.records.models.locate import ModelError, resolve_model
+from turngrid.records.models.locate import ModelError, load_whole, resolve_model
 from turngrid.verl_plugin.lora import is_adapted, merged, scaling
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from turngrid.config.compose import compose
-from turngrid.records.process.variables import stage_variables
+from turngrid.records.process.child import stage_variables
 from turngrid.verl_plugin.hooks import WAITED_FOR
 
 ROOT = Path(__file__).parents[2]

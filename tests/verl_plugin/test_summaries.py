@@ -18,9 +18,9 @@ from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
 from turngrid.algorithms.credit.graft import Graft
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
-from turngrid.records.ledger_entries import of_episodes
+from turngrid.experiments.stages.ledger import of_episodes
+from turngrid.records.statistics import summarise
 from turngrid.records.step_metrics import step_metrics
-from turngrid.records.success import summarise
 from turngrid.rewards.shaping.last_turn import TurnBonus
 from turngrid.rewards.shaping.view import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome

@@ -17,7 +17,7 @@ from test_turn_fields import EPISODE
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.turns import OUTCOMES
-from turngrid.records.metric_names import in_families
+from turngrid.records.metrics import in_families
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin.training.credit_log import credits_of

@@ -27,11 +27,10 @@ from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters
 from turngrid.envs.games.catalogue import cache_root
-from turngrid.records.models.hub import check_hub
-from turngrid.records.models.locate import resolve_model
+from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.models.shape import shape_of
+from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import command, say
-from turngrid.records.process.variables import run_stage
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks
 from turngrid.train.arguments import parsed

@@ -16,8 +16,8 @@ import psutil
 from omegaconf import DictConfig
 
 from turngrid.config.precision import instructions
+from turngrid.experiments.cost_estimate.amounts import machine
 from turngrid.experiments.cost_estimate.memory import demand, devices
-from turngrid.experiments.cost_estimate.throughput import machine
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import shape_of
 from turngrid.records.provenance import Attempt

@@ -9,8 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.table import Table
 
-from turngrid.experiments.cost_estimate.amounts import amounts
-from turngrid.experiments.cost_estimate.throughput import recorded, total
+from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.records.run_folder import run_name
@@ -51,6 +50,6 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
 
 def _hours(config: DictConfig) -> float | None:
     """Return the hours predicted from runs recorded here; None if there are none."""
-    profile = recorded(config)
-    seconds = total(profile.forecast(amounts(config))) if profile else None
+    each = recorded(config)
+    seconds = forecast(amounts(config), each)["all"] if each else None
     return None if seconds is None else seconds / 3600

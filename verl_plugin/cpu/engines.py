@@ -14,7 +14,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
-from turngrid.records.models.loading import load_whole
+from turngrid.records.models.locate import load_whole
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 from turngrid.verl_plugin.hooks import replaced

@@ -16,8 +16,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.slots import StoredEpisode
-from turngrid.records.credit import Credit, write_credit
-from turngrid.records.replayed import Replayed, tokens_of, write_replayed
+from turngrid.records.credit import Credit, Replayed, tokens_of, write_credit, write_replayed
 from turngrid.verl_plugin.training.replay import REPLAYED
 from turngrid.verl_plugin.training.step import Metrics, Step
 

@@ -10,10 +10,8 @@ import torch
 from verl import DataProto
 from verl.utils import tracking as verls
 
-from turngrid.records.metric_names import in_families
-from turngrid.records.metrics import MetricsLog, read_metrics
-from turngrid.records.tracking.stage_run import TRACKERS, StageRun
-from turngrid.records.tracking.tracker import Trackers
+from turngrid.records.metrics import MetricsLog, in_families, read_metrics
+from turngrid.records.tracking import TRACKERS, StageRun, Trackers
 
 MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values": "credit/value"}
 

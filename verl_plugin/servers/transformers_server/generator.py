@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from turngrid.records.models.loading import load_whole
+from turngrid.records.models.locate import load_whole
 from turngrid.rollouts.sampling import RequestTooLong, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.batch import Batch
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
