@@ -201,7 +201,9 @@ def _advice(config: DictConfig, asked: Demand) -> str:
     """Return the first sizes that fit; add LoRA or offloading only if needed."""
     path, nodes = config.model.path, [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
     rank = 0 if asked.adapter or has_experts(settings_of(path) or {}) else sum((linears(path) or {}).values())
-    means = [(asked, {})] + [(replace(asked, adapter=RANK * rank), {LORA: RANK})] * bool(rank)
+    means: list[tuple[Demand, dict[str, Any]]] = [(asked, {})]
+    if rank:
+        means.append((replace(asked, adapter=RANK * rank), {LORA: RANK}))
     if not asked.on_cpu:
         for key in ("optimizer_offload", "offload_policy"):
             means.append((asked, {f"{node}.{key}": True for node in nodes}))

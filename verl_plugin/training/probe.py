@@ -6,6 +6,7 @@ The process of the RL stage calls ``train`` in place of ``turngrid.verl_plugin.t
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -63,5 +64,5 @@ class ProbedTrainer(TurngridTrainer):
         columns = {"turn": begins.cumsum(1) - 1, **columns}
         folder = RlFolder(Path(self.config.run.folder)).probe
         folder.mkdir(exist_ok=True)
-        chosen = {name: column[sampled].float().numpy() for name, column in columns.items()}
+        chosen: dict[str, Any] = {name: column[sampled].float().numpy() for name, column in columns.items()}
         np.savez(folder / f"{self.global_steps:06d}.npz", **chosen)
