@@ -113,7 +113,8 @@ def _judged(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 def outputs(kind: type, module: nn.Module, shared: bool) -> dict[str, torch.Tensor]:
     """What the engine says at action tokens, and the gradients of the sum of it."""
     engine: Any = object.__new__(kind)
-    engine.engine_config, engine.use_ulysses_sp = SimpleNamespace(entropy_checkpointing=False, mixed_precision=None), False
+    engine.engine_config = SimpleNamespace(entropy_checkpointing=False, mixed_precision=None)
+    engine.use_ulysses_sp = False
     engine.pad_to_length, engine.model_config = None, SimpleNamespace(hf_config=module.config)
     engine.module, batch = engine._build_fsdp_module(module), _batch()
     assert getattr(engine, "by_rows", False) == shared
