@@ -99,7 +99,7 @@ SLOTS: dict[str, dict[str, str]] = {
     "filter": _in(
         "algorithms.filters",
         "muting:void_turns muting:over_turns groups:std_top groups:zero_std groups:dynamic_sampling groups:difficulty "
-        "muting:dr_bot muting:entropy_turns",
+        "groups:solved muting:dr_bot muting:entropy_turns",
     ),
     "credit": _in(
         "algorithms.credit",
