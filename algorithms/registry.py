@@ -85,7 +85,7 @@ def _in(package: str, methods: str) -> dict[str, str]:
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
-ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae hiper distill")
+ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae turn_gae:vapo hiper distill")
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).

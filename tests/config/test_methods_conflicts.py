@@ -66,7 +66,7 @@ algo=turn_ppo algorithm.gamma=0.9
 algo=step_ppo algorithm.adv_estimator=gae
     algorithm.adv_estimator=gae; use algorithm.adv_estimator=turngrid_turns
 algorithm.adv_estimator=turngrid_turns
-    algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or hiper or distill
+    algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or vapo or hiper or distill
 algo=ppo actor_rollout_ref.rollout.n=1 +credit.mine.target=test_methods_conflicts:Compares
     credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
 algo=reinforce_plus_plus actor_rollout_ref.rollout.n=1 buffer=self_imitation
