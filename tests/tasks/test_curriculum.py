@@ -225,3 +225,9 @@ def test_solved_games_of_a_run_that_goes_on() -> None:
         resumed.load({**state, "solved": {int(game): share for game, share in state["solved"].items()}})
         assert epochs(resumed, range(step, step + 1), {1: 1.0, 4: 1.0}) == wanted[-1:]
     assert unbroken.left == {1, 4}
+
+
+def test_a_checkpoint_from_before_solved_games_can_be_read() -> None:
+    draws = games_of(*range(6), size=2)
+    draws.load({"drawn": {"a": 3}, "curriculum": {}})
+    assert not draws.left and draws._drawn == {"a": 3}
