@@ -14,7 +14,7 @@ from torch import Tensor
 from turngrid.algorithms.pools import EPSILON, deviations, means
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number, word
 
 MOST_GROUPS = 10_240  # number of groups over whose means and deviations the medians are taken
 
@@ -103,7 +103,7 @@ class TaskReplay(Method):
     replaced: str = word("worst", "random")
     seed: int = number(0)
 
-    requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS})
+    requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS, GAMES_AGAIN})
     conflicts = (
         Conflict(
             ("filter",),
@@ -117,7 +117,7 @@ class TaskReplay(Method):
         "win of its game, before the baseline; `reward/trained` counts the sampled episodes, not the stored win",
         paper="2505.16282; `random`: 2509.24107",
         source="abstract",
-        needs="no critic; games that come again (fewer `budget.units` than prompts)",
+        needs="no critic",
         ours="which episode makes way; `tolerate` 20 steps (there no limit)",
     )
 

@@ -85,7 +85,7 @@ def _in(package: str, methods: str) -> dict[str, str]:
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
-ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae hiper distill")
+ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae turn_gae:vapo hiper distill")
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
@@ -99,7 +99,7 @@ SLOTS: dict[str, dict[str, str]] = {
     "filter": _in(
         "algorithms.filters",
         "muting:void_turns muting:over_turns groups:std_top groups:zero_std groups:dynamic_sampling groups:difficulty "
-        "muting:dr_bot muting:entropy_turns",
+        "groups:solved muting:dr_bot muting:entropy_turns",
     ),
     "credit": _in(
         "algorithms.credit",

@@ -17,6 +17,7 @@ WHOLE_STEP = "whole step"  # all episodes of a step are compared
 SYNCHRONOUS = "synchronous steps"  # it counts steps of a synchronous trainer
 OWN_TURNS = "own turns"  # turns of a group are compared, so none is replayed or shared
 OWN_ROWS = "own rows"  # an episode has one row, which can replace another
+GAMES_AGAIN = "games again"  # a game is sampled in several steps
 Names = frozenset[str]
 
 

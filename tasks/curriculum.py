@@ -132,6 +132,9 @@ class Draws:
         games: indices in the data set by task.
         size: games per step.
         order: decides the tasks of a step.
+
+    Attributes:
+        left: games that are drawn no more.
     """
 
     def __init__(self, games: Mapping[str, Sequence[int]], size: int, order: Curriculum, seed: int = 0) -> None:
@@ -140,6 +143,8 @@ class Draws:
         self._drawn = dict.fromkeys(games, 0)
         self._places: list[str] = []
         self._place = 0
+        self._solved: dict[int, float] = {}
+        self.left: set[int] = set()
 
     def begin(self, step: int) -> Phase:
         """Plan the batch of a step and discard the rest of the step before."""
@@ -153,16 +158,40 @@ class Draws:
         """Return the index of the step's next game."""
         task = self._places[self._place % self._size]
         self._place += 1
+        while (game := self._next_of(task)) in self.left:
+            pass
+        return game
+
+    def _next_of(self, task: str) -> int:
         epoch, position = divmod(self._drawn[task], len(self._games[task]))
+        if not position:
+            self._leave_out(task)
         self._drawn[task] += 1
         return self._games[task][epoch_order(self._seed, task, epoch, len(self._games[task]))[position]]
 
+    def observe(self, shares: Mapping[int, float], least: float) -> None:
+        """Receive each game's share of solved samples in a step.
+
+        Games with a share of ``least`` or more are left out when their task's next epoch begins, in
+        the middle of a step if it must.
+        The most solved ones go first, and a task keeps as many games as a step has.
+        """
+        others = {game: share for game, share in self._solved.items() if game not in shares}
+        self._solved = others | {game: share for game, share in shares.items() if share >= least}
+
+    def _leave_out(self, task: str) -> None:
+        held = [game for game in self._games[task] if game not in self.left]
+        solved = sorted((game for game in held if game in self._solved), key=lambda game: (-self._solved[game], game))
+        self.left |= {*solved[: max(0, len(held) - self._size)]}
+
     def state(self) -> dict[str, Any]:
-        return {"drawn": dict(self._drawn), "curriculum": self.curriculum.state()}
+        own = {"solved": dict(self._solved), "left": sorted(self.left)}
+        return {"drawn": dict(self._drawn), "curriculum": self.curriculum.state(), **own}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self._drawn = dict(state["drawn"])
         self.curriculum.load(state["curriculum"])
+        self._solved, self.left = dict(state.get("solved", {})), {*state.get("left", ())}  # new in checkpoints
 
 
 @cache

@@ -87,7 +87,7 @@ class GroupScale(Method):
         "so the gradient keeps its size if few groups have unequal scores",
         paper="2509.24107",
         needs="no credit after it",
-        ours="`most` 8 (there no cap); the rest of RAPO is not built: pruning of solved prompts",
+        ours="`most` 8 (there no cap)",
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

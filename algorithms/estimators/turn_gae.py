@@ -1,4 +1,4 @@
-"""Generalised advantage estimation from turn to turn, and inside each turn."""
+"""Generalised advantage estimation from turn to turn, inside each turn, and from token to token."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TurnGae(Method):
         "is GAE from turn to turn, whitened over turns",
         paper="2512.17008",
         source="notes; `step_ppo`: 2604.18401, code; two lambdas: 2504.05118, notes",
-        ours="`lambda_length` counts turns that act (there tokens), is at least 0; not built for `ppo`",
+        ours="with `lambda_length` turns that act count (there tokens), and lambda is at least 0",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
@@ -59,10 +59,12 @@ class TurnGae(Method):
 
     def policy_lambda(self, turns: Turns) -> float | Tensor:
         """Return the lambda of the advantages, (E, 1) if it depends on the episode's length."""
-        if self.lambda_length is None:
-            return self.lam
-        length = turns.acts.sum(dim=1, keepdim=True).clamp(min=1).double()
-        return (1 - 1 / (self.lambda_length * length)).clamp(min=0)
+        return self.lam if self.lambda_length is None else by_length(self.lambda_length, turns.acts.sum(dim=1))
+
+
+def by_length(alpha: float, length: Tensor) -> Tensor:
+    """Return VAPO's lambda of episodes of these lengths, at least 0; (E,) -> (E, 1)."""
+    return (1 - 1 / (alpha * length.clamp(min=1).double())).clamp(min=0).unsqueeze(1)
 
 
 def turn_returns(
@@ -127,3 +129,57 @@ class BiLevelGae(Method):
         inside = self.gamma * values.roll(-1, dims=1)
         deltas = (turns.spread(goal).where(ends, inside) - values) * acts
         return discounted(deltas, self.gamma * self.lam * (acts & ~ends).double())
+
+
+@dataclass(kw_only=True)
+class Vapo(Method):
+    """GAE from token to token, with a lambda for the policy and one for the critic (VAPO).
+
+    ``delta_i = r_i + gamma v_{i+1} - v_i`` and ``A_i = delta_i + gamma lam A_{i+1}`` over the
+    action tokens of an episode, those of all its rows. Returns are ``A + v``; values and A after
+    the last token are 0. Advantages are whitened over action tokens. With null lambdas this is
+    verl's GAE.
+
+    ``lambda_critic``, if not None, is the lambda of the returns. If ``lambda_length`` is not None,
+    the lambda of an episode's advantages is ``max(0, 1 - 1 / (lambda_length * tokens))``.
+    """
+
+    gamma: float = number(0, 1)
+    lam: float = number(0, 1)
+    lambda_critic: float | None = number(0, 1)
+    lambda_length: float | None = number(SHORTEST)
+
+    needs = frozenset({"values"})
+    grain = "token"
+    card = Card(
+        "is GAE from token to token, with one lambda for the critic and one by the episode's length for the policy; "
+        "whitened over tokens",
+        paper="2504.05118",
+        source="notes",
+        ours="all action tokens of an episode count, and lambda is at least 0; "
+        "no loss on won episodes; values are not trained first (`trainer.critic_warmup` is 0)",
+    )
+
+    def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
+        assert tokens.value is not None
+        values = tokens.value.double().where(turns.place >= 0, 0.0)
+        length = turns.tokens.sum(dim=1)
+        policy = self.lam if self.lambda_length is None else by_length(self.lambda_length, length)
+        critic = self.lam if self.lambda_critic is None else self.lambda_critic
+        advantages, learned = (self._gae(turns, tokens.reward, values, lam) for lam in (policy, critic))
+        return Estimate(whiten(advantages, tokens.mask).float(), (values + learned).float())
+
+    def _gae(self, turns: Turns, reward: Tensor, values: Tensor, lam: float | Tensor) -> Tensor:
+        """Return A of every action token before whitening, 0 elsewhere; (B, T) float64."""
+        place = turns.place.flatten()
+        acting = (place >= 0).nonzero().flatten()
+        acting = acting[place[acting].argsort(stable=True)]  # by episode, turn and token
+        episode = place[acting] // max(1, turns.mask.shape[1])
+        count = torch.bincount(episode, minlength=len(turns.mask))
+        token = torch.arange(len(acting)) - (count.cumsum(0) - count)[episode]
+        ours = values.new_zeros((2, len(count), max([0, *count.tolist()]) + 1))
+        ours[:, episode, token] = torch.stack([reward.double().flatten()[acting], values.flatten()[acting]])
+        deltas = ours[0, :, :-1] + self.gamma * ours[1, :, 1:] - ours[1, :, :-1]
+        result = torch.zeros_like(values).flatten()
+        result[acting] = discounted(deltas, self.gamma * lam)[episode, token]
+        return result.reshape(values.shape)

@@ -11,7 +11,17 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import deviations, means
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, in_range, number
+from turngrid.rewards.declared import (
+    GAMES_AGAIN,
+    GROUPS,
+    SYNCHRONOUS,
+    WHOLE_STEP,
+    Card,
+    Conflict,
+    Method,
+    in_range,
+    number,
+)
 
 DIGITS = 9  # tolerance: deviations that differ by less are equal, whatever the order of summation
 
@@ -128,3 +138,34 @@ class Difficulty(Method):
     def __call__(self, turns: Turns, step: int) -> Tensor:
         mean = means(turns.score, turns.group)
         return ((mean > self.low) & (mean < self.high))[turns.group]
+
+
+@dataclass(kw_only=True)
+class Solved(Method):
+    """Leave out games that the policy solves, from the next epoch on.
+
+    It keeps all episodes of a step: ``turngrid.verl_plugin.training.task_loader`` draws no solved
+    game again.
+    """
+
+    share: float = number(0, 1)
+
+    when = "before"
+    requires = frozenset({GROUPS, SYNCHRONOUS, GAMES_AGAIN})
+    conflicts = (
+        Conflict(
+            ("curriculum.name",),
+            lambda _, name: name == "threshold",
+            "a task's success would be that of its unsolved games",
+            "curriculum=phases",
+        ),
+    )
+    card = Card(
+        "from an epoch to the next, leaves out games of which at least `share` of the samples had a reward above 0; "
+        "for good, and never so many that a task has fewer games than a step has prompts",
+        paper="2509.24107",
+        ours="the least number of games, those solved most often going first; guided episodes do not count",
+    )
+
+    def __call__(self, turns: Turns, step: int) -> Tensor:
+        return torch.ones(len(turns.group), dtype=torch.bool)

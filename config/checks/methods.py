@@ -20,7 +20,7 @@ from turngrid.config.checks.facts import CRITIC_FREE, Run
 from turngrid.config.method_settings import made
 from turngrid.config.prompts import form_of
 from turngrid.envs.registry import make_environment
-from turngrid.rewards.declared import GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict
+from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict
 from turngrid.rewards.registry import NAMED, named_reward
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.tasks.budget import allocate_budget
@@ -59,6 +59,7 @@ REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
             f"{CORRECTION}.rollout_is=token or {CORRECTION}.bypass_mode=true",
         ),
     ),
+    GAMES_AGAIN: (),  # depends on the budget: ``bad_schedules``
 }
 # Conflicts of every method of a slot
 OF_SLOT: dict[str, tuple[Conflict, ...]] = {
@@ -207,8 +208,8 @@ def _named(config: DictConfig) -> Iterator[str]:
 
 
 def bad_schedules(config: DictConfig) -> Iterator[str]:
-    """Refuse a schedule that leaves its setting's range within the run, and a buffer that replaces
-    episodes if no game is sampled a second time.
+    """Refuse a schedule that leaves its setting's range within the run, and a method that needs
+    games again if no game is sampled a second time.
     """
     methods, bought = made(config), allocate_budget(config)
     try:
@@ -216,9 +217,11 @@ def bad_schedules(config: DictConfig) -> Iterator[str]:
     except ValueError as error:
         yield str(error)
     prompts = bought.steps * int(config.data.train_batch_size)
-    for name, buffer in methods.of("buffer", 1).items() if prompts <= bought.games else ():
-        if OWN_ROWS in getattr(buffer, "requires", ()):
-            yield (
-                f"buffer={name} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games "
-                "sample each once, so nothing is replayed; use a lower budget.units or a higher budget.rl_steps"
-            )
+    for slot in SLOTS if prompts <= bought.games else ():
+        for name, method in methods.of(slot, 1).items():
+            if GAMES_AGAIN in getattr(method, "requires", ()):
+                yield (
+                    f"{slot}={name} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games "
+                    "sample each once, and it needs games that come again; "
+                    "use a lower budget.units, a higher budget.rl_steps or a lower budget.games"
+                )

@@ -95,7 +95,8 @@ class F1(Method):
         "turns) at the last turn, in place of the trained reward",
         paper="2601.21558",
         needs="a score, else having won; an expert plan, else recall alone; no transform before it",
-        ours="recall and precision of text environments (there subtasks solved, and those a tool call)",
+        ours="recall and precision of text environments (there subtasks solved, and those a tool call); "
+        "a game's shortest win does not stand for a plan",
     )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:

@@ -134,6 +134,12 @@ def test_task_replay_draws_which_episode_makes_way(chosen: Made, dead: bool) -> 
     assert drawn[0] != drawn[1] and drawn[0][:4] == ["P_0", "P_0", "P_1", "P_0"]
 
 
+def test_rapo_replays_as_the_paper_does(chosen: Made) -> None:
+    """A drawn episode makes way, however old the win."""
+    replay = chosen("buffer", "task_replay", algo="rapo")
+    assert (replay.keep, replay.tolerate, replay.replaced) == (1, None, "random")
+
+
 def test_rollout_forms(chosen: Made) -> None:
     """Numbers of their specifications; whole groups are in tests/rollouts/test_forms.py, and played
     by the agent loop."""

@@ -10,9 +10,10 @@ import torch
 from example_x import example_x, table
 from torch import Tensor
 from usual import as_shipped, usual
+from verl.trainer.ppo.core_algos import compute_gae_advantage_return
 
 from turngrid.algorithms.chosen import Chosen, algorithm, method_class
-from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
+from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, Vapo, by_length, turn_returns
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
 from turngrid.algorithms.slots import Estimate, Tokens
@@ -79,6 +80,66 @@ def test_the_critic_and_the_policy_have_lambdas_of_their_own(shape: dict[str, An
     aims = of_two.where(turns.mask.sum(dim=1, keepdim=True) == 2, of_three)
     whitened = whiten(aims - turns.value, turns.mask)
     assert by_turn(found.advantages, turns) == approximately(by_turn(whitened, turns))
+
+
+def in_order(matrix: Tensor, turns: Turns) -> list[float]:
+    """Numbers of the action tokens by episode, turn and token, in whatever rows they are."""
+    acting = turns.place >= 0
+    return matrix[acting][turns.place[acting].argsort(stable=True)].tolist()
+
+
+def rewarded(turns: Turns) -> Tokens:
+    """Values that rise inside a turn; a turn's reward is on its last token."""
+    seen = tokens_of(turns)
+    assert seen.value is not None
+    value = seen.value + 0.1 * (~turns.starts() & seen.mask)
+    return replace(seen, value=value, reward=turns.spread(turns.reward).float() * turns.ends())
+
+
+def by_hand(turns: Turns, lambdas: Any) -> list[float]:
+    """GAE of each episode's tokens from the last to the first, before whitening."""
+    seen, found = rewarded(turns), []
+    assert seen.value is not None
+    values, rewards = in_order(seen.value, turns), in_order(seen.reward, turns)
+    for length in turns.tokens.sum(dim=1).tolist():
+        own, paid, running = values[:length], rewards[:length], 0.0
+        advantages = []
+        for value, reward, after in reversed(list(zip(own, paid, [*own[1:], 0.0], strict=True))):
+            running = reward + after - value + lambdas(length) * running
+            advantages.append(running)
+        values, rewards = values[length:], rewards[length:]
+        found += advantages[::-1]
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_vapo_has_two_lambdas(shape: dict[str, Any]) -> None:
+    """Episodes of X have 5 or 7 tokens, so that alpha .25 gives lambdas .2 and .42857."""
+    turns = example_x(**shape)
+    found = as_shipped(Vapo, lambda_length=0.25)(turns, rewarded(turns))
+    raw = torch.tensor(by_hand(turns, lambda length: 1 - 4 / length))
+    wanted = (raw - raw.mean()) / (raw.var() + 1e-8).sqrt()
+    assert in_order(found.advantages, turns) == pytest.approx(wanted.tolist(), abs=1e-5)
+    values = rewarded(turns).value
+    assert values is not None
+    learned = in_order(found.returns - values, turns)
+    assert learned == pytest.approx(by_hand(turns, lambda length: 1.0), abs=1e-5)
+    assert not found.advantages[turns.place < 0].any()
+
+
+def test_vapo_with_one_lambda_is_verls_gae() -> None:
+    turns = example_x()
+    seen = rewarded(turns)
+    found = as_shipped(Vapo, gamma=0.9, lam=0.8, lambda_critic=None, lambda_length=None)(turns, seen)
+    advantages, returns = compute_gae_advantage_return(seen.reward, seen.value, seen.mask.float(), 0.9, 0.8)
+    assert found.advantages[seen.mask].tolist() == pytest.approx(advantages[seen.mask].tolist(), abs=1e-5)
+    assert found.returns[seen.mask].tolist() == pytest.approx(returns[seen.mask].tolist(), abs=1e-5)
+
+
+def test_vapos_lambda_of_the_specification() -> None:
+    wanted = {1: 0, 20: 0, 40: 0.5, 100: 0.8, 1000: 0.98}
+    found = by_length(usual("algo", "vapo")["lambda_length"], torch.tensor([*wanted]))
+    assert found.flatten().tolist() == pytest.approx([*wanted.values()], abs=1e-5)
 
 
 def test_turn_gae_weighs_a_turn_once_however_many_tokens_it_has() -> None:

@@ -24,6 +24,7 @@ KEPT = {
     "dr_bot": [0, 2, 3, 4, 5],
     "zero_std": [0, 1, 2, 3, 4, 5, 6],
     "dynamic_sampling": [0, 1, 2, 3, 4, 5, 6],
+    "solved": [0, 1, 2, 3, 4, 5, 6],  # it acts on later epochs
     "difficulty": [0, 1, 2, 3, 4, 5, 6],
     "difficulty filter.difficulty.low=0.4": [0, 1, 2, 3],  # the means are .4375 and .33333
     "difficulty filter.difficulty.high=0.4": [4, 5, 6],

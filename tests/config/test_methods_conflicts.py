@@ -37,6 +37,12 @@ algo=ppo credit=[group_scale]
     credit=group_scale and algo=ppo; use algo=grpo
 algo=starpo_s filter.std_top.share=0.05
     filter=std_top and data.train_batch_size=16; use a higher filter.std_top.share
+filter=[solved] actor_rollout_ref.rollout.n=1 algo=reinforce_plus_plus
+    filter=solved and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
+filter=[solved] trainer.v1.trainer_mode=colocate_async
+    filter=solved and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+filter=[solved] curriculum=threshold env.tasks=[w2-o3-q4,w2-o4-q4]
+    filter=solved and curriculum.name=threshold; use curriculum=phases
 algo=dapo trainer.v1.trainer_mode=colocate_async
     filter=dynamic_sampling and trainer.v1.trainer_mode=colocate_async; use filter=[zero_std]
 algo=dapo budget.count=rollouts
@@ -60,7 +66,7 @@ algo=turn_ppo algorithm.gamma=0.9
 algo=step_ppo algorithm.adv_estimator=gae
     algorithm.adv_estimator=gae; use algorithm.adv_estimator=turngrid_turns
 algorithm.adv_estimator=turngrid_turns
-    algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or hiper or distill
+    algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or vapo or hiper or distill
 algo=ppo actor_rollout_ref.rollout.n=1 +credit.mine.target=test_methods_conflicts:Compares
     credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
 algo=reinforce_plus_plus actor_rollout_ref.rollout.n=1 buffer=self_imitation

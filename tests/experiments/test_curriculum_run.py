@@ -78,7 +78,7 @@ def test_the_charge_is_the_games_that_were_seen(run: Path) -> None:
 
 def test_the_checkpoint_holds_the_state(run: Path) -> None:
     state = torch.load(run / "rl" / "checkpoints" / f"global_step_{STEPS}" / "data.pt", weights_only=False)
-    assert state == {"drawn": {SIMPLE: 12, OTHER: 4}, "curriculum": {}}
+    assert state == {"drawn": {SIMPLE: 12, OTHER: 4}, "curriculum": {}, "solved": {}, "left": []}
 
 
 @pytest.mark.slow

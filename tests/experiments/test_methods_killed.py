@@ -54,8 +54,9 @@ CASES = {  # options that have no state share a run
     "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
     "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]", "loss=aepo_clip"),
+    "vapo": ("algo=vapo", "shaping=[f1,invalid_action]", "filter=[entropy_turns]"),
     "bi_level_gae": ("algo=bi_level_gae", PRICES),
-    "task_replay": ("algo=grpo", PRICES, "buffer=task_replay", "budget.units=8", "env.task=w2-o3-q2"),
+    "task_replay": ("algo=rapo", PRICES, "filter.solved.share=0.5", "budget.units=8", "env.task=w2-o3-q2"),
     "hgpo": (
         "algo=hgpo",
         "shaping=[g_ra]",

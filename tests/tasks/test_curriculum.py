@@ -166,3 +166,68 @@ def test_the_state_is_a_copy() -> None:
 def test_fewer_games_than_places_come_again_in_the_step() -> None:
     order = draws(NODES["none"], {SIMPLE: range(2), COMPLEX: range(2, 3)}, size=6)
     assert Counter(step_of(order, 1) + step_of(order, 2)[:2]) >= Counter({0: 2, 1: 2, 2: 2})
+
+
+def epochs(draws: Draws, steps: range, solved: Mapping[int, float]) -> list[list[int]]:
+    """The games of each step; each is solved in its share of ``solved``, 0 by default."""
+    found = []
+    for step in steps:
+        draws.begin(step)
+        found.append([draws.next() for _ in range(draws._size)])
+        draws.observe({game: solved.get(game, 0.0) for game in found[-1]}, 0.9)
+    return found
+
+
+def in_order(steps: list[list[int]]) -> list[int]:
+    return sorted(game for step in steps for game in step)
+
+
+def games_of(*games: int, size: int) -> Draws:
+    return Draws({"a": games}, size, Curriculum({1: ["a"]}), 5)
+
+
+def test_solved_games_leave_at_the_end_of_an_epoch() -> None:
+    """Six games, two a step: 8 of 9 samples are too few, 9 of 10 are not; those that left never
+    return."""
+    draws = games_of(*range(6), size=2)
+    first = epochs(draws, range(1, 4), {0: 0.9, 1: 8 / 9, 2: 1.0})
+    assert in_order(first) == list(range(6)) and not draws.left
+    second = epochs(draws, range(4, 6), {})
+    assert in_order(second) == [1, 3, 4, 5] and draws.left == {0, 2}
+    assert in_order(epochs(draws, range(6, 8), {})) == [1, 3, 4, 5]
+
+
+def test_a_game_that_is_solved_no_more_stays() -> None:
+    draws = games_of(*range(4), size=2)
+    draws.observe({0: 1.0, 1: 1.0}, 0.9)
+    draws.observe({0: 0.5}, 0.9)
+    epochs(draws, range(1, 2), {})
+    assert draws.left == {1}
+
+
+@pytest.mark.parametrize(("size", "left"), [(4, {3, 5}), (5, {5}), (6, set()), (8, set())])
+def test_as_many_games_stay_as_a_step_has(size: int, left: set[int]) -> None:
+    """The most solved leave first, of equal ones the first."""
+    draws = games_of(*range(6), size=size)
+    draws.observe({0: 0.95, 1: 0.95, 2: 0.95, 3: 0.97, 4: 0.97, 5: 1.0}, 0.9)
+    draws.begin(1)
+    assert {draws.next() for _ in range(size)} <= {*range(6)} - left
+    assert draws.left == left
+
+
+def test_solved_games_of_a_run_that_goes_on() -> None:
+    unbroken = games_of(*range(6), size=2)
+    wanted = []
+    for step in range(1, 9):
+        state = json.loads(json.dumps(unbroken.state()))
+        wanted += epochs(unbroken, range(step, step + 1), {1: 1.0, 4: 1.0})
+        resumed = games_of(*range(6), size=2)
+        resumed.load({**state, "solved": {int(game): share for game, share in state["solved"].items()}})
+        assert epochs(resumed, range(step, step + 1), {1: 1.0, 4: 1.0}) == wanted[-1:]
+    assert unbroken.left == {1, 4}
+
+
+def test_a_checkpoint_from_before_solved_games_can_be_read() -> None:
+    draws = games_of(*range(6), size=2)
+    draws.load({"drawn": {"a": 3}, "curriculum": {}})
+    assert not draws.left and draws._drawn == {"a": 3}

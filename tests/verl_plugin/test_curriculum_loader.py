@@ -133,3 +133,29 @@ def test_a_horizon_over_one_task_leaves_the_games_to_verl(dataset: TaskDataset) 
     )
     assert games.loader(dataset) is None
     assert games.metrics(4, [episode("simple", True, 2, 1.0)]) == {"curriculum/max_turns": 5.0}
+
+
+def test_solved_games_of_one_task_are_drawn_no_more(tmp_path: Path) -> None:
+    """Six games, of which the first is won twice, the second once, and the third only with a plan;
+    a reward of 0 is none."""
+    rows = [{"env": "textworld", "task": "simple", "goal": "Win.", "seed": seed} for seed in range(6)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    nodes = {
+        "env": {"tasks": None, "task": "simple"},
+        "data": {"gen_batch_size": 1},
+        "turn_reward": {"name": "sparse"},
+        "filter": {"solved": {"share": 0.9}},
+    }
+    games = Games(OmegaConf.merge({**config("none"), "env": {}}, nodes))
+    loader = games.loader(TaskDataset(str(tmp_path / "train.jsonl")))
+    assert loader
+    games.begin(1)
+    first = [int(next(loader)["index"][0]) for _ in range(6)]
+    rewards = [(0, 1.0), (0, 0.5), (1, 1.0), (1, 0.0), (2, 0.0), (3, 0.0), (4, -1.0), (5, 0.0)]
+    played = [replace(episode("simple", reward > 0, 2, reward), task=f"textworld/simple/{n}") for n, reward in rewards]
+    guided = replace(episode("simple", True, 2, 1.0), task="textworld/simple/2", guidance="a plan")
+    assert games.metrics(1, [*played, guided]) == {"filter/solved/left_out": 0.0}
+    games.begin(2)
+    second = [int(next(loader)["index"][0]) for _ in range(5)]
+    assert (sorted(first), sorted(second)) == (list(range(6)), [1, 2, 3, 4, 5])
+    assert games.metrics(2, []) == {"filter/solved/left_out": 1.0}

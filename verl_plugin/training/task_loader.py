@@ -1,4 +1,5 @@
-"""Mixtures and curricula in verl's trainer: choose the games of each step, and log their results.
+"""Mixtures, curricula and ``filter=solved`` in verl's trainer: choose the games of each step, and
+log their results.
 
 verl 0.9.1 has no hook for another sampler. But it reads rows from its data loader and saves the
 loader's state in each checkpoint, so ours replaces the loader.
@@ -13,10 +14,13 @@ from typing import Any, Self
 from omegaconf import DictConfig
 from verl.utils.dataset.rl_dataset import collate_fn
 
+from turngrid.algorithms.chosen import Scheduled, slots_of
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.curriculum import Draws, Thresholded, curriculum, turns_at
 from turngrid.tasks.mixture import task_of, task_weights
 from turngrid.verl_plugin.dataset import TaskDataset
+
+SOLVED = "solved"  # the filter that leaves games out
 
 
 class GameLoader:
@@ -44,19 +48,25 @@ class GameLoader:
 
 
 class Games:
-    """Chooses the games of each step by task and curriculum. If there is one task, verl orders its
-    games.
+    """Chooses the games of each step by task and curriculum; ``filter=solved`` leaves some out.
+
+    If there is one task and no such filter, verl orders its games.
     """
 
     def __init__(self, config: DictConfig) -> None:
         self._config = config
         self.draws: Draws | None = None
+        self._mixed = False
+        solved = slots_of(config, ["filter"])["filter"].get(SOLVED)
+        self._solved = Scheduled("filter", SOLVED, solved) if solved else None
 
     def loader(self, dataset: TaskDataset) -> GameLoader | None:
-        """Return the loader that replaces verl's, or None if the run has one task."""
-        if not self._config.env.tasks:
+        """Return the loader that replaces verl's, or None if verl orders the games."""
+        self._mixed = bool(self._config.env.tasks)
+        if not self._mixed and not self._solved:
             return None
         self.draws = draws(dataset, self._config)
+        self._games = {game_of(task): number for number, task in enumerate(dataset.tasks)}
         return GameLoader(
             dataset, self.draws, self._config.data.get("gen_batch_size") or self._config.data.train_batch_size
         )
@@ -67,16 +77,30 @@ class Games:
             self.draws.begin(step)
 
     def metrics(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        """Return metrics of tasks and curriculum; also pass the results to the curriculum."""
-        tasks = by_task(episodes) if self.draws else {}
-        return task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)
+        """Return metrics of tasks, curriculum and solved games; also pass the results to both."""
+        episodes = list(episodes)
+        tasks = by_task(episodes) if self._mixed else {}
+        metrics = task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)
+        return metrics | self._left_out(step, episodes)
+
+    def _left_out(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
+        if not self._solved or not self.draws:
+            return {}
+        solved: dict[int, list[bool]] = defaultdict(list)
+        for episode in episodes:
+            if episode.whole:
+                reward = sum(turn.trained(self._config.turn_reward.name) for turn in episode.turns)
+                solved[self._games[episode.task]].append(reward > 0)
+        shares = {game: sum(own) / len(own) for game, own in solved.items()}
+        self.draws.observe(shares, self._solved.at(step).share)
+        return {f"filter/{SOLVED}/left_out": float(len(self.draws.left))}
 
     def _progress(self, step: int, tasks: Mapping[str, Sequence[Episode]]) -> dict[str, float]:
         node = self._config.curriculum
         if node.name == "none":
             return {}
         metrics = {"curriculum/max_turns": float(turns_at(node.horizon, step, self._config.env.max_turns))}
-        if self.draws:
+        if self.draws and self._mixed:
             order = self.draws.curriculum
             metrics["curriculum/stage"] = float(order.phase(step).number)
             wins = {task: [episode.won for episode in episodes if episode.whole] for task, episodes in tasks.items()}
@@ -90,9 +114,14 @@ def draws(dataset: TaskDataset, config: DictConfig) -> Draws:
     """Return the order of the data set's games under this config."""
     games: dict[str, list[int]] = {task: [] for task in task_weights(config.env)}
     for number, task in enumerate(dataset.tasks):
-        games[task["task"]].append(number)
+        games[task["task"] if config.env.tasks else str(config.env.task)].append(number)
     order = curriculum(config.curriculum, list(games))
     return Draws(games, config.data.train_batch_size, order, config.seed)
+
+
+def game_of(task: Mapping[str, Any]) -> str:
+    """Return a row's ``TaskRef.key``."""
+    return f"{task['env']}/{task['task']}/{task['seed']}"
 
 
 def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
