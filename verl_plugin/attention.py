@@ -15,9 +15,9 @@ def attend(
 ) -> torch.Tensor:
     """Return torch's ``scaled_dot_product_attention``, in bf16 on a CPU by matrix products.
 
-    For bf16 on a CPU torch's own takes as long as in fp32, which is three times as long as the
-    products for the short rows of an episode, and four times with the gradient. Scores are rounded
-    to bf16, as in transformers' "eager" attention.
+    For bf16 on a CPU torch's own takes as long as in fp32: for the short rows of an episode about
+    twice as long as the products, and three times with the gradient. Scores are rounded to bf16, as
+    in transformers' "eager" attention.
 
     Args:
         query, key, value: (..., heads, tokens, head size), with one number of heads.

@@ -49,7 +49,8 @@ def test_the_server_in_bf16_is_as_near_to_fp32_as_transformers_in_bf16(kind: str
     served = AutoModelForCausalLM.from_config(own, dtype=torch.bfloat16, attn_implementation="sdpa")
     generator = Generator(served, eos_ids=[])
     generator.load_weights(exact.state_dict().items())
-    requests = [SampleRequest(f"r{i}", list(range(3, 20 + i)), 16, 1.0, seed=i) for i in range(8)]
+    lengths = range(20, 100, 10)  # of prompts: their keys and values are in one chunk of the cache or in two
+    requests = [SampleRequest(f"r{n}", [3 + j % 60 for j in range(n)], 16, 1.0, seed=n) for n in lengths]
     ours, theirs, apart = [], [], []
     with torch.inference_mode():
         for request, answer in zip(requests, generator.generate(requests), strict=True):

@@ -21,7 +21,7 @@ from turngrid.verl_plugin.servers.transformers_server.llama_forward import KINDS
 from turngrid.verl_plugin.servers.transformers_server.module_forward import ModuleForward
 from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 
-PREFIX_BYTES = 4 * 2**30  # 187,000 tokens of SmolLM2 in bf16; memory that is never written costs nothing
+PREFIX_BYTES = 4 * 2**30  # 186,000 tokens of SmolLM2 in bf16; memory that is never written costs nothing
 
 
 class Generator:
