@@ -36,6 +36,7 @@ RESOLVERS = (  # resolvers, which conf/ calls as ${NAME:...}
     asynchronous.updates_of_a_step,
     lora.lr,
     precision.of_precision,
+    precision.server_agrees,
     prompts.of_scale,
     prompts.answer_tokens,
     prompts.of_prompt,

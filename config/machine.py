@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic, kinds
-from turngrid.config.precision import of_precision
+from turngrid.config.precision import server_agrees
 from turngrid.records.models import gpus as known_gpus
 from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
 from turngrid.records.models.shape import shape_of
@@ -96,11 +96,12 @@ def at_least(count: int, there: int | None = None) -> int:
 def importance_weights(*, _root_: DictConfig) -> str | None:
     """Return the level of truncated importance weights.
 
-    In bf16, on GPUs with other kernels too, the server's log-probs differ from the trainer's. So a
-    token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
+    On GPUs, and on CPUs unless ``server_agrees``, the server's log-probs differ from the
+    trainer's. So a token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one
+    ratio a turn.
     """
     of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
-    half = _root_.trainer.device == "cuda" or of_precision(False, True, _root_=_root_)
+    half = _root_.trainer.device == "cuda" or not server_agrees(_root_=_root_)
     return "token" if half and not of_turns else None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.records.models.locate import ModelError
-from turngrid.records.models.shape import shape_of
+from turngrid.records.models.shape import LLAMA_LIKE, settings_of, shape_of
 from turngrid.records.run_folder import composed, run_name
 
 AUTO, FULL, HALF = WORDS = ("auto", "fp32", "bf16")
@@ -37,6 +37,19 @@ def instructions() -> str:
 def of_precision(full: Any, half: Any, *, _root_: DictConfig) -> Any:
     """Return the value for fp32 or for bf16. GPU presets have no ``computes_in``."""
     return half if OmegaConf.select(_root_, "cluster.computes_in") == HALF else full
+
+
+def server_agrees(*, _root_: DictConfig) -> bool:
+    """Return whether log-probs of ``rollout=transformers`` can be a CPU trainer's old ones.
+
+    In fp32 they are the same. In bf16 they are for models like Llama, whose mean difference in
+    probability is below verl's bound for normal, 0.005 (docs/rollout_server.md).
+    """
+    if of_precision(True, False, _root_=_root_):
+        return True
+    with suppress(ModelError, ValueError):
+        return (settings_of(_root_.model.path) or {}).get("model_type") in LLAMA_LIKE
+    return False
 
 
 def fill_in(config: DictConfig) -> None:

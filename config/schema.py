@@ -190,6 +190,7 @@ class Cluster:
 
     name: str = option_name()
     trainer_threads: int = number(1, 1024)
+    rollout_threads: int = number(1, 1024)
     start_deadline_s: float = number(1, 10**6)
     computes_in: str | None = choice(None, "fp32", "bf16")
     launcher: str = choice("here", "slurm", "local_parallel")

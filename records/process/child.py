@@ -175,7 +175,8 @@ def ahead_of_stage(
 def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
     """Return the environment variables that verl, Ray and torch read.
 
-    On CPUs a process has one torch thread, since processes share cores; the trainer has more.
+    On CPUs a process has one torch thread, since processes share cores; the trainer and the rollout
+    server may have more.
     """
     variables = {
         "VERL_USE_EXTERNAL_MODULES": "turngrid.verl_plugin",
@@ -191,6 +192,7 @@ def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve others on the core
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
+            "TURNGRID_ROLLOUT_THREADS": str(OmegaConf.select(config, "cluster.rollout_threads", default=1)),
         }
         variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
     if "RAY_ADDRESS" not in os.environ:

@@ -26,10 +26,9 @@ def on(monkeypatch: pytest.MonkeyPatch, instructions: str) -> None:
 
 
 def words(config: DictConfig) -> set[str]:
-    """Of all engines and of the server. In bf16 the trainer computes old log-probs itself."""
+    """Of all engines and of the server, whose log-probs are the trainer's old ones."""
     correction = config.algorithm.rollout_correction
-    half = config.cluster.computes_in == "bf16"
-    assert (correction.bypass_mode, correction.rollout_is) == ((False, "token") if half else (True, None))
+    assert (correction.bypass_mode, correction.rollout_is) == (True, None)
     assert {OmegaConf.select(config, key) for key in HALVES} == {config.cluster.computes_in}
     return {config.cluster.computes_in, config.actor_rollout_ref.rollout.dtype}
 

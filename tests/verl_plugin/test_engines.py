@@ -16,7 +16,8 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine.utils import prepare_micro_batches
 
-from turngrid.verl_plugin.cpu import engines, micro_batches
+from turngrid.verl_plugin import threads
+from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 from turngrid.verl_plugin.training import zero_advantages
@@ -27,8 +28,10 @@ TEMPERATURE = 0.7
 
 def test_a_narrow_model_has_one_thread(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TURNGRID_TRAINER_THREADS", "2")
-    narrow, wide = (AutoConfig.for_model("qwen3", hidden_size=size) for size in (engines.WIDE - 1, engines.WIDE))
-    assert (engines.threads(narrow), engines.threads(wide)) == (1, 2)
+    monkeypatch.setenv("TURNGRID_ROLLOUT_THREADS", "3")
+    narrow, wide = (AutoConfig.for_model("qwen3", hidden_size=size) for size in (threads.WIDE - 1, threads.WIDE))
+    found = [(threads.threads(model, "TRAINER"), threads.threads(model, "ROLLOUT")) for model in (narrow, wide)]
+    assert found == [(1, 1), (2, 3)]
 
 
 def played(engine: Any) -> tuple[TensorDict, list[GenResult]]:

@@ -9,26 +9,19 @@ from typing import Any
 import torch
 import verl.utils.model
 from tensordict import TensorDict
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoModelForTokenClassification
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
 from turngrid.records.models.locate import load_whole
+from turngrid.verl_plugin.bf16_rounding import round_less
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 from turngrid.verl_plugin.hooks import replaced
+from turngrid.verl_plugin.threads import threads
 from turngrid.verl_plugin.value_heads import with_heads
-
-WIDE = 256  # hidden size from which a second thread saves more than its wake-ups cost
-
-
-def threads(model_config: Any) -> int:
-    """Return torch's threads for an update: one for a narrow model, else the number in the run's
-    config.
-    """
-    narrow = model_config.get_text_config().hidden_size < WIDE
-    return 1 if narrow else int(os.environ.get("TURNGRID_TRAINER_THREADS", "1"))
 
 
 class _OnCpu:
@@ -39,7 +32,7 @@ class _OnCpu:
         threads is set here, because OpenMP stores it per calling thread and Ray calls from its own
         thread.
         """
-        torch.set_num_threads(threads(self.model_config.hf_config))  # type: ignore[attr-defined]
+        torch.set_num_threads(threads(self.model_config.hf_config, "TRAINER"))  # type: ignore[attr-defined]
         if self.get_data_parallel_size() > 1:  # type: ignore[attr-defined]
             return super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
         tu.assign_non_tensor(data, **{micro_batches.BY_IDS: self.by_rows and "response_mask" in data})  # type: ignore[attr-defined]
@@ -74,7 +67,16 @@ class _OnCpu:
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead): ...
+class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead):
+    def _build_fsdp_module(self, module: Any) -> Any:
+        """Let FSDP cast weights only; it would round the hidden states before each layer."""
+        round_less(module)
+        with replaced(transformer_impl, "MixedPrecisionPolicy", _weights_only):
+            return super()._build_fsdp_module(module)
+
+
+def _weights_only(**settings: Any) -> MixedPrecisionPolicy:
+    return MixedPrecisionPolicy(**{**settings, "cast_forward_inputs": False})
 
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")

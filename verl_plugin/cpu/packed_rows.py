@@ -22,9 +22,9 @@ from transformers.masking_utils import sdpa_mask
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
 
+from turngrid.records.models.shape import LLAMA_LIKE
 from turngrid.verl_plugin.attention import attend
 from turngrid.verl_plugin.cpu.layout import Layout, ids_of
-from turngrid.verl_plugin.servers.transformers_server.llama_forward import KINDS
 
 BY_ROWS = "turngrid_rows"  # name of this attention in transformers' registry
 QUERIES = (
@@ -38,7 +38,7 @@ def knows(config: Any) -> bool:
     models.
     """
     full = set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
-    return config.model_type in KINDS and full and config._attn_implementation == "sdpa"
+    return config.model_type in LLAMA_LIKE and full and config._attn_implementation == "sdpa"
 
 
 class PackedRows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,6 +23,7 @@ from turngrid.verl_plugin.rollout.samplers import listed
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
+from turngrid.verl_plugin.threads import sampling_thread
 
 LOCKSTEP_SIZE = 64  # episodes in a lockstep batch; two batches alternate
 
@@ -56,7 +56,7 @@ class LoadedModel:
         self.generator = generator_on(device, path, dtype)
         self.context = self.generator.context
         self.codec = codec_of(path, self.generator.model.config.model_type, chat, marks)
-        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._thread = sampling_thread(self.generator.model.config)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
         asked = listed(requests)

@@ -14,10 +14,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from turngrid.records.models.locate import load_whole
+from turngrid.records.models.shape import LLAMA_LIKE
 from turngrid.rollouts.sampling import RequestTooLong, SampleRequest
+from turngrid.verl_plugin.bf16_rounding import round_less
 from turngrid.verl_plugin.servers.transformers_server.batch import Batch
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
-from turngrid.verl_plugin.servers.transformers_server.llama_forward import KINDS, LlamaForward
+from turngrid.verl_plugin.servers.transformers_server.llama_forward import LlamaForward
 from turngrid.verl_plugin.servers.transformers_server.module_forward import ModuleForward
 from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 
@@ -43,8 +45,9 @@ class Generator:
             raise ValueError(
                 f"rollout=transformers: the model has {sorted(other)}, not full attention; use rollout=vllm"
             )
+        round_less(model, sampling=True)
         self.model = model.eval()
-        self.forward = LlamaForward(model) if model.config.model_type in KINDS else ModuleForward(model)
+        self.forward = LlamaForward(model) if model.config.model_type in LLAMA_LIKE else ModuleForward(model)
         self.eos = torch.tensor(sorted(set(eos_ids)), device=model.device)
         self.memory = KeyValues(model, prefix_bytes)
         self.context = int(model.config.max_position_embeddings)

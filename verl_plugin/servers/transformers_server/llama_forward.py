@@ -13,7 +13,6 @@ from torch.nn.functional import rms_norm
 
 from turngrid.verl_plugin.servers.transformers_server.packing import Packing
 
-KINDS = ("llama", "qwen2", "qwen3")  # ``model_type``; SmolLM2 is a llama
 Turn = tuple[torch.Tensor, torch.Tensor]  # cosines and signed sines of the rotary embedding, (tokens, 1, head size)
 
 
@@ -21,7 +20,8 @@ class LlamaForward:
     """Map ids (tokens,) and their packing to logits (rows, vocabulary) after each row's last token.
 
     Args:
-        model: a causal language model of transformers whose ``model_type`` is one of ``KINDS``.
+        model: a causal language model of transformers whose ``model_type`` is one of
+            ``LLAMA_LIKE``.
     """
 
     def __init__(self, model: Any) -> None:
@@ -59,8 +59,8 @@ def _look(layer: Any, hidden: torch.Tensor, normed: torch.Tensor, turn: Turn, pa
     """
     attention = layer.self_attn
     seen = packing.attend(attention.layer_idx, _turned(attention, "q", normed, turn))
-    hidden = attention.o_proj(seen.flatten(1)).add_(hidden)
-    return _mlp(layer.mlp, _norm(layer.post_attention_layernorm, hidden)).add_(hidden)
+    hidden = hidden + attention.o_proj(seen.flatten(1))
+    return _mlp(layer.mlp, _norm(layer.post_attention_layernorm, hidden)) + hidden
 
 
 def _mlp(mlp: Any, normed: torch.Tensor) -> torch.Tensor:
@@ -80,4 +80,6 @@ def _turned(attention: Any, name: str, normed: torch.Tensor, turn: Turn) -> torc
 
 
 def _norm(module: Any, hidden: torch.Tensor) -> torch.Tensor:
-    return rms_norm(hidden, module.weight.shape, module.weight, module.variance_epsilon)
+    """Return the norm in the dtype of its weights; ``hidden`` may be fp32 where they are bf16."""
+    normed = rms_norm(hidden, module.weight.shape, module.weight.to(hidden.dtype), module.variance_epsilon)
+    return normed.to(module.weight.dtype)

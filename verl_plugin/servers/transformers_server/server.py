@@ -11,7 +11,6 @@ import asyncio
 import resource
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -72,12 +71,12 @@ class TransformersServer:
         from transformers.utils.logging import disable_progress_bar
 
         from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+        from turngrid.verl_plugin.threads import sampling_thread
 
-        torch.set_num_threads(1)  # trainer and games use other cores
         disable_progress_bar()  # an actor's output appears on the trainer's console
         self._generator = Generator.from_pretrained(model_path, device=device, dtype=getattr(torch, dtype))
         self._max_batch, self._response_length = max_batch, response_length
-        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._thread = sampling_thread(self._generator.model.config)
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._open = asyncio.Event()
         self._open.set()

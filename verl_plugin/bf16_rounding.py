@@ -1,0 +1,68 @@
+"""What is not rounded to bf16: logits, and the hidden states between layers.
+
+A rollout server and a trainer that compute in bf16 round different intermediate numbers. Without
+these two, their log-probs differ half as much (docs/rollout_server.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from turngrid.records.models.shape import LLAMA_LIKE
+
+LIKELIEST = 64  # a row's logits that are exact when sampling; the others share almost no probability
+
+
+def round_less(model: Any, sampling: bool = False) -> None:
+    """Change a causal language model of transformers that computes in bf16.
+
+    Its logits are fp32 then, and in models like Llama the hidden states between layers. A model
+    in fp32 computes the same bits as before.
+    """
+    old = model.get_output_embeddings()
+    head = OutputHead(old.in_features, old.out_features, bias=False, device="meta")
+    head.weight, head.bias, head.sampling = old.weight, old.bias, sampling
+    model.set_output_embeddings(head)
+    if model.config.model_type in LLAMA_LIKE:
+        _keep_hidden_states(model.get_decoder())
+
+
+class OutputHead(torch.nn.Linear):
+    """An output layer whose weights and inputs are bf16, and whose logits are fp32.
+
+    Attributes:
+        sampling: compute in fp32 only the ``LIKELIEST`` logits of each row. torch has no product
+            for CPUs that reads bf16 and writes fp32, and in fp32 all logits take six times as long.
+    """
+
+    sampling = False
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Map (..., hidden size) to logits (..., vocabulary)."""
+        if hidden.dtype != torch.bfloat16:
+            return super().forward(hidden)
+        bias = None if self.bias is None else self.bias.float()
+        if not self.sampling:
+            return linear(hidden.float(), self.weight.float(), bias)
+        logits = super().forward(hidden)
+        likeliest = logits.topk(min(LIKELIEST, logits.shape[-1]), dim=-1).indices
+        exact = (self.weight[likeliest].float() @ hidden.float()[..., None]).squeeze(-1)
+        exact = exact if bias is None else exact.add_(bias[likeliest])
+        return logits.float().scatter_(-1, likeliest, exact)
+
+
+def _keep_hidden_states(decoder: Any) -> None:
+    """Embeddings become fp32, so sums over layers are fp32. Norms give bf16 to the matrices."""
+    decoder.embed_tokens.register_forward_hook(lambda _, inputs, embedded: embedded.float())
+    decoder.rotary_emb.register_forward_hook(_angles_like_weights(decoder.embed_tokens))
+    layer_norms = [norm for layer in decoder.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
+    for norm in (*layer_norms, decoder.norm):
+        norm.register_forward_hook(lambda norm, inputs, normed: normed.to(norm.weight.dtype))
+
+
+def _angles_like_weights(embeddings: torch.nn.Embedding) -> Any:
+    return lambda _, inputs, angles: tuple(part.to(embeddings.weight.dtype) for part in angles)
