@@ -15,17 +15,18 @@ from turngrid.rollouts.window import summed_up, window_of
 # for policy, teacher and servers (``turngrid.rollouts.chat_settings``)
 THINKING = "data.apply_chat_template_kwargs.enable_thinking"
 FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
+ON_CPUS = ("laptop", "small")  # scales
 ANSWERS = 12  # answers of env.max_action_tokens in a row, before it is summed up
 
 
 def of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
-    return laptop if _root_.scale.name == "laptop" else paper
+    return laptop if _root_.scale.name in ON_CPUS else paper
 
 
 def answer_tokens(short: int, long: int, *, _root_: DictConfig) -> int:
     """Return ``long`` for a pretrained model on a laptop, else the study's ``short``."""
     tiny = str(_root_.model.name).startswith("tiny")
-    return long if _root_.scale.name == "laptop" and not tiny else short
+    return long if _root_.scale.name in ON_CPUS and not tiny else short
 
 
 def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from turngrid.config.prompts import ON_CPUS
 from turngrid.config.values.values import shown
 from turngrid.records.models import gpus
 from turngrid.records.models.locate import ModelError, environments_of, resolve_model
@@ -57,7 +58,7 @@ def doubtful_model(config: DictConfig) -> Iterator[str]:
     environment: it spells unknown words letter by letter.
     """
     model, env, known = config.model, config.env.name, environments_of(config.model.path)
-    if config.scale.name != "laptop" and config.trainer.device == "cpu":
+    if config.scale.name not in ON_CPUS and config.trainer.device == "cpu":
         yield f"cluster={config.cluster.name}: model={model.name} takes days on CPUs; use cluster=gpu1 or cluster=gpu8"
     if known is not None and env not in known:
         yield (

@@ -43,7 +43,7 @@ def of_rl(config: DictConfig) -> DictConfig:
     ("words", "full"),
     [
         (["model=tiny"], (4e-4, 1e-4)),
-        (["model=smollm2_135m"], (5e-6, 1e-5)),
+        (["model=smollm2_135m"], (5e-6, 1e-4)),
         (["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1"], (5e-7, 1e-6)),
         (["model=qwen2.5_7b", "algo=gigpo", "cluster=gpu1"], (1e-6, 1e-6)),
     ],
@@ -66,7 +66,7 @@ def test_a_learning_rate_that_is_set_is_used_as_it_is(composed: Composer) -> Non
     ("words", "ours"),
     [
         (f"{ACTOR}.actor.optim.lr=4e-4", "4e-03"),  # tiny's full rate
-        ("model=smollm2_135m model.sft.lr=1e-5", "1e-04"),
+        ("model=smollm2_135m model.sft.lr=1e-4", "1e-03"),
         ("model=qwen2.5_7b cluster=gpu1 algo=ppo model.sft.lr=1e-3", "1e-05"),
         (f"model=qwen2.5_7b cluster=gpu1 scale=first {ACTOR}.actor.optim.lr=2e-6", "2e-05"),
         (f"{ACTOR}.actor.optim.lr=8e-3", None),
