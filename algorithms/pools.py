@@ -1,6 +1,4 @@
-"""Statistics over sampled tokens, and over pools, which are sets of turns with a common group or
-state.
-"""
+"""Statistics over sampled tokens, and over pools: sets of turns with a common group or state."""
 
 from __future__ import annotations
 

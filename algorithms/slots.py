@@ -42,9 +42,7 @@ class Tokens:
 
 
 class Head(NamedTuple):
-    """Targets of a further critic head, (E, K), and the tokens on which it is trained, (B, T)
-    bool.
-    """
+    """Targets of a further critic head, (E, K), and its trained tokens, (B, T) bool."""
 
     returns: Tensor
     targets: Tensor
@@ -196,9 +194,7 @@ class Term(Protocol):
         """Return what a pass adds to the loss, and metrics that add up. Runs in the worker."""
 
     def state(self) -> dict[str, Any]:
-        """Return plain containers, strings, numbers and tensors, so that reading a checkpoint runs
-        no code.
-        """
+        """Return plain containers, numbers and tensors: reading a checkpoint runs no code."""
 
     def load(self, state: Mapping[str, Any]) -> None: ...
 

@@ -209,9 +209,7 @@ def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
 
 
 def repeated_states(turns: Turns) -> float:
-    """Return the share of turns, in [0, 1], whose state also occurs in another turn of their
-    group.
-    """
+    """Return the share of turns, in [0, 1], whose state another turn of their group has too."""
     episode, turn = turns.acting()
     if not len(episode):
         return 0.0

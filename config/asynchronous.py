@@ -30,9 +30,7 @@ def when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
 
 
 def updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
-    """Return the number of updates a step; ``separate_async`` needs one for each batch from its
-    buffer.
-    """
+    """Return the updates of a step; ``separate_async`` needs one for each batch of its buffer."""
     if mode(_root_) != SEPARATE:
         return verls
     return int(_root_.data.train_batch_size) // int(_root_.actor_rollout_ref.actor.ppo_mini_batch_size)

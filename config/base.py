@@ -63,9 +63,7 @@ def verl_folder() -> Path:
 
 @cache
 def verl_tree() -> DictConfig:
-    """Return verl's ``ppo_trainer`` with its own defaults, unresolved, as verl's script generated
-    it; do not change it.
-    """
+    """Return verl's ``ppo_trainer`` with its own defaults, unresolved; do not change it."""
     tree = OmegaConf.load(verl_folder() / "_generated_ppo_trainer.yaml")
     assert isinstance(tree, DictConfig)
     return tree
@@ -73,9 +71,7 @@ def verl_tree() -> DictConfig:
 
 @cache
 def register() -> None:
-    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra's
-    ConfigStore.
-    """
+    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra."""
     for resolver in RESOLVERS:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
     ConfigStore.instance().store(name=BASE, node=verl_tree())

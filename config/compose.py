@@ -122,9 +122,7 @@ def _typed(config: DictConfig, overrides: Sequence[Override]) -> DictConfig:
 
 
 def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
-    """Compose the options once (0.2 s); runs of a grid that differ only in values copy the result
-    (3 ms).
-    """
+    """Compose the options once (0.2 s); runs that differ only in values copy the result (3 ms)."""
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]
     if any(not given.is_option(override) for override in rest):  # such as +node={}: keep the order of all

@@ -19,8 +19,7 @@ OF_TASKS = ("phases", "threshold")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set phases of equal length or a horizon in thirds, if the option needs one and none is
-    given."""
+    """Set phases of equal length or a horizon in thirds, if the option needs one."""
     node, steps = config.curriculum, _steps(config)
     if not steps:
         return
@@ -31,9 +30,7 @@ def fill_in(config: DictConfig) -> None:
 
 
 def short_horizon(config: DictConfig) -> Iterator[str]:
-    """Warn of the first task whose expert plan is longer than the first horizon, but not longer
-    than a later one.
-    """
+    """Warn of the first task whose expert plan fits a later horizon but not the first."""
     horizon, environment = config.curriculum.horizon, make_environment(config.env.name, config.env)
     for task in _tasks(config) if horizon else []:
         plan = environment.optimal_turns(environment.parse_task(task))
@@ -68,9 +65,7 @@ def bad_curriculum(config: DictConfig) -> Iterator[str]:
 
 
 def _bad_steps(key: str, given: Any, kind: type, example: str, steps: int) -> Iterator[str]:
-    """Check a mapping by step. Its type is Any in the schema, since Hydra cannot replace a typed
-    mapping.
-    """
+    """Check a mapping by step, which is Any in the schema: Hydra cannot replace a typed mapping."""
     plain: Any = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given
     if plain is None:
         return

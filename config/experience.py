@@ -17,9 +17,7 @@ ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set the number of alternatives and their cost: that of one episode, for an alternative at
-    each state.
-    """
+    """Set the number of alternatives at each state, and their cost: that of an episode for each."""
     if (kind := kind_of(config)) not in KINDS:
         return
     demos, budget = config.demos, config.budget

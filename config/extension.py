@@ -144,9 +144,7 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
 
 
 def depends_on_length(config: DictConfig) -> Iterator[str]:
-    """Warn of schedules whose course so far would differ if the run had had the new length from the
-    start.
-    """
+    """Warn of schedules that a run of the new length would have followed differently so far."""
     if not config.extend:
         return
     was = composed(Path(config.extend).expanduser())

@@ -65,9 +65,7 @@ def _finalise_tasks(config: DictConfig) -> None:
 
 
 def explained(error: TaskError, env: DictConfig) -> str:
-    """Return the message with the key to blame, or with the environment to which the task
-    belongs.
-    """
+    """Return the message with the key to blame, or with the task's environment."""
     reason = _belongs_to(env) or str(error)
     key = f"env.task={env.task}" if env.tasks is None else "env.tasks"
     return reason if reason.startswith("env.") else f"{key}: {reason}"

@@ -1,6 +1,4 @@
-"""This machine, without importing torch or vLLM: its GPUs, the sizes that conf/cluster/gpu*.yaml
-derive from their memory, and checks of GPUs, vLLM, attention kernels and trackers.
-"""
+"""This machine, without importing torch or vLLM: GPUs, sizes that follow from them, and checks."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ QUIET_MODES = ("offline", "disabled", "dryrun", "shared")
 
 
 def gpus(devices: Path = Path("/dev")) -> int | None:
-    """Return the number of GPUs that a process may use; None if there are GPUs of unknown
-    number.
-    """
+    """Return the number of GPUs that a process may use; None if it is unknown."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     files = sum(bool(re.fullmatch(r"nvidia\d+", file.name)) for file in devices.iterdir())
     unnumbered = shutil.which("nvidia-smi") or any(Path(path).exists() for path in OTHER_DRIVERS)
@@ -54,9 +50,7 @@ def vllm_installed() -> bool:
 
 
 def gpu_rollout() -> str:
-    """Return the default ``rollout=`` of ``cluster=gpu*``: vLLM, unless this machine has GPUs and
-    no vLLM.
-    """
+    """Return the default server on GPUs: vLLM, unless this machine has GPUs and no vLLM."""
     return "transformers" if gpus() != 0 and not vllm_installed() else "vllm"
 
 
@@ -87,9 +81,7 @@ def without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
 
 
 def at_least(count: int, there: int | None = None) -> int:
-    """Return the number of cores for Ray: as many as its processes request, or more if there are
-    more.
-    """
+    """Return the number of cores for Ray: at least as many as its processes request."""
     return max(count, there or one_for_cores(1, 10**6))
 
 
@@ -234,9 +226,7 @@ def check_trackers(config: DictConfig) -> None:
 
 
 def _logged_in(host: str) -> bool:
-    """Return whether wandb finds a key (environment, netrc, settings). Importing it takes a
-    second.
-    """
+    """Return whether wandb finds a key; importing it takes a second."""
     from wandb.sdk.lib.wbauth import authenticate_session
 
     return authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is not None

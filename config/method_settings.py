@@ -144,8 +144,6 @@ def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
 
 
 def in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: THEIRS at ``scale=paper`` with one of WORDS, else
-    OURS.
-    """
+    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: THEIRS at ``scale=paper`` with one of WORDS."""
     meant = not words or _root_.algo.name in words
     return theirs if meant and _root_.scale.name == PAPER else ours

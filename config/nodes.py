@@ -71,17 +71,13 @@ def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
 
 @cache
 def merged(ours: type, theirs: type) -> type:
-    """Return a dataclass with the fields of both. Inheritance is impossible, since only one of them
-    is frozen.
-    """
+    """Return a dataclass with the fields of both; one is frozen, so neither can inherit."""
     fields = {item[0]: item for cls in (ours, theirs) for item in fields_in(cls)}
     return dataclasses.make_dataclass(ours.__name__, fields.values())
 
 
 def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
-    """Return name, type and default of each setting for ``make_dataclass``; keyword-only, as some
-    have no default.
-    """
+    """Return name, type and default of each setting for ``make_dataclass``, keyword-only."""
     hints, fields = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
     kept: list[dict[str, Any]] = [
         {"default": item.default, "default_factory": item.default_factory, "kw_only": True} for item in fields

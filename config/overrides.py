@@ -1,6 +1,4 @@
-"""A run's overrides: parse them, refuse those that Hydra would accept silently, and explain Hydra's
-errors.
-"""
+"""A run's overrides: parse them, refuse what Hydra accepts silently, explain its errors."""
 
 from __future__ import annotations
 
@@ -160,9 +158,7 @@ def top_names() -> list[str]:
 
 
 def _needed(key: str) -> bool:
-    """Return whether a key is in ``conf/config.yaml`` or in verl's tree; only an added one may be
-    removed.
-    """
+    """Return whether a key is ours or verl's: only an added key may be removed."""
     node, _, below = key.partition(".")
     verls = OmegaConf.to_container(base.verl_tree())
     return key in get_type_hints(Top) or bool(below) and (node in NODES or key in dict(dotted(verls)))
@@ -183,9 +179,7 @@ def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) ->
 
 
 def explain(overrides: Sequence[str], error: Exception) -> str:
-    """Return one line for an error of Hydra or OmegaConf: the override that caused it, and the
-    reason.
-    """
+    """Return one line for an error of Hydra or OmegaConf: the override to blame, and the reason."""
     if problem := _refused(error):
         return problem
     parsed = parse(overrides)
@@ -204,8 +198,7 @@ def explain(overrides: Sequence[str], error: Exception) -> str:
 
 
 def _refused(error: BaseException | None) -> str | None:
-    """Return the message of a resolver that refuses, such as that of a model that does not
-    exist."""
+    """Return the message of a resolver that refuses; None if the error is another."""
     while error is not None:
         if isinstance(error, Refusal):
             return str(error)

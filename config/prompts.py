@@ -33,9 +33,7 @@ def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
 
 
 def of_answers(least: int, *, _root_: DictConfig) -> int:
-    """Return the tokens of a row: ``ANSWERS`` answers, or fewer so that one more, its observation
-    and a summary still fit.
-    """
+    """Return a row's tokens: ``ANSWERS`` answers, or fewer if that leaves no room for a summary."""
     answer, room = int(_root_.env.max_action_tokens), _root_.data.max_response_length
     most = ANSWERS * answer if room is None else int(room) - 3 * answer
     return max(least, min(ANSWERS * answer, most))

@@ -81,9 +81,7 @@ class Prompt:
 
 @dataclass(kw_only=True)
 class Algo:
-    """The algorithm, a name of ``turngrid.algorithms.registry``; an estimator's own settings are
-    added. Its numbers are verl's keys.
-    """
+    """The algorithm; an estimator's own settings are added. Its numbers are verl's keys."""
 
     name: str
     state: str | None

@@ -111,9 +111,7 @@ def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
 
 
 def _options_with(key: str, keys: dict[str, Any]) -> list[str]:
-    """Return the choices, beside those made, whose files set a key: ``env.id`` is in env=gym and
-    env=textarena.
-    """
+    """Return the other choices whose files set a key: ``env.id`` is in gym and textarena."""
     owners = [option for option, own in _keys_of_options().items() if key in own]
     return [_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), name) for group, name in owners]
 

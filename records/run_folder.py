@@ -134,9 +134,7 @@ def _put(node: Plain, key: str, value: Any) -> None:
 
 
 def _turned_off(config: DictConfig) -> bool:
-    """Return whether importance weights, which GPUs have by default, are null; this null does not
-    count as missing.
-    """
+    """Return whether importance weights, on by default on GPUs, are set to null, which counts."""
     if (
         OmegaConf.select(config, "trainer.device") != "cuda"
         or OmegaConf.select(config, "trainer.v1.trainer_mode") != "sync"

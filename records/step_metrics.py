@@ -87,9 +87,7 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the mean of each named reward (of a turn, and summed over an episode's turns), and of
-    what each reward transform added to an episode or reports.
-    """
+    """Return the mean of each reward, a turn and an episode, and what each transform added."""
     turns = [turn for episode in episodes for turn in episode.played_turns]
     metrics: dict[str, float] = {}
     for name in sorted({name for turn in turns for name in turn.rewards}):

@@ -137,9 +137,7 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def finish(self, exit_code: int) -> None:
-        """Write everything. Exit code 0 means that the stage succeeded, so that all its steps are
-        final.
-        """
+        """Write everything. Exit code 0 means success, so that all steps are final."""
 
 
 class Tensorboard(Tracker):

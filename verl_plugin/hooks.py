@@ -58,9 +58,7 @@ def replaced(module: ModuleType | type, name: str, value: Any) -> Iterator[None]
 
 
 class AfterImport(MetaPathFinder):
-    """Import hook that finds verl's modules as Python would, and changes them once they have
-    run.
-    """
+    """Import hook that finds verl's modules and changes them once they have run."""
 
     def __init__(self) -> None:
         self.waiting = set(WAITED_FOR)

@@ -1,6 +1,4 @@
-"""Turns of a group are compared that have the same state (GiGPO), the same last states (HGPO), the
-same transition (SALT) or the same number (MT-GRPO).
-"""
+"""Compare turns by state (GiGPO), last states (HGPO), transition (SALT) or number (MT-GRPO)."""
 
 from __future__ import annotations
 

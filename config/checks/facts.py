@@ -1,6 +1,4 @@
-"""Values of a run that methods declare conflicts with: by config key, by slot, or by a fact's
-name.
-"""
+"""Values of a run that methods conflict with: by config key, by slot, or by a fact's name."""
 
 from __future__ import annotations
 

@@ -208,9 +208,7 @@ def _named(config: DictConfig) -> Iterator[str]:
 
 
 def bad_schedules(config: DictConfig) -> Iterator[str]:
-    """Refuse a schedule that leaves its setting's range within the run, and a method that needs
-    games again if no game is sampled a second time.
-    """
+    """Refuse schedules that leave their range, and methods whose games do not come again."""
     methods, bought = made(config), allocate_budget(config)
     try:
         methods.refuse(bought.steps)

@@ -113,9 +113,7 @@ class Only:
 
 @dataclass(frozen=True)
 class Types:
-    """One of the types named in ``TYPES``, or any if there are none; numbers must be finite and
-    have 64 bits.
-    """
+    """One of the types named in ``TYPES``, or any; numbers must be finite and have 64 bits."""
 
     names: frozenset[str] = frozenset()
 

@@ -92,9 +92,7 @@ def _over(sums: Sums, of: Callable[[Sums], np.ndarray]) -> Statistic:
 def rated(
     statistics: Mapping[str, Mapping[str, Statistic]], against: str, tasks: int, draws: int = DRAWS
 ) -> tuple[Table, Table]:
-    """Return {measure: {method: interval}}, and the same of each method less ``against``, on the
-    same draws of tasks.
-    """
+    """Return {measure: {method: interval}}, and the same less ``against``, on the same draws."""
     ratings: Table = {}
     differences: Table = {}
     for measure, methods in statistics.items():
@@ -131,9 +129,7 @@ class Products:
     truth: np.ndarray
 
     def cosine(self, several: np.ndarray) -> np.ndarray:
-        """Return (draws,) cosines for (draws, T) counts of games; NaN if the true gradient is only
-        noise.
-        """
+        """Return cosines of (draws, T) counts of games; NaN if the truth is only noise."""
         cross, own, truth = (_summed(product, several) for product in (self.cross, self.own, self.truth))
         known = (truth > 0) & (own >= 0)
         size = np.sqrt(np.where(known, own * truth, 0))
@@ -150,9 +146,7 @@ def _summed(product: np.ndarray, several: np.ndarray) -> np.ndarray:
 
 
 def products(method: np.ndarray, truth: np.ndarray) -> Products:
-    """Return the inner products of (T, P) gradients with the true ones, (T, F, P) for F parts of
-    the continuations.
-    """
+    """Return the products of (T, P) gradients with the true ones, (T, F, P) for F parts."""
     method, mean = method.astype(float), truth.mean(axis=1, dtype=float)
     own = mean @ mean.T
     for task, parts in enumerate(truth):

@@ -172,9 +172,7 @@ def by_rating(results: Results) -> list[str]:
 
 
 def markdown(results: Results, only: Sequence[str] = ()) -> str:
-    """Return a table of the measures (of all methods or of those in ``only``) and differences of
-    r.
-    """
+    """Return a table of the measures (all, or those in ``only``) and of differences of r."""
     measures = [name for name in results.methods if not only or name in only]
     head = ["method", *measures, f"r less that of {results.against}"]
     rows = [

@@ -136,9 +136,7 @@ def _label(word: str) -> str:
 
 
 def _contents(path: str) -> str:
-    """Return path and state of the model's files, since a rewritten checkpoint is another
-    policy.
-    """
+    """Return path and state of the model's files: a rewritten checkpoint is another policy."""
     files = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
     return "\n".join([path, *(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)])
 

@@ -159,9 +159,7 @@ def common_failure(episodes: Sequence[Episode]) -> str:
 
 
 class Pools:
-    """Environment pools, one for each environment, started on first use and closed with the
-    context.
-    """
+    """Environment pools, started on first use and closed with the context."""
 
     def __init__(self, *, legal: bool = False) -> None:
         self._legal = legal

@@ -88,9 +88,7 @@ def iqm(scores: Any) -> Interval:
 
 
 def improvement(first: Any, second: Any) -> Interval:
-    """Return the probability that a run of the first method beats one of the second, averaged over
-    tasks: Mann-Whitney's U divided by the number of pairs.
-    """
+    """Return Mann-Whitney's U over the number of pairs of runs, averaged over tasks."""
 
     def beats(*columns: np.ndarray) -> np.ndarray:
         pairs = zip(columns[: len(columns) // 2], columns[len(columns) // 2 :], strict=True)

@@ -37,9 +37,7 @@ TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each
 
 
 def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
-    """On CPUs, start RL's process early, so that its imports overlap with SFT. Skip this if SFT is
-    done.
-    """
+    """On CPUs, start RL's process early, so that its imports overlap with SFT if that is to do."""
     if (run.folder / "sft" / "model").exists() or run.config.trainer.device != "cpu":
         return nullcontext()
     return ahead_of_stage(run.config, run.folder, "rl", PROCESS)

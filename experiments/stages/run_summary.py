@@ -33,9 +33,7 @@ TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl"
 
 
 def write(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> RunResult:
-    """Write ``ledger.jsonl``, the plot and, last, ``result.json``, which marks the run as
-    finished.
-    """
+    """Write the ledger, the plot and, last, ``result.json``, which marks the run as finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
     metrics = list(read_metrics(run.rl.metrics))

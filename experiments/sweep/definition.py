@@ -29,18 +29,14 @@ class SweepError(Refusal):
 
 
 class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The report's table: a cell shows the runs that match both its row's and its column's
-    selector.
-    """
+    """The report's table: a cell shows the runs that match the selectors of row and column."""
 
     rows: dict[str, Selector]
     columns: dict[str, Selector]
 
 
 class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A claim that ``higher`` does better than ``lower``; a ``minus`` in a side is subtracted from
-    it.
-    """
+    """A claim that ``higher`` beats ``lower``; a ``minus`` in a side is subtracted from it."""
 
     claim: str
     higher: dict[str, str | Selector]

@@ -48,9 +48,7 @@ class Sweep(msgspec.Struct, frozen=True):
 
     @property
     def folder_name(self) -> str:
-        """Return ``NAME-SCALE``, with 8 hex digits if there are ``extra`` overrides; for a grid its
-        name.
-        """
+        """Return ``NAME-SCALE`` (a grid's name), with 8 digits if there are ``extra`` overrides."""
         digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
         return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
 

@@ -78,16 +78,12 @@ def dtypes_of(config: DictConfig) -> list[str]:
 
 
 def bounds_of(dtypes: Sequence[str]) -> tuple[float, float]:
-    """Return the mean |difference| of probabilities that is normal, and above which it is
-    suspect.
-    """
+    """Return which mean |difference| of probabilities is normal, and which is suspect."""
     return (EXACT, EXACT) if {*dtypes} == {"float32"} else (NORMAL, SUSPECT)
 
 
 def read_steps(folder: Path) -> tuple[list[Step], list[Episode]]:
-    """Read a run's steps, as ``turngrid.verl_plugin.training.probe`` wrote them, and its
-    episodes.
-    """
+    """Read a run's steps, as the probe wrote them, and its episodes."""
     steps, episodes, rl = [], [], RlFolder(folder)
     for file in sorted(rl.probe.glob("*.npz")):
         played = list(read_episodes(rl.step_episodes(int(file.stem))))

@@ -188,9 +188,7 @@ class AgentLoopWorker:
         )
 
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
-        """Return the step's folder; in asynchronous runs the folder of groups whose step is not yet
-        known.
-        """
+        """Return the step's folder; in asynchronous runs that of groups without a step yet."""
         run = self.config.run
         if self._asynchronous and not validate:
             return Path(run.groups)
@@ -205,9 +203,7 @@ class AgentLoopWorker:
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
-    """Return one prompt's fields; fields without a row for each prompt are taken from the batch as
-    is.
-    """
+    """Return one prompt's fields; fields without a row for each prompt stay as they are."""
     prompt = {}
     for name, column in batch.items():
         row = column[number] if isinstance(column, Tensor | NonTensorStack) else column

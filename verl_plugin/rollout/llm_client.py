@@ -1,6 +1,4 @@
-"""Clients of rollout servers for verl's asynchronous trainers, and the registration of our
-server.
-"""
+"""Clients of rollout servers for asynchronous trainers, and our server's registration."""
 
 from __future__ import annotations
 

@@ -125,9 +125,7 @@ class TokenCodec:
 
 
 class VerlTokenStream:
-    """The ids of one episode. An action that is cut off by its limit gets the end-of-turn token as
-    context.
-    """
+    """The ids of one episode. An action cut off by its limit gets the end-of-turn as context."""
 
     def __init__(self, codec: TokenCodec) -> None:
         self._codec = codec
@@ -214,23 +212,17 @@ class ControlTokens:
         return broken_up(printable(text), self._marks)
 
     def _normalised(self, text: str) -> str:
-        """Also break up control tokens in full-width letters and capitals, which a tokenizer may
-        normalise.
-        """
+        """Also break up control tokens in full-width letters and capitals."""
         return broken_up(unicodedata.normalize("NFKC", text), self._marks_in_any_case)
 
 
 def _unknown(tokenizer: Any) -> set[int]:
-    """Return the token for unknown characters, which is harmless unless it also has another
-    role.
-    """
+    """Return the token for unknown characters, harmless unless it has another role."""
     others = [token for name, token in tokenizer.special_tokens_map.items() if name != "unk_token"]
     return set() if tokenizer.unk_token in (None, *others) else {tokenizer.unk_token_id}
 
 
 def _any_of(spelled: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """Return a pattern of all tokens, longest first; a number in a token matches any
-    (``<unused17>``).
-    """
+    """Return a pattern of all tokens, longest first; a number matches any (``<unused17>``)."""
     words = {re.sub(r"\d+", r"\\d+", re.escape(word)) for word in spelled}
     return re.compile("|".join(sorted(words, key=len, reverse=True)) or r"(?!)", flags)

@@ -1,6 +1,4 @@
-"""Fields of a row that describe its turns, for methods that compare turns
-(``turngrid.algorithms.turns``).
-"""
+"""Fields of a row that describe its turns, for methods (``turngrid.algorithms.turns``)."""
 
 from __future__ import annotations
 

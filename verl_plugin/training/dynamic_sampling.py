@@ -84,8 +84,7 @@ class DynamicSampler(ReplayBuffer):
         return self.failure_keys[partition_id] - {key.split("_")[0] for key in self.partitions[partition_id]}
 
     def _equal(self, partition_id: str) -> list[str]:
-        """Return the groups whose episodes all have the same score, in the order of their
-        prompts."""
+        """Return the groups of equal scores, in the order of their prompts."""
         rows = list(self.partitions[partition_id])
         if not rows:
             return []

@@ -1,6 +1,4 @@
-"""Registers our advantage estimators with verl, lets verl's count episodes, and computes the KL in
-the reward.
-"""
+"""Registers our estimators with verl, lets verl's count episodes, and computes the KL."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ def none_yet(response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
 
 
 def adapt(function: Estimator) -> Estimator:
-    """Wrap a function in verl's signature; its own parameters are filled by name from ``index`` and
-    ``config``.
-    """
+    """Wrap a function in verl's signature; ``index`` and ``config`` fill its parameters."""
     wanted = set(inspect.signature(function).parameters)
 
     def estimator(
@@ -86,9 +82,7 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
 
 
 def sessions(keys: Sequence[str]) -> list[list[int]]:
-    """Return the row numbers of each episode in window order; keys are
-    ``<prompt>_<sample>_<row>``.
-    """
+    """Return each episode's row numbers in window order; keys are ``<prompt>_<sample>_<row>``."""
     episodes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, key in enumerate(keys):
         session, _, row = key.rpartition("_")
@@ -97,9 +91,7 @@ def sessions(keys: Sequence[str]) -> list[list[int]]:
 
 
 def concat_rows(rows: Tensor, episodes: Sequence[Sequence[int]]) -> Tensor:
-    """Concatenate each episode's rows, then pad with 0: (rows, tokens) -> (episodes, most rows x
-    tokens).
-    """
+    """Join each episode's rows, padded with 0: (rows, tokens) -> (episodes, most rows x tokens)."""
     longest = max(map(len, episodes))
     joined = rows.new_zeros((len(episodes), longest, rows.shape[1]))
     for number, members in enumerate(episodes):

@@ -158,9 +158,7 @@ def own_loss_form(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Compute the loss form of ``loss=`` (``turngrid.algorithms.slots.LossForm``) with verl's
-    signature.
-    """
+    """Compute the loss form of ``loss=`` with verl's signature."""
     asked = _of_pass.get()
     (form,) = made({"loss": asked["loss"]}).of("loss", asked["step"]).values()
     losses, metrics = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])

@@ -1,6 +1,4 @@
-"""Advantages of recorded episodes without a trainer: the same estimators and credit, on rows in
-memory.
-"""
+"""Advantages of recorded episodes without a trainer: the same methods, on rows in memory."""
 
 from __future__ import annotations
 
@@ -100,9 +98,7 @@ def _table(
 
 
 def _verls(config: DictConfig, tokens: Tokens, keys: Sequence[str], owners: Sequence[str]) -> Tensor:
-    """Estimate with verl's registry, which has our estimators too; an episode of several rows is
-    one sequence.
-    """
+    """Estimate with verl's registry; an episode of several rows is one sequence."""
     episodes = sessions(keys)
     arguments: dict[str, Any] = {
         "token_level_rewards": concat_rows(tokens.reward, episodes),

@@ -72,9 +72,7 @@ class Methods:
         return rows.put(self._muted(rows, turns, self._kept(turns, filters, metrics)))
 
     def mute_dead(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Drop episodes that verl's rejection left without tokens, and samples left alone in their
-        group.
-        """
+        """Drop episodes without tokens after verl's rejection, and samples alone in a group."""
         needs_group = algorithm(self._config.algo.name).needs_group
         if needs_group or (self._config.algorithm.rollout_correction or {}).get("rollout_rs"):
             batch, nothing = mute_dead(batch, needs_group)
@@ -82,9 +80,7 @@ class Methods:
         return batch
 
     def apply(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Run the estimator over turns, credit, filters and the buffer, then prepare the loss
-        terms.
-        """
+        """Run estimator, credit, filters and buffer, then prepare the loss terms."""
         if not self.chosen:
             return batch
         rows = self.rows(batch)
@@ -103,9 +99,7 @@ class Methods:
         return rows.put(columns)
 
     def _estimated(self, rows: TurnRows, turns: Turns) -> dict[str, Tensor]:
-        """Return advantages and returns of an estimator over turns; if there is none, those of
-        verl.
-        """
+        """Return advantages and returns of our estimator over turns, else verl's."""
         columns: dict[str, Tensor] = {}
         for estimator in self.chosen.of(ALGO, self._step.number).values():
             rewarded, tokens = rows.of_estimator(turns)

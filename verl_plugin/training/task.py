@@ -43,9 +43,7 @@ class AsyncTrainer(StepTrainer):
         self._add_prompts_to_generate(self.config.data.train_batch_size)
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """No more prompts are dispatched than will be trained on, refills of dropped ones
-        included.
-        """
+        """Dispatches no more prompts than are trained on, refills of dropped ones included."""
         steps = self.total_training_steps - self.global_steps + 1
         still_to_train = steps * self.config.data.train_batch_size - len(self.groups.trained)
         wanted = min(num_prompts, still_to_train - len(prompts_in_queue()))
@@ -57,9 +55,7 @@ class ColocateAsyncTrainer(AsyncTrainer, PPOTrainerColocateAsync):
 
 
 class SeparateAsyncTrainer(AsyncTrainer, PPOTrainerSeparateAsync):
-    """The trainer for ``trainer.v1.trainer_mode=separate_async``: rollouts have separate
-    devices.
-    """
+    """The trainer of ``separate_async``: rollouts have separate devices."""
 
 
 TRAINERS = {
@@ -70,9 +66,7 @@ TRAINERS = {
 
 
 class _Run:
-    """Stands in for a Ray actor's method: has ``remote``, as ``run_ppo`` expects of
-    ``runner.run``.
-    """
+    """Stands in for a Ray actor's method: ``run_ppo`` calls its ``remote``."""
 
     @staticmethod
     def remote(config: DictConfig) -> ray.ObjectRef:
@@ -82,9 +76,7 @@ class _Run:
 
 
 class _Runner:
-    """Stands in for the Ray actor class that ``run_ppo`` starts, and runs immediately in this
-    process.
-    """
+    """Stands in for the Ray actor class of ``run_ppo``, and runs in this process."""
 
     run = _Run
 

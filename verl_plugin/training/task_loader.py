@@ -24,9 +24,7 @@ SOLVED = "solved"  # the filter that leaves games out
 
 
 class GameLoader:
-    """Endless loader of ``rows`` prompts at a time, in the order of ``draws``; it has a state to
-    save.
-    """
+    """Endless loader of ``rows`` prompts in the order of ``draws``; it has a state to save."""
 
     def __init__(self, dataset: TaskDataset, draws: Draws, rows: int = 1) -> None:
         self._dataset, self.draws, self._rows = dataset, draws, rows

@@ -243,9 +243,7 @@ class StepTrainer(Base):
     # ---- checkpoints
 
     def _save_checkpoint(self) -> None:
-        """A checkpoint is saved after its step is logged, so that a kill between them loses
-        nothing.
-        """
+        """Save after the step is logged, so that a kill between them loses nothing."""
         self._save_due = True
 
     def save_if_due(self) -> None:
@@ -288,8 +286,6 @@ def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
 
 
 def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-    """Drop the flag for a pass without LoRA, since the critic, which follows, does not accept
-    it.
-    """
+    """Drop the flag for a pass without LoRA: the critic, which follows, does not accept it."""
     batch.extra_info.pop("no_lora_adapter", None)
     return batch

@@ -37,9 +37,7 @@ class WindowRows:
         return self._parts() * lcm(devices * self._rows_of_a_pass(), self._actor.rollout.n)
 
     def _parts(self) -> int:
-        """Return the number of parts into which both the policy's and the critic's updates divide a
-        batch.
-        """
+        """Return the parts into which the updates of both policy and critic divide a batch."""
         return lcm(*(self._updates(node) for node in (self._actor.actor, self._config.critic)))
 
     def _updates(self, node: DictConfig) -> int:
