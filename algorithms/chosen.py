@@ -1,7 +1,5 @@
 """The methods that a run's config names, with their settings at each step, and their state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints

@@ -8,8 +8,6 @@ Scores and baselines are float64. In float32, equal scores of a group may differ
 a rounding error, which GRPO would divide by a deviation near 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Loss forms (``loss=``) of our own; the others are verl's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

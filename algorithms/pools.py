@@ -1,7 +1,5 @@
 """Statistics over sampled tokens, and over pools: sets of turns with a common group or state."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

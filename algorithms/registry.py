@@ -8,8 +8,6 @@ no line here.
 docs/algo.md says why ``grpo`` and ``rloo`` are not; verl has no ``lite_ppo``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

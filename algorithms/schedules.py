@@ -5,8 +5,6 @@
 resumed run needs no state.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

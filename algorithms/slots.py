@@ -6,8 +6,6 @@ are seeded by the run's seed and the step. Methods may declare what
 ``turngrid.rewards.declared.Method`` has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol

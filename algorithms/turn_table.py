@@ -1,7 +1,5 @@
 """Build the turn table of a step from the rows that the update trains on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

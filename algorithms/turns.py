@@ -5,8 +5,6 @@ response tokens. Episodes without an action token ("dead" ones) are not in it.
 ``turngrid.algorithms.turn_table`` builds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ Defaults that differ from verl's are interpolations in ``conf/config.yaml``: a s
 verl's values, and a key that the user sets keeps its value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

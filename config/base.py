@@ -6,8 +6,6 @@ verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would impor
 ``model=`` mean something else.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path

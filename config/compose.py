@@ -1,7 +1,5 @@
 """Compose a run's complete config from command-line overrides."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The ``curriculum`` node: fills in values that are ``null``, and checks them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Early experience (docs/budget.md): keys that follow from ``demos.experience``, and its checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf

@@ -3,8 +3,6 @@
 Settings that affect the training so far must not change.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The last step of composition: fill in each ``null`` whose value follows from other keys."""
 
-from __future__ import annotations
-
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import asynchronous, curriculum_settings, experience, lora, method_settings, precision, prompts

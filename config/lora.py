@@ -4,8 +4,6 @@ verl's keys are set from ours. ``config/values/verl_limits.py`` refuses them on 
 since verl ignores some of them silently.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf

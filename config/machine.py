@@ -1,7 +1,5 @@
 """This machine, without importing torch or vLLM: GPUs, sizes that follow from them, and checks."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ need.
 It is imported, and torch with it, only if a config chooses a method.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any

@@ -4,8 +4,6 @@ While Hydra composes, all nodes are untyped, so that an option's file may add ke
 their types.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """A run's overrides: parse them, refuse what Hydra accepts silently, explain its errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, get_type_hints
 

@@ -1,7 +1,5 @@
 """Keys that follow from the choice of a prompt form (docs/prompt.md)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf

@@ -5,8 +5,6 @@ Fields have no defaults, so that each value is written once. An unknown key, or 
 type or outside its range, is an error at composition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lists the existing options and keys, and finds the nearest one to a typo."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path

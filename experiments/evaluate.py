@@ -17,8 +17,6 @@ endpoint=   address of an OpenAI-compatible server, up to and with /v1
 Prints success with 95 % intervals, and writes episodes and result.json to output_dir/evaluations/.
 Episodes that exist are kept. docs/evaluation.md explains the tables."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

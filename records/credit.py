@@ -5,8 +5,6 @@ if that episode was not trained on. Equal numbers in a row are packed: ``[-0.8, 
 of -0.8, a bare number is one token.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

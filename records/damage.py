@@ -4,8 +4,6 @@ RL resumes from the newest whole checkpoint before the first damaged step. A fin
 checked.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

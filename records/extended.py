@@ -5,8 +5,6 @@ attempts, but no results. Models and checkpoints are hard links if the file syst
 writes to one again.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Each stage writes its results atomically; ``result.json`` comes last and marks the run as finished.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Metrics of one RL step's episodes: success, rewards, signal, behaviour."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 

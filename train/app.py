@@ -1,7 +1,5 @@
 """``python -m train`` and ``turngrid-train``: compose, check, hold the run's folder, run."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

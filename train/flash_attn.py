@@ -6,8 +6,6 @@
 torch's version.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

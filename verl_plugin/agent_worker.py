@@ -1,7 +1,5 @@
 """Provides verl with agent-loop workers (``...rollout.agent.agent_loop_manager_class``)."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any

@@ -7,8 +7,6 @@ listed. Methods of verl that our classes override are discovered from the classe
 (``benchmarks/verl_overrides.py``). Nothing heavy is imported here.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

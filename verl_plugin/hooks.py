@@ -4,8 +4,6 @@ Applying them when this package is imported would make ``import verl`` slow: ver
 take two seconds.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ verl merges in place, sends bfloat16 whatever precision the trainer uses, and sa
 names, which no loader accepts.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Callable, Iterator, Mapping

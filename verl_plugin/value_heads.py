@@ -7,8 +7,6 @@ tokens (``weight``). A head's loss is the mean over its tokens; the critic's los
 heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any

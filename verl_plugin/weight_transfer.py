@@ -6,8 +6,6 @@ module if ``rollout.checkpoint_engine.custom_backend_module`` names it, and star
 transfer at once. They meet at an actor that holds the latest weights.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

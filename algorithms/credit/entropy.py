@@ -1,7 +1,5 @@
 """Credit by the entropy of the policy at a turn: AEM, AEPO and EMPG."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Compare turns by state (GiGPO), last states (HGPO), transition (SALT) or number (MT-GRPO)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """GRAFT-like credit: a turn's advantage is the change of the state's value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

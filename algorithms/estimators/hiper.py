@@ -1,7 +1,5 @@
 """GAE on the levels of an answer: whether the subgoal stays, the subgoal, the action."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Generalised advantage estimation from turn to turn, inside each turn, and from token to token."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Filters that drop groups by their scores, or sample other prompts to replace them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

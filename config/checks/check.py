@@ -4,8 +4,6 @@ Each check is a generator of messages, one line with the problem and the fix. Th
 import torch or verl: a run is refused before anything heavy starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from omegaconf import DictConfig

@@ -1,7 +1,5 @@
 """Checks of the nodes ``env``, ``turn_reward``, ``eval`` and ``prompt``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omegaconf import DictConfig

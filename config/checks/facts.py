@@ -1,7 +1,5 @@
 """Values of a run that methods conflict with: by config key, by slot, or by a fact's name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ A method declares its requirements and conflicts (``turngrid.rewards.declared``)
 the declarations and names no method.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks of the nodes ``model`` and ``cluster``, and of the folders that a run writes to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 verl asserts the same of batches and trainer, but only when its workers start, minutes later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf

@@ -4,8 +4,6 @@
 number from 1 to 512", or None.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

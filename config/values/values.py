@@ -1,7 +1,5 @@
 """Check the values of a composed config against their limits: ranges, words, types."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ verl's own value if that is 0 or less; else it is at least 0, and a whole number
 start, or never. An entry applies to every key that ends with its name; if several do, the longest.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What a run will need (games, steps, episodes), and the throughput that runs recorded here."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

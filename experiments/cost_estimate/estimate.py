@@ -1,7 +1,5 @@
 """``estimate=true``: predict a run's games, episodes, disk, memory and time without starting it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ If a run does not fit, this module suggests settings that do. ``estimate=true`` 
 run make the same check.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ noise of the true gradient is independent between games, so it only affects a ga
 itself. For that product, different parts of the continuations are multiplied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -11,8 +11,6 @@ needs no correction, since the advantages are estimated from other episodes than
 sees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ here: a small value head on the policy's hidden states. It is cross-fitted: each
 from a head that never saw it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

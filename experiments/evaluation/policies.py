@@ -4,8 +4,6 @@ They are a run's last checkpoint, any model folder, the base model, the expert, 
 an endpoint.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

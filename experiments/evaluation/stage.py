@@ -3,8 +3,6 @@
 Policies that answer in text run in this process.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress

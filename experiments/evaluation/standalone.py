@@ -1,7 +1,5 @@
 """An evaluation without a run, whose folder is named by its games and settings."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

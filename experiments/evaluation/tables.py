@@ -1,7 +1,5 @@
 """The tables that end a run: stages, evaluation sets, episodes, and paired comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise

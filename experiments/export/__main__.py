@@ -10,8 +10,6 @@ RUN         a run folder (its last checkpoint), or one checkpoint in it
 
 docs/export.md says what is in it, how to serve it, and how to put it on a hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

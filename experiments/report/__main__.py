@@ -12,8 +12,6 @@ RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which get
 
 docs/report.md explains the tables, intervals and verdicts."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

@@ -4,8 +4,6 @@ Figures of the study (arXiv 2510.01132v2) are in ``arxiv_2510_01132.yaml``. A sw
 table; a dot selects a table inside another, as in ``table4_exploration_budget.swegym``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

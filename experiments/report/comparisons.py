@@ -14,8 +14,6 @@ Student's with Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, 
 (a^2 / (games - 1) + b^2 / (seeds - 1)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The contents of a report, and the page as HTML (which needs no network) and as Markdown."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Choose the runs of a report, and the settings that they share and that vary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -6,8 +6,6 @@ not import beside pandas 3. Scores are success rates in [0, 1], with one row per
 per task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

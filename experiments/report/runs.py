@@ -1,7 +1,5 @@
 """The data of a run that a report needs: state, settings, results, training metrics."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """A selector's sample: success or score of the models that it names, seeds by games."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

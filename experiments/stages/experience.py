@@ -8,8 +8,6 @@ The model samples in a separate process:
 ``episodes/alternatives.jsonl``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ the run that demonstrations were taken from; SFT passes; retries; dropped groups
 too old to be trained on; discarded steps; validation; evaluation.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

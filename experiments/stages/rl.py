@@ -1,7 +1,5 @@
 """The RL stage: verl's trainer in a separate process, and a progress bar that reads its files."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

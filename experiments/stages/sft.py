@@ -5,8 +5,6 @@ On one core the tiny model takes seconds; the paper's one epoch over a hundred d
 minutes on a GPU.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A sweep file and its runs (``docs/sweeps.md``)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

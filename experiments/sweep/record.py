@@ -1,7 +1,5 @@
 """The record of a launched sweep, ``sweep.json`` in its folder."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

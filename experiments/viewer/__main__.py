@@ -13,8 +13,6 @@ title=      title of the page; by default the runs' names
 
 docs/viewer.md shows what the page can do."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

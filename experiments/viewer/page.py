@@ -9,8 +9,6 @@ Text from models and environments is embedded as JSON data, made printable, and 
 never as HTML.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html

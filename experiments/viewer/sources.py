@@ -1,7 +1,5 @@
 """Find episodes: single files, all episodes of a run, or all runs of a sweep."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

@@ -7,8 +7,6 @@ A checkpoint counts once it is sealed. verl's file ``latest_checkpointed_iterati
 one that verl wrote last: it is whole even if a kill came before its seal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """GPUs that the cost estimate knows (``estimate_gpu=H100x8``), and what a checkpoint costs."""
 
-from __future__ import annotations
-
 import re
 
 from turngrid.envs.utils.names import nearest

@@ -6,8 +6,6 @@
 weights.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from importlib.resources import files

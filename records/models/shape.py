@@ -4,8 +4,6 @@ For names of ``conf/model`` the numbers are in a table. For other models they ar
 ``config.json`` and the headers of the weights.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Child processes for stages, which end if this process is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

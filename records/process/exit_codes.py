@@ -7,8 +7,6 @@ Foreseen errors are a ``Refusal`` or a ``Failure``; any other exception is a bug
 traceback.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from argparse import ArgumentParser

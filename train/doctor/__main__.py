@@ -9,8 +9,6 @@ the server gets the trainer's new weights. Prints a report to paste; the exit co
 a fault. docs/cluster.md explains the report.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time

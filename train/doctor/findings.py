@@ -1,7 +1,5 @@
 """What a run's log-probs and prompts show: the faults that the doctor names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The machine: driver, packages, free memory, and the peak memory of a run."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -3,8 +3,6 @@
 A run that fails does not stop the others.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import shutil

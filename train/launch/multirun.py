@@ -3,8 +3,6 @@
 Hydra itself launches only if the command line sets one of its own keys (``hydra/sweeper=optuna``).
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

@@ -1,7 +1,5 @@
 """Runs as SLURM jobs: one array job a launch, submitted through submitit."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The runs of a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``)."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence

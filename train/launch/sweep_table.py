@@ -1,7 +1,5 @@
 """``dry_run=true``: the runs of a sweep or a grid, their folders and their costs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Workers, loop and rewards are those of training: the player sees and earns what a model would.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

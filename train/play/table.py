@@ -1,7 +1,5 @@
 """The terminal view of a game and its players, which plug into ``turngrid.rollouts.loop``."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The agent loop: samples episodes and turns them into rows of verl's queue."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

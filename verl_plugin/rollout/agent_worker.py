@@ -9,8 +9,6 @@ reproducible. An asynchronous run is not: each turn is a separate request throug
 which continues an answer that a weight update interrupted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

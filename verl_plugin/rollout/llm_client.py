@@ -1,7 +1,5 @@
 """Clients of rollout servers for asynchronous trainers, and our server's registration."""
 
-from __future__ import annotations
-
 import importlib
 
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient

@@ -1,7 +1,5 @@
 """Samplers that request tokens from verl's rollout servers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Sample episodes of a checkpoint through verl's rollout servers, one per GPU."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Fields of a row that describe its turns, for methods (``turngrid.algorithms.turns``)."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ those that were ready first. Here all groups of a step are sampled to the end, a
 groups of equal scores are replaced one for one. So the training data depends only on the scores.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from typing import Any

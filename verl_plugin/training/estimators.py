@@ -1,7 +1,5 @@
 """Registers our estimators with verl, lets verl's count episodes, and computes the KL."""
 
-from __future__ import annotations
-
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence

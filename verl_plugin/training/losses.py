@@ -4,8 +4,6 @@ Their inputs come with a step's batch: coefficients under ``IN_WORKERS``, and nu
 fields.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar

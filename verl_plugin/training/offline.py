@@ -1,7 +1,5 @@
 """Advantages of recorded episodes without a trainer: the same methods, on rows in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

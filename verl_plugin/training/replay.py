@@ -4,8 +4,6 @@ A stored episode's rows are put back into verl's queue, either for a separate up
 rows of the step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain

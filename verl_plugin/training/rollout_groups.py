@@ -6,8 +6,6 @@ then the group was trained on and is in that step's record, was too old (``rl/st
 waits. After a kill, groups that are not in the last checkpoint go to ``rl/discarded/``.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """Ends a process without a first step: verl waits forever for a Ray worker that failed."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The parts of a step, and the state that they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ tokens in both masks, since the mean of the loss is over ``loss_mask``. Muted to
 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

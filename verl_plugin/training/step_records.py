@@ -1,7 +1,5 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

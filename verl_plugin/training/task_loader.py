@@ -5,8 +5,6 @@ verl 0.9.1 has no hook for another sampler. But it reads rows from its data load
 loader's state in each checkpoint, so ours replaces the loader.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self

@@ -11,8 +11,6 @@ It differs from verl's in these ways:
 - an environment that keeps failing ends the run.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext

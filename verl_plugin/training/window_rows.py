@@ -1,7 +1,5 @@
 """Training on the rows of windows: a step has as many updates as with one row an episode."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
