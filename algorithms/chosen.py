@@ -109,11 +109,7 @@ def is_schedule(kind: Any, key: str, value: Any) -> bool:
 
 
 def _like(kind: Any, key: str, value: float) -> float:
-    """Convert a schedule's number to the setting's type.
-
-    Raises:
-        ValueError: a boolean setting gets neither 0 nor 1.
-    """
+    """Convert a schedule's number to the setting's type."""
     wanted = _number(kind, key)
     if wanted is bool and value not in (0, 1):
         raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")

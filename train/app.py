@@ -76,11 +76,7 @@ def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
 
 
 def _say_notes(config: DictConfig) -> None:
-    """Print notes on the config to stderr.
-
-    Raises:
-        ConfigError: the config is refused.
-    """
+    """Print notes on the config to stderr."""
     for warning in check(config):
         say(f"note: {warning}")
 

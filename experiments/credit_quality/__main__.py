@@ -104,11 +104,7 @@ def listed(methods: str) -> list[str]:
 
 
 def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
-    """Return the methods to rate.
-
-    Raises:
-        Refusal: a method that was named needs what the policy does not have.
-    """
+    """Return the methods to rate."""
     from turngrid.experiments.credit_quality.methods import STANDARD, methods
 
     named, missing = listed(options.methods), _missing(options, policy)

@@ -63,11 +63,7 @@ def find(asked: str) -> tuple[Run, Path, str]:
 
 
 def _check(model: Path) -> None:
-    """Check files and weights.
-
-    Raises:
-        ExportError: a file is damaged, or the weights are not merged.
-    """
+    """Check files and weights."""
     sealed = model.parents[1] if model.as_posix().endswith(MODEL) else model
     if is_sealed(sealed) and (flaw := flaw_in(sealed, inside=MODEL if sealed != model else "")):
         raise ExportError(f"{sealed}/{flaw}; name another checkpoint of the run")

@@ -120,11 +120,7 @@ def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
 
 
 def _runs_in(path: Path) -> list[Path]:
-    """Return the path if it is a run folder, else the run folders in it.
-
-    Raises:
-        ReportError: it is neither.
-    """
+    """Return the path if it is a run folder, else the run folders in it."""
     if not path.is_dir():
         there = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
         raise ReportError(f"{path} does not exist{meant(path.name, there)}")

@@ -130,11 +130,7 @@ def scale_of(definition: Definition, scale: str) -> Scale:
 
 
 def _check(where: str, scale: Scale) -> None:
-    """Check all selectors.
-
-    Raises:
-        SweepError: one names an axis, value or stage that does not exist.
-    """
+    """Check all selectors."""
     if scale.measure not in MEASURES:
         raise SweepError(f"{where}: measure: {scale.measure} is none of {', '.join(MEASURES)}")
     for axis in scale.axes:

@@ -100,11 +100,7 @@ def checkpoint(folder: Path) -> Path:
 
 
 def _last(run: Path) -> Path | None:
-    """Return the model of the run's last checkpoint, else that of its SFT stage, else None.
-
-    Raises:
-        ModelError: the model of the last checkpoint is damaged.
-    """
+    """Return the model of the run's last checkpoint, else that of its SFT stage, else None."""
     rl = RlFolder(run)
     step = next(iter(steps(rl.checkpoints)), 0)
     saved = folder_of(rl.checkpoints, step)

@@ -176,11 +176,7 @@ def _split_only(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _one(words: Sequence[Override], key: str, default: str) -> str:
-    """Return the only value of a key, or the default.
-
-    Raises:
-        ConfigError: the key has several values.
-    """
+    """Return the only value of a key, or the default."""
     of_key = [override for override in words if override.key_or_group == key]
     if of_key and of_key[-1].is_sweep_override():
         raise ConfigError(f"{typed(of_key[-1])}: one {key} at a time")
@@ -200,11 +196,7 @@ def is_true(words: Sequence[Override], key: str) -> bool:
 
 
 def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
-    """Return the seeds, or the usual ones.
-
-    Raises:
-        ConfigError: a seed is not a number.
-    """
+    """Return the seeds, or the usual ones."""
     of_seed = [override for override in words if override.key_or_group == "seed"]
     try:
         return [int(text) for text in _values(of_seed[-1])] if of_seed else list(usual)
@@ -218,11 +210,7 @@ def _is_outside(key: str) -> bool:
 
 
 def _values(override: Override) -> list[str]:
-    """Return the listed values of an override.
-
-    Raises:
-        ConfigError: the values are not listed, as in ``algo=glob(*)``.
-    """
+    """Return the listed values of an override."""
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
     if not isinstance(override.value(), ChoiceSweep | RangeSweep):

@@ -129,12 +129,7 @@ class AgentLoopWorker:
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], validate: bool) -> list[Episode]:
-        """Sample a group.
-
-        Raises:
-            GroupFailed: a sample failed in every attempt.
-            Exception: any exception of the rollout form, if the group cannot be sampled.
-        """
+        """Sample a group."""
         loop, rollout, uid = self.loop, self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
         folder = self._folder(prompt, validate)

@@ -127,11 +127,7 @@ class Methods:
         return {name: method for name, method in filters.items() if method.when == when}
 
     def _kept(self, turns: Turns, filters: Mapping[str, Any], metrics: Metrics) -> Tensor:
-        """Return (E, K) bool: the turns that all filters keep.
-
-        Raises:
-            ValueError: a filter before the baseline chooses turns.
-        """
+        """Return (E, K) bool: the turns that all filters keep."""
         keep = turns.mask.clone()
         for name, method in filters.items():
             kept = method(turns, self._step.number)
