@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,15 +121,22 @@ def is_known(config: DictConfig) -> bool:
     return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 
+def nvidia_smi(query: str) -> list[str]:
+    """Return a line for each GPU that a process here may use; nothing without a driver."""
+    chosen = [f"--id={visible}"] if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) else []
+    asked = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits", *chosen]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
+        return [line for line in done.stdout.splitlines() if line.strip()]
+    return []
+
+
 @cache
 def _smallest(visible: str | None) -> float | None:
-    chosen = [f"--id={visible}"] if visible else []
-    command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits", *chosen]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-        return min(float(line.rsplit(",", 1)[1]) * 2**20 for line in done.stdout.splitlines() if line.strip())
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return None
+    """Ask once for each value of ``CUDA_VISIBLE_DEVICES``."""
+    with suppress(ValueError):
+        return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
+    return None
 
 
 # ---- checks before a run starts here
