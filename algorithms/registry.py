@@ -149,14 +149,13 @@ def base_of(word: str) -> str:
         return word
     if file and not file.exists():
         file = None if word in installed(ALGO, known) else options().get(ALGO, {}).get(word)
-    bases = [entry for entry in _defaults(file) if isinstance(entry, str) and entry != "_self_"] if file else []
-    return base_of(bases[0]) if bases else word
-
-
-def _defaults(file: Path) -> list[object]:
+    if file is None:
+        return word
     import yaml  # here: most runs name an algorithm that needs no file
 
-    return list(yaml.safe_load(file.read_text(encoding="utf-8")).get("defaults", ()))
+    entries = yaml.safe_load(file.read_text(encoding="utf-8")).get("defaults", ())
+    bases = [entry for entry in entries if isinstance(entry, str) and entry != "_self_"]
+    return base_of(bases[0]) if bases else word
 
 
 def on_turns(word: str) -> bool:

@@ -85,7 +85,9 @@ def made(config: DictConfig) -> Chosen:
     try:
         return Chosen(nodes)
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{_chosen(nodes)}: {error}") from error
+        chosen = [f"{slot}=[{','.join(nodes[slot])}]" for slot in SLOTS if nodes[slot]]
+        chosen += [f"{ALGO}={name}" for name in estimator_of(nodes[ALGO])]
+        raise ConfigError(f"{', '.join(chosen)}: {error}") from error
 
 
 def has_critic(config: DictConfig) -> bool:
@@ -125,11 +127,6 @@ def fill_in(config: DictConfig) -> None:
             custom = dict(zip(("path", "name"), sampler, strict=True))
             OmegaConf.update(config, "trainer.v1.sampler.custom_sampler", custom)
             OmegaConf.update(config, "trainer.v1.sampler.sampler_kwargs", config.filter[name], force_add=True)
-
-
-def _chosen(nodes: dict[str, Any]) -> str:
-    chosen = [f"{slot}=[{','.join(nodes[slot])}]" for slot in SLOTS if nodes[slot]]
-    return ", ".join([*chosen, *(f"{ALGO}={name}" for name in estimator_of(nodes[ALGO]))])
 
 
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:

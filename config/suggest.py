@@ -100,18 +100,13 @@ def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
         return None
     if key.startswith("algo.") and (verls := key.replace("algo.", "algorithm.", 1)) in keys:
         return f"unknown key {key}; use {verls}"
-    if owners := _options_with(key, keys):
-        return f"{key} is a setting of another option; use {' or '.join(owners)}"
+    owners = [option for option, own in _keys_of_options().items() if key in own]  # env.id is in gym and textarena
+    if use := [_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), name) for group, name in owners]:
+        return f"{key} is a setting of another option; use {' or '.join(use)}"
     leaf, words = key.rpartition(".")[2], [*keys, *groups()]
     same_leaf = sorted((known for known in keys if known.endswith(f".{leaf}")), key=lambda name: name.count("."))
     near = nearest(key, words, cutoff=0.85) or " or ".join(same_leaf[:3]) or nearest(key, words, cutoff=0.6)
     return f"unknown key {key}" + (f"; use {near}" if near else "")
-
-
-def _options_with(key: str, keys: dict[str, Any]) -> list[str]:
-    """Return the other choices whose files set a key: ``env.id`` is in gym and textarena."""
-    owners = [option for option, own in _keys_of_options().items() if key in own]
-    return [_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), name) for group, name in owners]
 
 
 @cache

@@ -105,7 +105,7 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
     ``mended``, also return the rewards of the step's own episodes: verl's are of the trained rows.
     """
     metrics: dict[str, float] = {}
-    scores = [_scores(group, trained) for group in groups]
+    scores = [[sum(turn.trained(trained) for turn in one.turns) for one in group] for group in groups]
     compared = {number: group for number, group in enumerate(scores) if len(group) > 1}
     if compared:
         flat = (number not in mended and len(set(group)) == 1 for number, group in compared.items())
@@ -115,10 +115,6 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
         for name, of in (("mean", _mean), ("min", min), ("max", max)):
             metrics[f"reward/trained/{name}"] = float(of(own))
     return metrics
-
-
-def _scores(episodes: Sequence[Episode], trained: str) -> list[float]:
-    return [sum(turn.trained(trained) for turn in episode.turns) for episode in episodes]
 
 
 def _play(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -77,7 +77,7 @@ class Hiper(Method):
         self, turns: Turns, high: Tensor, low: Tensor, term: Tensor, *, costs_go_on: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantages of high (only where a segment begins), low and term; (E, K) each."""
-        begins, last = _begins(turns), _last(turns)
+        begins, last = _begins(turns), torch.arange(turns.mask.shape[1]) == turns.last.unsqueeze(1)
         ends = last | (_next(begins.double()) > 0)
         goes_on = (~ends).double()
         cut = turns.cut_off.unsqueeze(1) & last & (self.bootstrap_truncated or costs_go_on)
@@ -103,10 +103,6 @@ def _begins(turns: Turns) -> Tensor:
     assert turns.label is not None
     first = torch.arange(turns.mask.shape[1]) == 0
     return turns.mask & (first | (turns.label == LABELS.index(SWITCH) + 1))
-
-
-def _last(turns: Turns) -> Tensor:
-    return torch.arange(turns.mask.shape[1]) == turns.last.unsqueeze(1)
 
 
 def _next(matrix: Tensor) -> Tensor:

@@ -127,20 +127,16 @@ class Products:
     truth: np.ndarray
 
     def cosine(self, several: np.ndarray) -> np.ndarray:
-        """Return cosines of (draws, T) counts of games; NaN if the truth is only noise."""
-        cross, own, truth = (_summed(product, several) for product in (self.cross, self.own, self.truth))
+        """Return cosines of (draws, T) counts of games; NaN if the truth is only noise.
+
+        A game that is drawn twice is also paired with its copy, which biases the draws. Only their
+        spread is used.
+        """
+        pairs = (self.cross, self.own, self.truth)  # summed over all pairs of games of a draw
+        cross, own, truth = (((several @ product) * several).sum(axis=1) for product in pairs)
         known = (truth > 0) & (own >= 0)
         size = np.sqrt(np.where(known, own * truth, 0))
         return np.where(known, np.where(size > 0, cross / np.where(size > 0, size, 1), 0.0), np.nan)
-
-
-def _summed(product: np.ndarray, several: np.ndarray) -> np.ndarray:
-    """Sum over all pairs of games of a draw.
-
-    A game that is drawn twice is also paired with its copy, which biases the draws. Only their
-    spread is used.
-    """
-    return ((several @ product) * several).sum(axis=1)
 
 
 def products(method: np.ndarray, truth: np.ndarray) -> Products:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from turngrid.algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from turngrid.algorithms.registry import ON_BATCH, SLOTS, STATES, words
+from turngrid.algorithms.registry import ON_BATCH, SLOTS, words
 from turngrid.config.checks.methods import bad_methods
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
@@ -24,22 +25,10 @@ if TYPE_CHECKING:
     from turngrid.verl_plugin.training.offline import Credited
 
 STANDARD = (
-    "grpo",
-    "rloo",
-    "reinforce_plus_plus",
-    "gigpo",
-    "gigpo:state=history",
-    "hgpo",
-    "salt",
-    "mt_grpo",
-    "graft",
-    "graft:state=history",
-    "grpo+graft:backup=max",
-    "aem",
-    "ppo",
-    "turn_ppo",
-    "bi_level_gae",
+    *("grpo", "rloo", "reinforce_plus_plus", "gigpo", "gigpo:state=history", "hgpo", "salt", "mt_grpo"),
+    *("graft", "graft:state=history", "grpo+graft:backup=max", "aem", "ppo", "turn_ppo", "bi_level_gae"),
 )
+SEPARATOR = re.compile(r"\+(?!(?:goal|turn)(?:[:+]|$))")  # not the plus sign of state=observation+turn
 OTHERWISE = ("shaping", "filter", "buffer")  # slots that change the training data, not its credit
 
 Groups = Sequence[Sequence[Episode]]
@@ -83,7 +72,8 @@ def method(word: str, overrides: Sequence[str]) -> Method:
         ConfigError: the method or setting does not exist, or training would refuse it too.
         Refusal: the method needs more than the episodes, or changes more than their credit.
     """
-    parts, (algos, known) = [part.split(":") for part in _parts(word)], _known()
+    parts = [part.split(":") for part in SEPARATOR.split(word)]
+    algos, known = [*words(), *installed("algo")], [*SLOTS["credit"], *installed("credit")]
     names = [part[0] for part in parts]
     algo, credits = (names[0], names[1:]) if names[0] in algos else ("grpo", names)
     if unknown := next((name for name in credits if name not in known), None):
@@ -96,22 +86,6 @@ def method(word: str, overrides: Sequence[str]) -> Method:
         raise ConfigError(f"methods: {word}: {error}") from error
     _refuse(word, config)
     return Method(word, config)
-
-
-def _parts(word: str) -> list[str]:
-    """Split at plus signs, except inside a setting such as ``state=observation+turn``."""
-    parts: list[str] = []
-    for part in word.split("+"):
-        if parts and "=" in parts[-1] and f"{parts[-1].rpartition('=')[2]}+{part.split(':')[0]}" in STATES:
-            parts[-1] += f"+{part}"
-        else:
-            parts.append(part)
-    return parts
-
-
-def _known() -> tuple[list[str], list[str]]:
-    """Return the names of ``algo=`` and of ``credit=``, with those of installed packages."""
-    return [*words(), *installed("algo")], [*SLOTS["credit"], *installed("credit")]
 
 
 def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:

@@ -172,13 +172,10 @@ class TextRollouts:
     policy: Policy
 
     async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        return [_one_token_a_turn(await run_episode(self.policy, await tree.open(), spec, None)) for spec in specs]
-
-
-def _one_token_a_turn(episode: Episode) -> Episode:
-    """Give each turn one action token, for methods to credit, and one context token."""
-    episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
-    return episode
+        episodes = [await run_episode(self.policy, await tree.open(), spec, None) for spec in specs]
+        for episode in episodes:  # one action token a turn, for methods to credit, and one context token
+            episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
+        return episodes
 
 
 @dataclass(frozen=True)

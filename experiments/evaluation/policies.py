@@ -103,17 +103,13 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
         raise PolicyError(str(error).replace("model.path=", "")) from error
     run = _run_of(word)
     if run and changed_text(run.config.get("prompt")) != changed_text(config.prompt):
-        raise PolicyError(f"{word} was trained with {_typed_prompt(run.config)}: evaluate it with the same")
+        own = {"name": PLAIN} | changed_text(run.config.get("prompt"))
+        typed = [f"prompt={own.pop('name')}", *(f"prompt.{key}={value}" for key, value in own.items())]
+        raise PolicyError(f"{word} was trained with {' '.join(typed)}: evaluate it with the same")
     if run and (form := _summaries(run.config)) != _summaries(config):
         raise PolicyError(f"{word} was trained with {form or 'rollout_form=linear'}: evaluate it with the same")
     chat = chat_settings(config).over(run.chat if run else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
-
-
-def _typed_prompt(trained: DictConfig) -> str:
-    """Return its prompt settings as they are typed."""
-    settings = {"name": PLAIN} | changed_text(trained.get("prompt"))
-    return " ".join([f"prompt={settings.pop('name')}", *(f"prompt.{key}={value}" for key, value in settings.items())])
 
 
 def _summaries(config: DictConfig) -> str:

@@ -104,7 +104,9 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
     if len({evaluation.games_hash for _, evaluation in rows}) > 1:
         raise Unfilled("the runs played different games")
     base = first.policy == BASE
-    if base and len({_model(*row) for row in rows}) > 1:
+    bases = ((run.result and run.result.stage(BASE), evaluation) for run, evaluation in rows)
+    models = {(made and made.checkpoint, tested.temperature, tested.max_turns) for made, tested in bases}
+    if base and len(models) > 1:
         raise Unfilled("several base models at once")
     settings = dict.fromkeys(" ".join(f"{axis}={value}" for axis, value in run.coordinates.items()) for run, _ in rows)
     if not base and len(settings) > 1:
@@ -116,12 +118,6 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
         return Sample((), 1, shares.mean(axis=0, keepdims=True), first.games_hash, first.samples_per_game)
     expected = len({run.seed for run in chosen})
     return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game)
-
-
-def _model(run: Run, evaluation: EvaluationResult) -> tuple[object, ...]:
-    """Return a key that is equal for measurements of the same base model."""
-    stage = run.result.stage(BASE) if run.result else None
-    return (stage and stage.checkpoint, evaluation.temperature, evaluation.max_turns)
 
 
 def _measured(chosen: Sequence[Run], selector: Selector) -> list[tuple[Run, EvaluationResult]]:

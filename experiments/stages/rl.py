@@ -81,7 +81,10 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
         result.data.train_files = str(task_file(run.folder, "train"))
         result.data.val_files = str(task_file(run.folder, validation))
         result.trainer.total_training_steps = allocation.steps
-        result.trainer.total_epochs = _epochs(allocation, config)
+        # More epochs than the steps need, since verl stops at whichever limit comes first. An epoch
+        # has only whole batches, in a new order, so a game that one epoch leaves out is in another.
+        batches = max(1, allocation.games // int(config.data.train_batch_size))
+        result.trainer.total_epochs = -(-allocation.steps // batches) + 1
         result.trainer.default_local_dir = str(rl.checkpoints)
         result.trainer.experiment_name = run.folder.name
         for node in (result.data, result.actor_rollout_ref.rollout):
@@ -89,16 +92,6 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
         for node in (result.actor_rollout_ref.actor, result.critic):
             node.data_loader_seed = config.seed
     return result
-
-
-def _epochs(allocation: Allocation, config: DictConfig) -> int:
-    """Return more epochs than the steps need: verl stops at whichever limit comes first.
-
-    An epoch has only whole batches, in a new order, so a game that one epoch leaves out is in
-    another.
-    """
-    batches = max(1, allocation.games // int(config.data.train_batch_size))
-    return -(-allocation.steps // batches) + 1
 
 
 # ---- steps without signal

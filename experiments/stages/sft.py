@@ -77,6 +77,7 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
     config = run.config
     actor = config.actor_rollout_ref.actor
     context = int(config.data.max_prompt_length) + int(config.data.max_response_length)
+    kind = early_experience.kind_of(config)
     run_node = {
         "episodes": str(episodes_file),
         "metrics": str(run.folder / "sft" / "metrics.jsonl"),
@@ -85,7 +86,7 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         "window_keep": OmegaConf.select(config, "env.window_keep"),
         **({"prompt": _plain(config.prompt)} if non_default(config.get("prompt")) else {}),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
-        **_experience(run),
+        **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
         "seed": int(config.seed),
         "template_kwargs": dict(run.chat.kwargs),
         "tracking": run.tracked("sft").node(),
@@ -99,11 +100,6 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         "trainer": _trainer(run),
     }
     return OmegaConf.create({"run": run_node, "verl": verl_node})
-
-
-def _experience(run: Run) -> dict[str, Any]:
-    kind = early_experience.kind_of(run.config)
-    return {"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}
 
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:

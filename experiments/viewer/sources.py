@@ -109,7 +109,10 @@ class EpisodeFile:
         known = replays(self.run) if self.run and self.step else Replays({}, {})
         for line, episode in enumerate(islice(self._episodes(), self.first)):
             credit = credits[line] if line < len(credits) else None
-            _check(episode, credit, f"{self.path}, line {line + 1}")
+            tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
+            if credit is not None and len(credit.advantages) != tokens:
+                words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
+                raise SourceError(f"{self.path}, line {line + 1}: {words}")
             place = f"{self.relative.as_posix()}:{line}"
             again, replaced = known.of(self.step, line, episode)
             yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, replaced)
@@ -166,12 +169,6 @@ def _reward(run: Path) -> str:
     return str((composed(run).get("turn_reward") or {}).get("name", ""))
 
 
-def _check(episode: Episode, credit: Credit | None, where: str) -> None:
-    tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
-    if credit is not None and len(credit.advantages) != tokens:
-        raise SourceError(f"{where}: credit for {len(credit.advantages)} tokens, the episode has {tokens}")
-
-
 def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
     """Return the files under ``paths``.
 
@@ -193,7 +190,9 @@ def _files(path: Path) -> list[EpisodeFile]:
     if not files and not (path / RUN_MARK).exists():
         files = sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
     if not files:
-        raise SourceError(f"{path} holds no episodes{_runs_in(path)}")
+        runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
+        hint = f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
+        raise SourceError(f"{path} holds no episodes{hint}")
     return [EpisodeFile(file, _run_around(file)) for file in files]
 
 
@@ -202,11 +201,6 @@ def _run_around(path: Path) -> Path | None:
     marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
     evaluated = (folder.parent for folder in path.parents if folder.name == EVALUATION)
     return next(chain(marked, evaluated), None)
-
-
-def _runs_in(path: Path) -> str:
-    runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
-    return f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
 
 
 # ---- tokenizers

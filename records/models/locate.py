@@ -90,7 +90,9 @@ def checkpoint(folder: Path) -> Path:
         if (model / "config.json").exists():
             return model
     if not folder.is_dir():
-        raise ModelError(f"model.path={folder} does not exist{_nearest(folder)}")
+        names = [entry.name for entry in folder.parent.iterdir() if entry.is_dir()] if folder.parent.is_dir() else []
+        near = meant(folder.name, names, f"{folder.parent}/", cutoff=0.3)
+        raise ModelError(f"model.path={folder} does not exist{near}")
     last = _last(folder)
     if last is None:
         raise ModelError(f"model.path={folder} is neither a model nor a run with one (no config.json, no checkpoint)")
@@ -115,11 +117,6 @@ def run_of(path: str) -> Path | None:
     folder = local_folder(path)
     candidates = [folder, *folder.parents] if folder else []
     return next((each for each in candidates if (each / "attempts.jsonl").exists()), None)
-
-
-def _nearest(folder: Path) -> str:
-    names = [entry.name for entry in folder.parent.iterdir() if entry.is_dir()] if folder.parent.is_dir() else []
-    return meant(folder.name, names, f"{folder.parent}/", cutoff=0.3)
 
 
 def _asset(path: str) -> Path:
