@@ -1,8 +1,7 @@
 """The methods that a user can name: one line each, besides a module and a YAML (docs/methods.md).
 
 An ``algo=`` word is a YAML in ``conf/algo``, ours or another package's. Its ``defaults:`` lead to
-an entry of ``ALGORITHMS`` or ``ESTIMATORS``; a word that only chooses methods over another one has
-no line here.
+an entry of ``ALGORITHMS`` or ``ESTIMATORS``; a word that only chooses methods has no line here.
 
 ``ppo`` and ``reinforce_plus_plus`` are verl's, with another whitening (``verl_plugin.changes``).
 docs/algo.md says why ``grpo`` and ``rloo`` are not; verl has no ``lite_ppo``.

@@ -52,8 +52,7 @@ class Estimate(NamedTuple):
     Attributes:
         advantages: values outside actions are undefined.
         returns: target values of the critic.
-        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, if the
-            critic has one head.
+        targets: (B, T) bool, the tokens that the critic is trained on; None: all action tokens.
         heads: targets of the critic's further heads.
     """
 
@@ -67,8 +66,7 @@ class Estimator(Protocol):
     """Computes advantages from rewards, turns, values or entropy (``algo=``).
 
     Attributes:
-        needs: "values" trains a critic; "teacher" replaces the reference policy by
-            ``algo.teacher``.
+        needs: "values" trains a critic; "teacher": ``algo.teacher`` is the reference policy.
         grain: the unit that gets one advantage.
     """
 
@@ -156,8 +154,7 @@ class LossView:
     """One forward pass (micro-batch), as seen by a loss term.
 
     Attributes:
-        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs
-            it.
+        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` may be None.
         data: the term's (b, T) numbers from ``prepare``.
         scale: factor that turns a sum over the pass's tokens, weighted by ``data["weight"]``, into
             a share of the mean over the whole update.

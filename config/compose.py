@@ -68,8 +68,7 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
 def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]:
     """Return the option folders of other packages, if a choice needs them.
 
-    That is so if an override chooses an option that is not in ``conf/``, or if a file of
-    ``config_dir`` may.
+    An override, or a file of ``config_dir``, may choose an option that is not in ``conf/``.
 
     Raises:
         ConfigError: two packages offer the same option.
@@ -79,8 +78,7 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 
 
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return one override that adds all folders, or places such as ``pkg://a``, to Hydra's search
-    path.
+    """Return one override that adds all folders, or ``pkg://a``, to Hydra's search path.
 
     Hydra applies only the first of several such overrides.
     """
@@ -142,7 +140,6 @@ def _with_options(options: tuple[str, ...], server: str) -> bytes:
 
     Args:
         options: overrides for Hydra.
-        server: the answer of ``machine.gpu_rollout``, on which an option's file depends: part of
-            the cache's key.
+        server: the answer of ``machine.gpu_rollout``, part of the cache's key.
     """
     return pickle.dumps(hydra_compose("config", overrides=list(options)))

@@ -5,7 +5,6 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 from turngrid.tasks.budget import BudgetError, allocate_budget
@@ -25,20 +24,6 @@ def fill_in(config: DictConfig) -> None:
         node.phases = equal_phases(_tasks(config), steps)
     if node.name == "horizon" and node.horizon is None:
         node.horizon = horizon_in_thirds(config.env.max_turns, steps)
-
-
-def short_horizon(config: DictConfig) -> Iterator[str]:
-    """Warn of the first task whose expert plan fits a later horizon but not the first."""
-    horizon, environment = config.curriculum.horizon, make_environment(config.env.name, config.env)
-    for task in _tasks(config) if horizon else []:
-        plan = environment.optimal_turns(environment.parse_task(task))
-        enough = [step for step, turns in horizon.items() if plan and turns >= plan]
-        if enough and enough[0] > 1:
-            yield (
-                f"curriculum.horizon={horizon[1]} at first: {task} is won in {plan} turns at best, so expect no wins "
-                f"before step {enough[0]}"
-            )
-            return
 
 
 def bad_curriculum(config: DictConfig) -> Iterator[str]:

@@ -74,8 +74,8 @@ def merges(config: DictConfig) -> bool:
 def adapter_parameters(config: DictConfig, shape: Shape) -> int:
     """Return the number of adapter parameters; 0 without LoRA.
 
-    If the layers are unknown, it is the model's number. An unknown layer name counts 0; ``refusal``
-    refuses it later.
+    If the layers are unknown, it is the model's number. An unknown layer counts 0; it is refused
+    later.
     """
     if not config.model.lora_rank:
         return 0

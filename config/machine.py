@@ -143,8 +143,7 @@ def _smallest(visible: str | None) -> float | None:
 
 
 def check(config: DictConfig) -> None:
-    """Check this machine before a run starts here. Composing, estimating and submitting do not need
-    it.
+    """Check this machine before a run starts here.
 
     Raises:
         ConfigError: the run needs GPUs, a server or a tracker that this machine lacks.

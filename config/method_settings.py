@@ -1,5 +1,4 @@
-"""Types of the settings of methods (``credit``, ``algo``, ...), and the keys of verl that methods
-need.
+"""Types of the settings of methods (``credit``, ``algo``, ...), and verl's keys that they need.
 
 It is imported, and torch with it, only if a config chooses a method.
 """
@@ -102,8 +101,7 @@ def fill_in(config: DictConfig) -> None:
     - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it
       in a separate pass, which ``bypass_mode`` would skip. Entropy with a gradient, for a loss
       term: the update computes it too.
-    - Values: a critic, which verl by itself trains only for its own ``gae``; and its heads, if
-      there are several.
+    - Values: a critic, which verl by itself trains only for ``gae``; and its heads, if several.
     - A teacher: its log-probs, computed as verl computes those of a reference policy.
     - Another sampler of prompts: verl's replay buffer is replaced.
     """

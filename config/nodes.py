@@ -1,7 +1,6 @@
 """The types of our nodes. An environment, a reward and a prompt form add settings to their nodes.
 
-While Hydra composes, all nodes are untyped, so that an option's file may add keys; here they get
-their types.
+While Hydra composes, all nodes are untyped, so that an option's file may add keys.
 """
 
 import dataclasses
@@ -51,8 +50,7 @@ def settings_of(config: DictConfig) -> dict[str, type]:
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Type our nodes and top-level keys in place; ``method_settings.give_types`` types ``algo`` and
-    the slots.
+    """Type our nodes and top-level keys in place, except ``algo`` and the slots.
 
     Raises:
         ConfigError: an unknown key, a missing one, or a value of the wrong type.

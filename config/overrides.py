@@ -100,8 +100,7 @@ def quoted(text: str) -> str:
 
 
 def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> list[Override]:
-    """Parse the overrides; refuse those that Hydra would accept silently or answer with a
-    traceback.
+    """Parse the overrides; refuse what Hydra accepts silently or answers with a traceback.
 
     Args:
         overrides: as typed.

@@ -38,8 +38,7 @@ def of_answers(least: int, *, _root_: DictConfig) -> int:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve interpolations, for processes without our resolvers, and set verl's key of the chat
-    template.
+    """Resolve interpolations, for other processes, and set verl's key of the chat template.
 
     Raises:
         ConfigError: that key has another value.

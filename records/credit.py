@@ -87,8 +87,7 @@ class Replayed:
         played: the step that sampled it.
         tokens: ``tokens_of`` its rows.
         advantage: advantage of all its tokens, if it has a separate update.
-        instead: line of the step's episode that it replaced; its advantage is then computed in the
-            step.
+        instead: line of the step's episode that it replaced.
     """
 
     played: int

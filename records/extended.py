@@ -1,8 +1,8 @@
 """An extended run begins as a copy of the run that it extends, which stays as it is.
 
 The copy has the newest whole checkpoint, the SFT model, games, episodes, metrics, credit and
-attempts, but no results. Models and checkpoints are hard links if the file system has them: no run
-writes to one again.
+attempts, but no results. Models and checkpoints are hard links if possible: no run writes to one
+again.
 """
 
 import os

@@ -67,8 +67,7 @@ class RunFolder:
 def outside_identity() -> tuple[str, ...]:
     """Return the dotted keys that are not part of a run's identity.
 
-    These are the keys that the groups ``cluster``, ``rollout`` and ``tracking`` set, and
-    ``OUTPUT_KEYS``.
+    These are the keys that ``cluster``, ``rollout`` and ``tracking`` set, and ``OUTPUT_KEYS``.
     """
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
@@ -92,8 +91,7 @@ def identity(config: DictConfig) -> str:
 
 
 def identifying(config: DictConfig) -> Plain:
-    """Return the resolved config without the keys outside the identity and the values that follow
-    from them.
+    """Return the resolved config without the keys outside the identity.
 
     A null key counts as missing. Methods of a slot count in order, even if they have no settings.
     """
@@ -177,8 +175,7 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = N
     """Make and hold the run's folder until the block ends. A killed process releases it.
 
     With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
-    ``config.extend`` a new folder begins as a copy of that run. The notes name damaged parts, which
-    are discarded.
+    ``config.extend`` a new folder begins as a copy of that run. Damaged parts are discarded.
 
     Args:
         overrides: as typed, for the record.

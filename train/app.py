@@ -28,8 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ready(arguments: Sequence[str]) -> Start:
-    """Parse, compose and check a command line; return the function that starts it and returns its
-    exit code.
+    """Parse, compose and check a command line; return the function that starts it.
 
     Before that function is called, nothing is started or written; only notes are printed to stderr.
 

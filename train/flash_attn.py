@@ -2,8 +2,7 @@
 
     python -m turngrid.train.flash_attn
 
-`make train-gpu` calls it once. Compiling takes up to an hour, and needs a CUDA toolkit (`nvcc`) of
-torch's version.
+`make train-gpu` calls it. Compiling takes up to an hour, and `nvcc` of torch's CUDA version.
 """
 
 import os

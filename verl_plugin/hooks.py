@@ -1,7 +1,6 @@
 """Apply the tables of ``changes`` in every process of verl, right after it imports a listed module.
 
-Applying them when this package is imported would make ``import verl`` slow: verl's engines alone
-take two seconds.
+Applied when this package is imported, they would make ``import verl`` two seconds slower.
 """
 
 import importlib

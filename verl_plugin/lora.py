@@ -104,8 +104,7 @@ def scaling(model: Any) -> float:
 
 
 def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
-    """Save a checkpoint's ``huggingface/`` merged, under the model's names, so that every loader
-    accepts it.
+    """Save a checkpoint's ``huggingface/`` merged, under the model's names, for every loader.
 
     Until verl merges LoRA there.
     """

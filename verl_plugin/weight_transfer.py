@@ -1,5 +1,4 @@
-"""Transfers weights from a trainer to rollout servers on separate devices, through Ray's object
-store.
+"""Transfers weights from a trainer to servers on separate devices, through Ray's object store.
 
 It is for machines without the GPUs that verl's own engines (NCCL, NIXL) need. verl imports this
 module if ``rollout.checkpoint_engine.custom_backend_module`` names it, and starts both sides of a

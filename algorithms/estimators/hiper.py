@@ -26,8 +26,7 @@ class Hiper(Method):
 
     - low: ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's end; ``A_t =
       delta_t + gamma lam A_{t+1}`` within it;
-    - term: ``U_t - V_term,t``, U_t the discounted rewards from t to the segment's end and V' after
-      it;
+    - term: ``U_t - V_term,t``, U_t the discounted rewards to the segment's end and V' after it;
     - high, of a segment of d turns: ``A = U - V_high + gamma^d lam_segment A'``.
 
     The tokens of the action get the low advantage (all tokens if the answer lacks its tags), those

@@ -203,14 +203,11 @@ WARNINGS: tuple[Check, ...] = (
     extension.depends_on_length,
     environment.equal_rewards,
     environment.too_few_turns,
-    curriculum_settings.short_horizon,
     methods.doubtful_methods,
     set_in_vain,
-    environment.useless_samples,
 )
 OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
     environment.little_room,
-    environment.few_summaries,
     lora.far_lr,
     sft_of_nothing,
     precision.without_instructions,

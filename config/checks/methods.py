@@ -1,5 +1,4 @@
-"""Refuses methods that cannot be combined: with each other, with an algorithm, with verl's
-settings.
+"""Refuses methods that cannot be combined: with each other, an algorithm, verl's settings.
 
 A method declares its requirements and conflicts (``turngrid.rewards.declared``). This module reads
 the declarations and names no method.

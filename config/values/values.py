@@ -28,8 +28,7 @@ def check(config: DictConfig, settings: Mapping[str, type]) -> None:
 
     Args:
         config: the composed config.
-        settings: node -> dataclass of the settings that the chosen environment, reward or prompt
-            form adds.
+        settings: node -> dataclass of the settings that environment, reward or prompt form adds.
 
     Raises:
         ConfigError: one line with the key and its allowed values.

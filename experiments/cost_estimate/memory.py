@@ -41,8 +41,7 @@ class Bytes:
 
     Attributes:
         server: one parameter of the rollout server's weights.
-        kept, inputs: activations of a token, layer and hidden unit, without and with gradient
-            checkpointing.
+        kept, inputs: activations of a token, layer and hidden unit, without and with checkpointing.
         logit: one logit with its gradient.
         rest: fixed overhead of a process.
     """

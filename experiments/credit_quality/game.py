@@ -215,19 +215,15 @@ class MeasuredGame:
 
     def known(self, samples: int, k: int) -> bool:
         """Return whether all prefixes of ``samples`` episodes have ``k`` continuations."""
-        episodes = self.episodes[:samples]
-        return len(episodes) == samples and all(len(self.values.get(key, ())) >= k for key in prefixes(episodes))
+        continued = (len(self.values.get(key, ())) >= k for key in prefixes(self.episodes[:samples]))
+        return len(self.episodes) >= samples and all(continued)
 
 
 class Rollouts(Protocol):
     """A policy that runs episodes of one game."""
 
     async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        """Return the episodes in the order of the specs.
-
-        Raises:
-            EnvError: the environment failed.
-        """
+        """Return the episodes in the order of the specs; EnvError if the environment fails."""
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,11 @@ from functools import cache
 
 import numpy as np
 
-from turngrid.experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, Sums, without_noise
+from turngrid.experiments.credit_quality.measures import MEASURES, SHARES, Sums, ceiling, reliability, without_noise
 from turngrid.records.statistics import Interval
 
 DRAWS, LEVEL = 2000, 0.95
 GRADIENT = "gradient"
-ALL = {name: measure.label for name, measure in MEASURES.items()} | {GRADIENT: "cosine with the true policy gradient"}
-NOISE = {name: measure.noise for name, measure in MEASURES.items()} | {GRADIENT: 0.0}
-BEST = {name: measure.best for name, measure in MEASURES.items()} | {GRADIENT: 1.0}
 PARTS = 4  # parts into which the continuations are split
 
 Table = dict[str, dict[str, Interval]]  # by measure and method; NaN if the measure is not defined
@@ -61,8 +58,7 @@ def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False)
 
 
 def share_interval(share: float, deviation: float, tasks: int) -> Interval:
-    """Return Wilson's interval for the number of independent trials that gives this standard
-    deviation.
+    """Return Wilson's interval for the number of trials that gives this standard deviation.
 
     Franco et al. (2019), PMC6690503, recommend it for clustered samples. If the deviation is 0,
     each task counts as one trial.
@@ -77,8 +73,7 @@ def share_interval(share: float, deviation: float, tasks: int) -> Interval:
 def statistics_of(methods: Mapping[str, Sums]) -> dict[str, dict[str, Statistic]]:
     """Return {measure: {method: statistic}} from each method's sums of every task."""
     return {
-        name: {method: _over(sums, measure.of) for method, sums in methods.items()}
-        for name, measure in MEASURES.items()
+        name: {method: _over(sums, measure) for method, sums in methods.items()} for name, measure in MEASURES.items()
     }
 
 
@@ -106,7 +101,8 @@ def _less(own: Statistic, other: Statistic) -> Statistic:
 
 def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
     """Return figures of the true advantages themselves; ``sums`` may be those of any method."""
-    return {name: estimated(_over(sums, of), len(sums["turns"]), draws) for name, of in OF_TRUTH.items()}
+    figures = {"reliability": reliability, "ceiling": ceiling}
+    return {name: estimated(_over(sums, of), len(sums["turns"]), draws) for name, of in figures.items()}
 
 
 # ---- cosines of policy gradients
@@ -129,8 +125,7 @@ class Products:
     def cosine(self, several: np.ndarray) -> np.ndarray:
         """Return cosines of (draws, T) counts of games; NaN if the truth is only noise.
 
-        A game that is drawn twice is also paired with its copy, which biases the draws. Only their
-        spread is used.
+        A game drawn twice is paired with its copy too, so only the draws' spread is used.
         """
         pairs = (self.cross, self.own, self.truth)  # summed over all pairs of games of a draw
         cross, own, truth = (((several @ product) * several).sum(axis=1) for product in pairs)

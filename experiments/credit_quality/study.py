@@ -36,7 +36,6 @@ from turngrid.tasks.splits import read_tasks
 if TYPE_CHECKING:
     from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
-FOLDER = "credit_quality"
 LOW, HIGH = 0.1, 0.9  # share of a suitable game's screening episodes that is won
 
 
@@ -83,14 +82,14 @@ class Study:
     noise: float
 
     @cached_property
+    def rollouts(self) -> Rollouts:
+        return rollouts_of(self.run, self.policy, self.noise)
+
+    @cached_property
     def games(self) -> Sequence[TaskRef]:
         """Return the test games, in their order."""
         prepare_evaluation_sets(self.run.config, self.run.folder, also_own=True)
         return read_tasks(Path(self.run.evaluation_settings[0].evaluation_set.file))
-
-    @cached_property
-    def rollouts(self) -> Rollouts:
-        return rollouts_of(self.run, self.policy, self.noise)
 
     def file(self, task: TaskRef) -> Path:
         return self.run.folder / "games" / f"{task.seed}-{task.sha256[:8]}.json"
@@ -102,8 +101,7 @@ class Study:
         """Run the missing measurements and return all games.
 
         Raises:
-            Refusal: too few games are of suitable difficulty, or the environment is not
-                deterministic.
+            Refusal: too few games are suitable, or the environment is not deterministic.
         """
         tasks, seen = self._screened(size)
         unmeasured = [task for task in tasks if not self.read(task).known(size.samples, size.k)]
@@ -158,7 +156,7 @@ def study_of(config: DictConfig, policy: PolicyRef, noise: float) -> Study:
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     name = file_name(f"{config.env.name}-{config.env.task}-{policy.name}-{digest}")
-    folder = (Path(config.output_dir).expanduser() / FOLDER / name).absolute()
+    folder = (Path(config.output_dir).expanduser() / "credit_quality" / name).absolute()
     return Study(Run(config, folder), policy, noise)
 
 

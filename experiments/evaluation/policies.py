@@ -1,7 +1,6 @@
 """The policies that can be evaluated.
 
-They are a run's last checkpoint, any model folder, the base model, the expert, a random policy, and
-an endpoint.
+They are a run's last checkpoint, a model folder, the base model, expert, random, an endpoint.
 """
 
 import hashlib

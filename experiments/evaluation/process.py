@@ -1,5 +1,4 @@
-"""The evaluation's process: checkpoints run the games of the evaluation sets, and trackers get the
-results.
+"""The evaluation's process: checkpoints run the test games, and trackers get the results.
 
     python -P -m experiments.evaluation.process CONFIG.yaml
 

@@ -79,8 +79,7 @@ class EvaluationResult(Measures):
     """One policy on one evaluation set at one temperature.
 
     Attributes:
-        policy: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's
-            model.
+        policy: the run's stage, a checkpoint's name, ``expert``, ``random``, an endpoint's model.
         env, task: of the games.
         out_of_reach: games whose expert plan is longer than ``max_turns``.
     """
@@ -104,8 +103,7 @@ class PairedComparison:
         gain: success of ``after`` minus that of ``before``, in [-1, 1].
         low, high: its 95 % bounds, from a bootstrap over games.
         gained, lost: games that ``after`` won more often than ``before``, and less often.
-        p: two-sided; McNemar's exact test with one sample a game, else the exact sign-flip test
-            over games.
+        p: two-sided; McNemar's exact test with one sample a game, else the sign-flip test.
     """
 
     before: str

@@ -85,8 +85,7 @@ def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Sel
 
 
 def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
-    """Estimate success or score, averaged over all values of the axes that ``selector`` does not
-    name.
+    """Estimate success or score, averaged over the axes that ``selector`` does not name.
 
     Raises:
         Unfilled: no setting has data.
@@ -112,8 +111,7 @@ def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
 def interval_of(counted: Sequence[Sample]) -> Interval:
     """Return the mean of the samples' means, with its interval.
 
-    Samples of the same evaluation set are paired by game; evaluation sets are resampled
-    independently.
+    Samples of one evaluation set are paired by game; sets are resampled independently.
     """
     first, *others = counted
     if not others and len(first.shares) == 1 and set(first.shares[0]) <= {0.0, 1.0}:

@@ -1,5 +1,4 @@
-"""Differences between settings, each with one interval over games and seeds, and verdicts on a
-sweep's claims.
+"""Differences between settings, with an interval over games and seeds, and verdicts on claims.
 
 A claim about a method should hold for other games and other seeds. Success y = mean + game + seed +
 residual is a two-way layout. The variance of a contrast of means is estimated by a + b:
@@ -72,8 +71,7 @@ class Comparison:
 
     Attributes:
         name: the claim, or ``gigpo − grpo``.
-        detail: a claim's two sides, or the evaluation set of a difference ("" if every run has only
-            one).
+        detail: a claim's two sides, or a difference's evaluation set ("" if there is only one).
         why: the reason for the verdict, or why there is no contrast.
     """
 
@@ -152,8 +150,7 @@ def _difference(runs: Sequence[Run], axis: str, first: str, second: str, evaluat
 
 
 def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
-    """Compute the contrast, paired by setting, seed and game, averaged over axes that no part
-    names.
+    """Compute the contrast, paired by setting, seed and game, averaged over other axes.
 
     Raises:
         TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
@@ -178,8 +175,7 @@ def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
 def interval_and_p(
     by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0
 ) -> tuple[Interval, float]:
-    """Apply the module's formula; ``over_games`` is its a. Return the interval and the two-sided p
-    of the same test.
+    """Return the module's interval and the two-sided p; ``over_games`` is its a.
 
     If the variance is 0, half of the interval's width is Wilson's upper bound on the share of games
     that differ, and p is that of the sign-flip test.

@@ -198,8 +198,7 @@ def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
 
 
 def sampled(runs: Sequence[Run]) -> list[Shown]:
-    """Return the first wins and losses of each run's last model, by seed, then those of a base
-    model.
+    """Return the first wins and losses of each run's last model, then of a base model.
 
     They are from the run's first evaluation set, at most ``MOST`` in total.
     """

@@ -229,8 +229,7 @@ def _different(table: pd.DataFrame, keys: Sequence[str]) -> int:
 
 
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs with the same environment and evaluation settings, by name; also list those left
-    out.
+    """Group runs with the same test games and settings, by name; list those left out.
 
     A run with no other in its group is left out, unless every run is alone. So is a group without a
     result, unless there is none at all.

@@ -2,8 +2,7 @@
 
 These are the interquartile mean and the probability of improvement, each with a bootstrap that
 resamples runs within each task. rliable 1.2.0 cannot be used: it needs arch < 8, and arch 7 does
-not import beside pandas 3. Scores are success rates in [0, 1], with one row per seed and one column
-per task.
+not import beside pandas 3. Scores are success rates in [0, 1], seeds by tasks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +29,7 @@ class Reliability:
     Attributes:
         scores: method -> success of each run's last model, seeds by tasks.
         iqm: method -> interquartile mean.
-        improvements: (first, second) -> probability that a run of the first beats one of the second
-            on a task.
+        improvements: (first, second) -> probability that the first's run beats the second's.
     """
 
     scores: Mapping[str, pd.DataFrame]
@@ -55,8 +53,7 @@ def reliability(runs: Sequence[Run]) -> Reliability | None:
 
 
 def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
-    """Return method -> scores on the tasks common to all methods, for seeds that have all these
-    tasks.
+    """Return method -> scores on the common tasks, for seeds that have all of them.
 
     A method is a setting without the axes that only change the task.
     """

@@ -141,8 +141,7 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """Read a run folder. Without a sweep's ``coordinates`` and ``seed``, use {} and the config's
-    seed.
+    """Read a run folder; by default with the config's seed and without coordinates.
 
     Raises:
         ValueError: ``config.yaml`` cannot be read.

@@ -121,8 +121,7 @@ async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: 
 
 
 async def draw(run: Run, path: str) -> list[Episode]:
-    """Sample alternatives to each demonstration's actions; return them in the demonstrations'
-    order.
+    """Sample alternatives to each demonstration's actions, in the demonstrations' order.
 
     Args:
         path: the model, a folder or a Hugging Face name.

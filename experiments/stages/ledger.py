@@ -1,7 +1,6 @@
 """The budget spent by a run, read from its folder. An episode that was not recorded is not charged.
 
-Charged: demonstrations, and RL episodes of steps that count (up to the last checkpoint after a
-kill).
+Charged: demonstrations, and RL episodes up to the last checkpoint of a killed attempt.
 
 Listed but not charged: replayed turns; the prior (another run whose model this one starts from);
 the run that demonstrations were taken from; SFT passes; retries; dropped groups; groups that were

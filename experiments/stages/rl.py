@@ -42,8 +42,7 @@ def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
 
 
 def train(run: Run, allocation: Allocation, model: str, process: subprocess.Popen[bytes] | None = None) -> Path:
-    """Train from ``model``, or from the last checkpoint if there is one; return the last
-    checkpoint's model.
+    """Train from ``model`` or from the last checkpoint; return the last checkpoint's model.
 
     Args:
         process: a process that ``ahead`` has started.
@@ -104,8 +103,7 @@ def streaks_without_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) 
     such as that of a validation before the first step.
 
     Args:
-        of_groups: whether the algorithm compares the samples of a prompt; if not, it compares all
-            episodes of a step.
+        of_groups: whether the samples of a prompt are compared, not all episodes of a step.
     """
     streaks: list[list[int]] = [[]]
     for line in lines:
@@ -134,8 +132,7 @@ def no_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) -> str:
 
 
 def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
-    """Describe what the trainer is doing in a step. A prompt's samples are written together, when
-    all have ended.
+    """Describe what the trainer is doing. A prompt's samples are written when all have ended.
 
     Args:
         step: counted from 1.

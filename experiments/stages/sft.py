@@ -1,8 +1,8 @@
 """The SFT stage: verl's SFT trainer on the demonstration episodes, in a process of its own.
 
 A killed SFT stage starts from the beginning, which gives the same weights without any resume code.
-On one core the tiny model takes seconds; the paper's one epoch over a hundred demonstrations takes
-minutes on a GPU.
+On one core the tiny model takes seconds; the paper's epoch over a hundred demonstrations minutes on
+a GPU.
 """
 
 import os
@@ -34,8 +34,7 @@ ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.
 def train(run: Run, episodes_file: Path, model: str) -> Path:
     """Fine-tune ``model`` on the episodes and return the Hugging Face folder of the result.
 
-    Do nothing if that folder exists: it appears in one rename. Other files go to ``sft/`` and
-    ``logs/sft.log``.
+    Do nothing if that folder exists: it appears in one rename.
 
     Args:
         episodes_file: the demonstrations, one Episode a line, with or without token ids.
@@ -69,8 +68,7 @@ def allocator(config: DictConfig) -> dict[str, str]:
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
-    """Return the config of the stage's process: ``run`` for our parts, ``verl`` over verl's SFT
-    defaults.
+    """Return the config of the stage's process: ``run`` is ours, ``verl`` over verl's defaults.
 
     Model and engine settings are those of the RL actor, so one model option applies to both stages.
     """

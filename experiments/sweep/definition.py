@@ -1,7 +1,6 @@
 """A sweep file and its runs (``docs/sweeps.md``)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -172,25 +171,24 @@ def _problem(scale: Scale, key: str, value: str) -> str:
 # ---- its runs
 
 
-@dataclass(frozen=True)
-class Point:
-    """A run of a sweep: its value on each axis, its seed and its overrides."""
+class SweepRun(msgspec.Struct, frozen=True):
+    """A run of a sweep: its value on each axis, its seed and its overrides.
 
-    coordinates: Mapping[str, str]
+    ``folder`` is relative to the folder of the runs; "" before the run is composed.
+    """
+
+    coordinates: dict[str, str]
     seed: int
-    overrides: tuple[str, ...]
+    overrides: list[str]
+    folder: str = ""
 
     @property
     def label(self) -> str:
-        return label(self.coordinates, self.seed)
+        """Return ``algo=ppo seed=1``."""
+        return " ".join([*(f"{axis}={value}" for axis, value in self.coordinates.items()), f"seed={self.seed}"])
 
 
-def label(coordinates: Mapping[str, str], seed: int) -> str:
-    """Return ``algo=ppo seed=1``."""
-    return " ".join([*(f"{axis}={value}" for axis, value in coordinates.items()), f"seed={seed}"])
-
-
-def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mapping[str, Axis]) -> list[Point]:
+def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mapping[str, Axis]) -> list[SweepRun]:
     """Return every run, seed by seed.
 
     Args:
@@ -203,11 +201,11 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
     for seed, labels in product(seeds, product(*axes.values())):
         coordinates = dict(zip(axes, labels, strict=True))
         chosen = [text for axis, label in coordinates.items() for text in axes[axis][label]]
-        runs.append(Point(coordinates, seed, (*scale.overrides, *chosen, *extra, f"seed={seed}")))
+        runs.append(SweepRun(coordinates, seed, [*scale.overrides, *chosen, *extra, f"seed={seed}"]))
     return runs
 
 
-def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
+def part(points: Sequence[SweepRun], only: Mapping[str, str]) -> list[SweepRun]:
     """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``.
 
     Raises:
@@ -220,7 +218,7 @@ def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
     return [point for point in points if all(point.coordinates[axis] in values for axis, values in chosen.items())]
 
 
-def _named(axis: str, text: str, points: Sequence[Point]) -> list[str]:
+def _named(axis: str, text: str, points: Sequence[SweepRun]) -> list[str]:
     """Split a comma-separated list of values; a value may itself contain commas."""
     choices = list(dict.fromkeys(point.coordinates[axis] for point in points))
     names: list[str] = []

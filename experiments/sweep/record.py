@@ -7,23 +7,10 @@ from pathlib import Path
 import msgspec
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.sweep.definition import Definition, Layout, Scale, Takeaway, label
+from turngrid.experiments.sweep.definition import Layout, SweepRun, Takeaway
 
 FILE = "sweep.json"
 FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs
-
-
-class SweepRun(msgspec.Struct, frozen=True):
-    """A run of the sweep; ``folder`` is relative to the folder of the runs."""
-
-    coordinates: dict[str, str]
-    seed: int
-    overrides: list[str]
-    folder: str
-
-    @property
-    def label(self) -> str:
-        return label(self.coordinates, self.seed)
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -51,23 +38,6 @@ class Sweep(msgspec.Struct, frozen=True):
         return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
 
 
-def new(
-    name: str, definition: Definition, scale: str, chosen: Scale, extra: Sequence[str], runs: list[SweepRun]
-) -> Sweep:
-    return Sweep(
-        name=name,
-        scale=scale,
-        title=definition.title,
-        question=definition.question,
-        published=definition.published,
-        note=chosen.note,
-        layout=chosen.layout,
-        takeaways=chosen.takeaways,
-        extra=list(extra),
-        runs=runs,
-    )
-
-
 def folder_of(sweep: Sweep, output_dir: Path) -> Path:
     return output_dir / (FOLDER if sweep.scale else GRIDS) / sweep.folder_name
 
@@ -78,8 +48,7 @@ def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = (
     Runs of earlier launches that still belong to the sweep are kept, such as those of other seeds.
 
     Args:
-        whole: the coordinates of every setting of the sweep, if ``sweep.runs`` are only some of
-            them.
+        whole: the coordinates of every setting, if ``sweep.runs`` are only some of them.
     """
     folder = folder_of(sweep, output_dir)
     merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder), whole))

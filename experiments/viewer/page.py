@@ -2,11 +2,9 @@
 
 Both contain styles, scripts and compressed episodes: an index of all, loaded at once, and blocks
 that are loaded when an episode is opened. The index is stored by column (``step: [..]``) and a
-block is a list of episodes, so thousands of episodes fit into a few megabytes. ``assets/store.js``
-reads both.
+block is a list of episodes, so thousands of episodes fit into megabytes.
 
-Text from models and environments is embedded as JSON data, made printable, and displayed as text,
-never as HTML.
+Text from models and environments is embedded as JSON, and displayed as text, never as HTML.
 """
 
 import base64

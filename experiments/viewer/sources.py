@@ -207,8 +207,7 @@ def _run_around(path: Path) -> Path | None:
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:
-    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if none
-    has it.
+    """Return a folder with ``tokenizer.json``, of a checkpoint or the first model, or None.
 
     Args:
         run: a run folder, or the folder of an evaluation without a run.

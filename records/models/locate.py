@@ -2,8 +2,7 @@
 
 ``load_whole`` loads it completely or not at all.
 
-``environments_of`` reads which environments the model was pre-trained on, from a file beside its
-weights.
+``environments_of`` reads which environments the model was pre-trained on.
 """
 
 import json
@@ -74,8 +73,7 @@ def local_folder(path: str) -> Path | None:
 
 
 def checkpoint(folder: Path) -> Path:
-    """Return the Hugging Face folder in ``folder``: itself, that of a ``global_step_N``, or a run's
-    last checkpoint.
+    """Return a Hugging Face folder: itself, that of a ``global_step_N``, or a run's last.
 
     Raises:
         ModelError: there is none; it is an adapter, with which transformers would load another
@@ -150,8 +148,7 @@ def environments_of(path: str) -> tuple[str, ...] | None:
 
 
 def check_hub(path: str) -> None:
-    """Check that ``path`` is on this machine, in a folder or in the hub's cache, or can be
-    downloaded.
+    """Check that ``path`` is in a folder or in the hub's cache, or can be downloaded.
 
     transformers would ask the hub only when a stage loads the model, and for 40 seconds.
 

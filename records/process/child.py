@@ -67,8 +67,7 @@ def run_child(
 def stage_exit_code(run: Callable[[], object]) -> int:
     """Call ``run`` in a stage's process and return the exit code.
 
-    The message of a foreseen error is passed to the parent's ``StageFailed``, which then omits the
-    log's end.
+    A foreseen error's message is passed to the parent's ``StageFailed``.
     """
     try:
         run()

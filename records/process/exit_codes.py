@@ -3,8 +3,7 @@
     @command(__doc__)
     def main(given: list[str]) -> int: ...
 
-Foreseen errors are a ``Refusal`` or a ``Failure``; any other exception is a bug and keeps its
-traceback.
+Foreseen errors are a ``Refusal`` or a ``Failure``; any other exception keeps its traceback.
 """
 
 import functools

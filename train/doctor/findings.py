@@ -126,8 +126,7 @@ def _fault(before: Step | None, step: Step, dtypes: Sequence[str]) -> Finding | 
 def of_template(episodes: Sequence[Episode], tokenizer: Any, kwargs: Mapping[str, Any]) -> tuple[int, list[Finding]]:
     """Compare what the model saw with the messages as the model's own chat template renders them.
 
-    Episodes with replayed turns or summaries are left out: their prompts are no plain
-    conversations.
+    Episodes with replayed turns or summaries, no plain conversations, are left out.
 
     Returns:
         The number of messages that were compared, and the first fault.

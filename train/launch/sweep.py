@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from omegaconf import DictConfig
 from tqdm import tqdm
@@ -15,9 +16,8 @@ from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, search_paths, typed
 from turngrid.envs.utils.names import file_name
-from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import Layout, Point, SweepError, load, part, points, scale_of
-from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.experiments.sweep.definition import Layout, SweepError, SweepRun, load, part, points, scale_of
+from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.run_folder import outside_identity, run_name
 from turngrid.train.launch.one_run import plain
 
@@ -79,9 +79,11 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     wanted = [[*search_paths(overrides), *point.overrides] for point in chosen_points]
     with composer(config_dir) as composed:
         configs = compose_runs(composed, wanted, [point.label for point in chosen_points])
-    runs = [_run(Path(name).stem, point, config) for point, config in zip(chosen_points, configs, strict=True)]
+    name = Path(name).stem
+    runs = [_recorded(name, point, config) for point, config in zip(chosen_points, configs, strict=True)]
     changing = [typed(o) for o in (*single, *several) if not _is_outside(o.key_or_group)]
-    sweep = record.new(Path(name).stem, definition, scale, chosen, changing, runs)
+    about = (definition.title, definition.question, definition.published)
+    sweep = Sweep(name, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), output_dir, **flags)
 
@@ -105,10 +107,10 @@ def compose_runs(
     return configs
 
 
-def _run(name: str, point: Point, config: DictConfig) -> SweepRun:
-    """Return a run's record; its overrides contain its name in trackers."""
+def _recorded(name: str, point: SweepRun, config: DictConfig) -> SweepRun:
+    """Return a run with its folder; its overrides contain its name in trackers."""
     watched = [f"tracking.group='{config.tracking.group or name}'", f"tracking.run_name='{point.label}'"]
-    return SweepRun(dict(point.coordinates), point.seed, [*point.overrides, *watched], run_name(config))
+    return msgspec.structs.replace(point, overrides=[*point.overrides, *watched], folder=run_name(config))
 
 
 # ---- grids
@@ -129,18 +131,11 @@ def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Seque
         return None
     several = [o for o in parse(overrides) if o.is_sweep_override() and o.key_or_group != "seed"]
     varied = {o.key_or_group: typed(o).partition("=")[2] for o in several}
-    return Sweep(
-        name=_grid_name(overrides, list(varied)),
-        scale="",
-        title=" ".join(f"{_short(axis)}={values}" for axis, values in varied.items()) or "Seeds",
-        question="",
-        published=None,
-        note="",
-        layout=Layout(rows={}, columns={}),  # the report fills it, once the stages are known
-        takeaways=(),
-        extra=[],
-        runs=[_grid_run(run, config, list(varied)) for run, config in zip(runs, configs, strict=True)],
-    )
+    name = _grid_name(overrides, list(varied))
+    title = " ".join(f"{_short(axis)}={values}" for axis, values in varied.items()) or "Seeds"
+    layout = Layout(rows={}, columns={})  # the report fills it, once the stages are known
+    of_grid = [_grid_run(run, config, list(varied)) for run, config in zip(runs, configs, strict=True)]
+    return Sweep(name, "", title, "", None, "", layout, (), [], of_grid)
 
 
 def _grid_name(overrides: Sequence[str], axes: Sequence[str]) -> str:

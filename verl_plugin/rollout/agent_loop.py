@@ -77,8 +77,7 @@ class TurngridAgentLoop:
     async def play(self, spec: EpisodeSpec, sampler: Sampler, entropies: bool = False) -> Episode:
         """Sample an episode and shape its rewards.
 
-        Validation episodes, whose spec has no ``prompt``, have their own sampling settings and are
-        not shaped.
+        Validation episodes (without ``prompt``) have own sampling settings and are not shaped.
 
         Args:
             entropies: request the entropies of the sampled tokens.
@@ -146,8 +145,7 @@ def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
 
 
 def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
-    """Return a row's entropies under verl's name: (T,) in nats, 0 except on actions; {} if not
-    requested.
+    """Return a row's entropies: (T,) in nats, 0 except on actions; {} if not requested.
 
     Raises:
         ValueError: a token has no entropy.

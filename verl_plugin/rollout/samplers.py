@@ -16,8 +16,7 @@ from turngrid.verl_plugin.servers.transformers_server.server import TOO_LONG
 
 @dataclass
 class ServerSampler:
-    """Send one request at a time through verl's load-balancing client, to any server that verl can
-    start.
+    """Send one request at a time through verl's client, to any server that verl can start.
 
     Args:
         client: verl's client.
@@ -69,8 +68,7 @@ class Counted:
 
 @dataclass
 class BatchSampler:
-    """Send a lockstep batch's turns as one call to our server, which samples exactly that batch in
-    order.
+    """Send a lockstep batch's turns as one call to our server, which samples them in order.
 
     The server is called by its actor name, not through verl's load balancer: lockstep batches are
     assigned to the replicas in turn, and a batch stays with the server that caches its prefixes.

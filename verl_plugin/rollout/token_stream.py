@@ -32,14 +32,12 @@ _NAMES_TOOL = re.compile(r"['\"]tool['\"]")
 class TokenCodec:
     """Tokenizer, builder and cached renderings, shared by all streams of one model.
 
-    Everything that a model reads in training, SFT and evaluation is rendered here. The text of a
-    message never becomes a control token: the only control tokens of a rendering are the
-    template's.
+    Everything that a model reads in training, SFT and evaluation is rendered here. The only control
+    tokens of a rendering are the template's.
 
     Args:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
-        hf_model_type: ``model_type`` of ``config.json``, from which verl chooses how turns are
-            joined.
+        hf_model_type: ``model_type`` of ``config.json``: verl joins turns by it.
         template_kwargs: settings of the chat template (``turngrid.rollouts.chat_settings``).
         marks: text that messages may contain although it is spelled like a control token
             (``turngrid.rollouts.prompt_forms``).
@@ -167,11 +165,9 @@ _MARKUP = re.compile(r"[<>\[\]{}|｜]")
 
 
 class ControlTokens:
-    """The control tokens of a tokenizer: special tokens, and added tokens that look like markup
-    (``<think>``).
+    """The control tokens: special tokens, and added ones that look like markup (``<think>``).
 
-    Added runs of spaces and plain words count as text, and so does a single character used for
-    padding.
+    Added runs of spaces and plain words count as text, and so does a single character.
 
     Args:
         allowed: control tokens that messages may contain as text.
@@ -190,8 +186,7 @@ class ControlTokens:
         return [token for token in ids if token in self._ids]
 
     def harmless(self, kind: Hashable, render: Render, texts: Sequence[str]) -> list[int]:
-        """Return ``render(texts)``, with the texts changed until its only control tokens are the
-        template's.
+        """Return ``render(texts)``, changed until its only control tokens are the template's.
 
         Args:
             kind: names the template of ``render``.

@@ -48,8 +48,7 @@ def turn_fields(
 ) -> dict[str, Tensor]:
     """Return the fields of the row of turns ``first`` to ``last``, with an entry for each turn.
 
-    ``turn_outcome`` and ``turn_tree`` have one entry. A summary has a unique state, equal to no
-    other.
+    ``turn_outcome`` and ``turn_tree`` have one entry. A summary has a unique state.
 
     Args:
         state: the kind of state by which turns are compared, of ``STATES``.

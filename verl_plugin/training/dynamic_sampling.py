@@ -40,8 +40,7 @@ class DynamicSampler(ReplayBuffer):
         """Groups of equal scores are replaced in a bounded number of rounds.
 
         Returns:
-            ``batch_size`` groups, and the numbers of replaced groups and of groups that still have
-                equal scores.
+            ``batch_size`` groups, and how many were replaced or still have equal scores.
         """
         if partition_id == "val":
             return super().sample(global_steps, partition_id, batch_size)

@@ -64,8 +64,7 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
         kl_penalty: the name of verl's KL estimator.
 
     Returns:
-        ``data`` with ``token_level_rewards``, and the metrics: the mean KL a token (nats, over the
-            live rows) and beta.
+        ``data`` with ``token_level_rewards``, and the metrics: the mean KL a token (nats) and beta.
     """
     mask, beta = data.batch["response_mask"], kl_ctrl.value
     kl = core_algos.kl_penalty(data.batch["old_log_probs"], data.batch["ref_log_prob"], kl_penalty=kl_penalty) * mask
@@ -107,8 +106,7 @@ def split_rows(joined: Tensor, episodes: Sequence[Sequence[int]], rows: int) -> 
 
 
 def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
-    """Estimate over whole episodes: verl's GRPO scores only the last row, and its other estimators
-    count rows.
+    """Estimate over whole episodes: verl's GRPO scores the last row only, and others count rows.
 
     The rows of an episode, one a window, are concatenated. So a group's baseline counts each
     episode once, and values and returns continue from window to window. Batches with one row an

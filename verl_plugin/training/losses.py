@@ -1,7 +1,6 @@
 """verl's policy loss in the workers, extended by our loss forms and loss terms.
 
-Their inputs come with a step's batch: coefficients under ``IN_WORKERS``, and numbers a token as
-fields.
+Inputs come with a step's batch: coefficients under ``IN_WORKERS``, numbers a token as fields.
 """
 
 import copy
@@ -47,12 +46,10 @@ def made(slots: Mapping[str, Any]) -> Chosen:
 
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Divide loss terms by their total weights over all passes and devices, as verl does with
-    ``batch_num_tokens``.
+    """Divide loss terms by their total weights over all passes and devices.
 
     The weights of value heads are summed too, and turns are counted if the loss is a mean over
-    turns. ``loss_agg_mode=seq-mean-*`` divides by the number of episodes, the same in every update,
-    not by that of rows.
+    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows.
 
     Until verl's losses take columns and terms of a plugin.
     """

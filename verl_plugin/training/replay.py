@@ -1,7 +1,6 @@
 """Replay: episodes of earlier steps are stored in a buffer and trained on again.
 
-A stored episode's rows are put back into verl's queue, either for a separate update or to replace
-rows of the step.
+A stored episode's rows return to verl's queue, for a separate update or in place of others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,8 +74,7 @@ class Replay:
         eos: int,
         in_workers: Mapping[str, Any],
     ) -> None:
-        """Update the policy on the replayed episodes, without KL and terms; then remove their rows
-        from the queue.
+        """Update the policy on the replayed episodes, without KL and terms; remove their rows.
 
         Args:
             batch: the step's own batch.

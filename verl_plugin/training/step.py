@@ -32,8 +32,7 @@ class Step:
     Attributes:
         number: counted from 1.
         total: steps of the run.
-        nothing_left: whether filters or rejection left no episode of the current update to train
-            on.
+        nothing_left: whether filters or rejection left no episode to train on.
         replaced: names of the step's episodes that were replaced by stored ones.
         replayed: stored episodes that this step trains on, each with the name of the episode that
             it replaces, or None if it has a separate update.

@@ -29,9 +29,7 @@ class AsyncTrainer(StepTrainer):
     """Base of both asynchronous trainers: it limits how many prompts are dispatched."""
 
     groups: AsyncGroups
-
-    def make_groups(self) -> AsyncGroups:
-        return AsyncGroups(self.config, self.now)
+    kind_of_groups = AsyncGroups
 
     def get_llm_client(self) -> Any:
         """Our own server needs one request id for all turns of an episode."""
@@ -86,8 +84,7 @@ class _Runner:
 
 
 def train(config: DictConfig) -> None:
-    """Train with our trainers under verl's names of modes, from which verl chooses the replay
-    buffer.
+    """Train with our trainers under verl's names of modes.
 
     Raises what verl raises; if verl refuses the config, before anything heavy starts.
 

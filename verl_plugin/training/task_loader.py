@@ -1,5 +1,4 @@
-"""Mixtures, curricula and ``filter=solved`` in verl's trainer: choose the games of each step, and
-log their results.
+"""Mixtures, curricula and ``filter=solved`` in verl's trainer: choose each step's games.
 
 verl 0.9.1 has no hook for another sampler. But it reads rows from its data loader and saves the
 loader's state in each checkpoint, so ours replaces the loader.
