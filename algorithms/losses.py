@@ -49,7 +49,8 @@ class TurnClip(Method):
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        mean = turn_means((log_prob - old_log_prob).detach(), mask.bool(), turn_ids)
+        own, alive = (log_prob - old_log_prob).detach(), mask.bool()
+        mean = turn_sums(own, alive, turn_ids) / turn_sums(torch.ones_like(own), alive, turn_ids).clamp(min=1)
         ratio = torch.exp((mean + log_prob - log_prob.detach()).clamp(max=LARGEST))
         free, clipped = -advantages * ratio, -advantages * ratio.clamp(1 - self.low, 1 + self.high)
         return torch.maximum(free, clipped), {"clipped": (clipped > free).float()}
@@ -79,11 +80,6 @@ class StepClip(TurnClip):
         losses, metrics = super().__call__(old_log_prob, log_prob, advantages, mask, turn_ids)
         bound = torch.where(advantages < 0, -self.dual * advantages, torch.inf)
         return torch.minimum(losses, bound), {**metrics, "bounded": (losses > bound).float()}
-
-
-def turn_means(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
-    """Return, on each token, the mean over its turn's tokens in ``mask``; (b, T)."""
-    return turn_sums(values, mask, turn_ids) / turn_sums(torch.ones_like(values), mask, turn_ids).clamp(min=1)
 
 
 def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:

@@ -136,10 +136,5 @@ def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConf
 
 @lru_cache(maxsize=KEPT)
 def _with_options(options: tuple[str, ...], server: str) -> bytes:
-    """Compose the options.
-
-    Args:
-        options: overrides for Hydra.
-        server: the answer of ``machine.gpu_rollout``, part of the cache's key.
-    """
+    """Compose the options."""
     return pickle.dumps(hydra_compose("config", overrides=list(options)))

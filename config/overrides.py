@@ -102,10 +102,6 @@ def quoted(text: str) -> str:
 def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> list[Override]:
     """Parse the overrides; refuse what Hydra accepts silently or answers with a traceback.
 
-    Args:
-        overrides: as typed.
-        elsewhere: options may come from a folder of the user.
-
     Raises:
         ConfigError: a group that is removed, null or set to an unknown option, a key that is
             removed, several values or a sweep without ``-m``.

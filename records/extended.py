@@ -30,9 +30,6 @@ COPIED = (
 def copy_run(source: Path, target: Path, evaluation: bool) -> int:
     """Copy the run to ``target`` in one rename, so that a kill leaves a whole copy or none.
 
-    Args:
-        evaluation: also copy the test episodes of the base and SFT models.
-
     Returns:
         The step from which the copy resumes.
 

@@ -177,9 +177,6 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = N
     With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
     ``config.extend`` a new folder begins as a copy of that run. Damaged parts are discarded.
 
-    Args:
-        overrides: as typed, for the record.
-
     Raises:
         RunFolderBusy: another process holds the folder, or the run to extend.
         Refusal: no folder can be made there, or it is damaged and cannot be resumed.

@@ -28,11 +28,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
 
 
 def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, float]:
-    """Return success with 95 % bounds in [0, 1], turns, and the mean score if it is known.
-
-    Args:
-        samples: episodes a game.
-    """
+    """Return success with 95 % bounds in [0, 1], turns, and the mean score if it is known."""
     if not episodes:
         return {}
     summary = summarise(episodes, samples)

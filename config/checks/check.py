@@ -218,10 +218,6 @@ OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
 def check(config: DictConfig, with_model: bool = True) -> list[str]:
     """Check a config and return its warnings.
 
-    Args:
-        config: a complete config.
-        with_model: False skips warnings about the model.
-
     Raises:
         ConfigError: the first refusal that applies.
     """

@@ -42,11 +42,7 @@ def spread(tasks: int) -> float:
 
 
 def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False) -> Interval:
-    """Return a statistic with its interval from the bootstrap draws that are finite.
-
-    Args:
-        share: keep the bounds in [0, 1].
-    """
+    """Return a statistic with its interval from the bootstrap draws that are finite."""
     estimate, drawn = float(statistic(np.ones((1, tasks)))[0]), statistic(weights(tasks, draws))
     known = drawn[np.isfinite(drawn)]
     if tasks < 2 or not len(known) or not np.isfinite(estimate):

@@ -91,11 +91,7 @@ def positions(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
 def of_games(
     model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
 ) -> dict[str, Products]:
-    """Return the inner products of each method's gradients of all games.
-
-    Args:
-        credits: (tokens,) over all episodes, by method.
-    """
+    """Return the inner products of each method's gradients of all games."""
     counts = [[count for episode in group for count in token_counts(episode)] for group in groups]
     parts = np.array_split(truth.replicas, min(PARTS, truth.k), axis=1)
     true = [np.repeat(part.mean(axis=1), np.concatenate(counts)) for part in parts]

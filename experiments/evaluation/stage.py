@@ -53,9 +53,6 @@ def episodes_file(folder: Path, name: str, label: str = "") -> Path:
 def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
     """Evaluate each checkpoint in each setting whose episodes are missing.
 
-    Args:
-        tracked: log the evaluation to the run's trackers too.
-
     Raises:
         StageFailed: the evaluation's process failed.
     """
@@ -131,9 +128,6 @@ async def roll_out_in_text(
 
     An episode that fails in the environment is recorded as an error. The random policy needs a pool
     that lists legal commands.
-
-    Args:
-        done: called after each episode.
     """
     gate = asyncio.Semaphore(at_once)
 

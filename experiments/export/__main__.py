@@ -108,11 +108,7 @@ def export(asked: str, target: Path) -> str:
 
 
 def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the settings with which the run prompts and samples the model.
-
-    Args:
-        first: prompt, answer and next observation of the first test game; [] without a game.
-    """
+    """Return the settings with which the run prompts and samples the model."""
     config = run.config
     form = OmegaConf.select(config, "prompt")
     return {

@@ -120,12 +120,7 @@ def interval_of(counted: Sequence[Sample]) -> Interval:
 
 
 def by_set(parts: Sequence[tuple[float, Sample]], seeds: Sequence[int] | None = None) -> list[np.ndarray]:
-    """Return a vector over games for each evaluation set; their means add up to the weighted sum.
-
-    Args:
-        parts: weight and sample.
-        seeds: all by default.
-    """
+    """Return a vector over games for each evaluation set; their means add up to the weighted sum."""
     vectors: dict[str, np.ndarray] = {}
     for weight, item in parts:
         rows = item.shares if seeds is None else item.of_seeds(seeds)

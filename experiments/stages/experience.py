@@ -56,9 +56,6 @@ Pair = tuple[Episode, Episode]  # a demonstration, and an alternative to one of 
 def make_rows(run: Run, model: str) -> None:
     """Write the SFT rows that are made from alternatives. Existing alternatives are reused.
 
-    Args:
-        model: SFT's initial model, a folder or a Hugging Face name.
-
     Raises:
         StageFailed: the sampling process failed.
         Failure: the writer, which formulates reflections, does not answer.
@@ -122,9 +119,6 @@ async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: 
 
 async def draw(run: Run, path: str) -> list[Episode]:
     """Sample alternatives to each demonstration's actions, in the demonstrations' order.
-
-    Args:
-        path: the model, a folder or a Hugging Face name.
 
     Raises:
         NotAgain: a game did not repeat its demonstration.

@@ -44,9 +44,6 @@ def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
 def train(run: Run, allocation: Allocation, model: str, process: subprocess.Popen[bytes] | None = None) -> Path:
     """Train from ``model`` or from the last checkpoint; return the last checkpoint's model.
 
-    Args:
-        process: a process that ``ahead`` has started.
-
     Raises:
         StageFailed: the trainer's process failed, or ended too early.
     """
@@ -132,14 +129,7 @@ def no_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) -> str:
 
 
 def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
-    """Describe what the trainer is doing. A prompt's samples are written when all have ended.
-
-    Args:
-        step: counted from 1.
-        first: whether it is the first step of this process.
-        prompts: prompts of a step.
-        samples: samples of each prompt.
-    """
+    """Describe what the trainer is doing. A prompt's samples are written when all have ended."""
     folder = rl.episodes / f"{step:06d}"
     if (validated := rl.validation / folder.name).exists():
         return f"validating: {len(list(validated.glob('*.jsonl')))} games{_turns(validated)} played"

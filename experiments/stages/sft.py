@@ -36,10 +36,6 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
 
     Do nothing if that folder exists: it appears in one rename.
 
-    Args:
-        episodes_file: the demonstrations, one Episode a line, with or without token ids.
-        model: the initial model, a folder or a Hugging Face name.
-
     Raises:
         StageFailed: the trainer's process failed.
     """

@@ -46,9 +46,6 @@ def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = (
     """Write the record and return the sweep's folder.
 
     Runs of earlier launches that still belong to the sweep are kept, such as those of other seeds.
-
-    Args:
-        whole: the coordinates of every setting, if ``sweep.runs`` are only some of them.
     """
     folder = folder_of(sweep, output_dir)
     merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder), whole))

@@ -38,11 +38,6 @@ def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -
     A page may hold several. The viewer's styles and the page's do not affect each other; it follows
     the page's ``color-scheme``. Its height is 85 % of the window's, or ``--viewer-height``.
     ``#<Shown.address>`` in the page's address opens that episode.
-
-    Args:
-        episodes: in the order of the list.
-        limit: maximum number of episodes.
-        note: text above the list.
     """
     index, packed = _pack(islice(episodes, limit))
     blocks = "\n".join(f'<script type="application/gzip" class="block">{block}</script>' for block in packed)

@@ -44,12 +44,7 @@ class Main(Protocol):
 
 
 def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Main]:
-    """Make a function a command with an exit code; a foreseen error is one line on stderr.
-
-    Args:
-        doc: text of ``--help``.
-        how: options of ``exit_code``.
-    """
+    """Make a function a command with an exit code; a foreseen error is one line on stderr."""
 
     def main_of(run: Callable[[list[str]], int]) -> Main:
         @functools.wraps(run)

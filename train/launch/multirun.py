@@ -221,12 +221,7 @@ NOT_RECORDED = "no run of this kind was recorded on this machine"
 
 
 def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
-    """Return the runs in launch order, with totals.
-
-    Args:
-        title: of the table.
-        runs: label and config of each. Hours are for running them one after the other.
-    """
+    """Return the runs in launch order, with totals."""
     root = Path(runs[0][1].output_dir).expanduser().absolute()
     names = [run_name(config) for _, config in runs]
     states = [state(root / name) for name in names]

@@ -119,11 +119,6 @@ def _recorded(name: str, point: SweepRun, config: DictConfig) -> SweepRun:
 def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Sequence[DictConfig]) -> Sweep | None:
     """Return the record of a grid; its axes are the keys with several values, except the seed.
 
-    Args:
-        overrides: as typed.
-        runs: overrides of each run.
-        configs: of each run.
-
     Returns:
         None if there is one run, or if the runs write to several folders.
     """

@@ -56,9 +56,6 @@ class TurngridAgentLoop:
 
         With ``validate`` the game is as at the last step of a curriculum, and seeded by its name,
         since verl's ids of validation prompts are random.
-
-        Args:
-            row: the data set's fields, and ``global_steps``.
         """
         step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
         turns = config.env.max_turns
@@ -78,9 +75,6 @@ class TurngridAgentLoop:
         """Sample an episode and shape its rewards.
 
         Validation episodes (without ``prompt``) have own sampling settings and are not shaped.
-
-        Args:
-            entropies: request the entropies of the sampled tokens.
 
         Raises:
             EpisodeFailed: environment or server failed in every attempt.

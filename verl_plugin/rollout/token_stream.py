@@ -186,11 +186,7 @@ class ControlTokens:
         return [token for token in ids if token in self._ids]
 
     def harmless(self, kind: Hashable, render: Render, texts: Sequence[str]) -> list[int]:
-        """Return ``render(texts)``, changed until its only control tokens are the template's.
-
-        Args:
-            kind: names the template of ``render``.
-        """
+        """Return ``render(texts)``, changed until its only control tokens are the template's."""
         placeholders = [HARMLESS if text.strip() else "" for text in texts]
         key = (kind, *placeholders)
         if key not in self._own:

@@ -6,8 +6,7 @@ a step are those that verl's replay buffer picked for it, whenever their prompts
 no episode is sampled in vain.
 """
 
-from __future__ import annotations
-
+from types import SimpleNamespace
 from typing import Any
 
 import ray
@@ -63,24 +62,14 @@ TRAINERS = {
 }
 
 
-class _Run:
-    """Stands in for a Ray actor's method: ``run_ppo`` calls its ``remote``."""
-
-    @staticmethod
-    def remote(config: DictConfig) -> ray.ObjectRef:
-        runner: Any = main_ppo.TaskRunnerV1
-        runner.__ray_metadata__.modified_class().run(config)
-        return ray.put(None)
+def _run_here(config: DictConfig) -> ray.ObjectRef:
+    """Run verl's task in this process."""
+    runner: Any = main_ppo.TaskRunnerV1
+    runner.__ray_metadata__.modified_class().run(config)
+    return ray.put(None)
 
 
-class _Runner:
-    """Stands in for the Ray actor class of ``run_ppo``, and runs in this process."""
-
-    run = _Run
-
-    @classmethod
-    def remote(cls) -> type[_Runner]:
-        return cls
+ACTOR = SimpleNamespace(run=SimpleNamespace(remote=_run_here))  # in the place of a Ray actor
 
 
 def train(config: DictConfig) -> None:
@@ -94,4 +83,4 @@ def train(config: DictConfig) -> None:
     TRAINER_REGISTRY.update(TRAINERS)
     # Pickled by value, so that the router's process does not import verl: 5 CPU s and 300 MiB
     ray.cloudpickle.register_pickle_by_value(router)
-    main_ppo.run_ppo(config, task_runner_class=_Runner)
+    main_ppo.run_ppo(config, task_runner_class=SimpleNamespace(remote=lambda: ACTOR))

@@ -61,7 +61,8 @@ class Games:
         if not self._mixed and not self._solved:
             return None
         self.draws = draws(dataset, self._config)
-        self._games = {game_of(task): number for number, task in enumerate(dataset.tasks)}
+        keys = (f"{task['env']}/{task['task']}/{task['seed']}" for task in dataset.tasks)  # as ``TaskRef.key``
+        self._games = {key: number for number, key in enumerate(keys)}
         return GameLoader(
             dataset, self.draws, self._config.data.get("gen_batch_size") or self._config.data.train_batch_size
         )
@@ -112,11 +113,6 @@ def draws(dataset: TaskDataset, config: DictConfig) -> Draws:
         games[task["task"] if config.env.tasks else str(config.env.task)].append(number)
     order = curriculum(config.curriculum, list(games))
     return Draws(games, config.data.train_batch_size, order, config.seed)
-
-
-def game_of(task: Mapping[str, Any]) -> str:
-    """Return a row's ``TaskRef.key``."""
-    return f"{task['env']}/{task['task']}/{task['seed']}"
 
 
 def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
