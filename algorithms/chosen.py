@@ -75,11 +75,7 @@ class Scheduled:
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """Return the dataclass of a method.
-
-    Raises:
-        UnknownName: there is no such method.
-    """
+    """Return the dataclass of a method; raise UnknownName if there is none."""
     if slot == ALGO:
         return find(ALGO, base_of(name), {**dict.fromkeys(words(), ""), **ESTIMATORS})
     return find(slot, str(settings.get(TARGET) or name), SLOTS[slot])
@@ -187,11 +183,7 @@ class Chosen:
         return {name: method.made.state() for name, method in self._all.items() if hasattr(method.made, "state")}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the methods' state.
-
-        Raises:
-            KeyError: the state lacks a method of this run.
-        """
+        """Restore the methods' state; raise KeyError if it lacks a method of this run."""
         for name, method in self._all.items():
             if hasattr(method.made, "state"):
                 method.made.load(state[name])

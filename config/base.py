@@ -48,11 +48,7 @@ class VerlMissing(Refusal):
 
 
 def verl_folder() -> Path:
-    """Return the folder of verl's configuration, without importing verl.
-
-    Raises:
-        VerlMissing: verl is not installed.
-    """
+    """Return the folder of verl's configuration without importing verl, or raise VerlMissing."""
     spec = find_spec("verl")
     if spec is None or not spec.submodule_search_locations:
         raise VerlMissing("verl is not installed; `make train` sets everything up, or: pip install verl==0.9.1")

@@ -25,11 +25,7 @@ def fill_in(config: DictConfig) -> None:
 
 
 def writer(config: DictConfig) -> Endpoint:
-    """Return the endpoint that writes reflections.
-
-    Raises:
-        EndpointError: a setting is wrong; the message names our keys.
-    """
+    """Return the endpoint that writes reflections; an EndpointError names our keys."""
     demos = config.demos
     try:
         return Endpoint(demos.writer or "", demos.writer_model or "", demos.writer_key_env or "")

@@ -42,11 +42,7 @@ Compose = Callable[[Sequence[str]], DictConfig]
 
 
 def source(overrides: Sequence[str]) -> Path | None:
-    """Return the folder of ``extend=``; None if no run is extended.
-
-    Raises:
-        ConfigError: it is not a run's folder.
-    """
+    """Return the folder of ``extend=`` or None; raise ConfigError if it is no run's folder."""
     words = [text for text in overrides if text.lstrip("+").startswith("extend=")]
     value = given.parse(words)[-1].value() if words else None
     if not isinstance(value, str):  # several values are refused or expanded in another module

@@ -143,11 +143,7 @@ def _smallest(visible: str | None) -> float | None:
 
 
 def check(config: DictConfig) -> None:
-    """Check this machine before a run starts here.
-
-    Raises:
-        ConfigError: the run needs GPUs, a server or a tracker that this machine lacks.
-    """
+    """Raise ConfigError if a run needs what this machine lacks, before it starts here."""
     check_gpus(config)
     check_trackers(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
@@ -159,11 +155,7 @@ def check(config: DictConfig) -> None:
 
 
 def check_gpus(config: DictConfig) -> None:
-    """Check the number of GPUs.
-
-    Raises:
-        ConfigError: there are fewer GPUs than requested.
-    """
+    """Raise ConfigError if there are fewer GPUs than requested."""
     there, wanted = gpus(), int(config.trainer.n_gpus_per_node)
     if config.trainer.device != "cuda" or there is None or there >= wanted:
         return
@@ -180,11 +172,7 @@ def check_gpus(config: DictConfig) -> None:
 
 
 def check_kernels(config: DictConfig) -> None:
-    """Check attention kernels, unless the model is not on this disk yet.
-
-    Raises:
-        ConfigError: trainer or server has no attention kernel for the model.
-    """
+    """Raise ConfigError if trainer or server has no attention kernel for a model on this disk."""
     model = config.actor_rollout_ref.model
     if config.trainer.device == "cuda" and not find_spec("flash_attn"):
         if has_critic(config):
@@ -209,11 +197,7 @@ def check_kernels(config: DictConfig) -> None:
 
 
 def check_trackers(config: DictConfig) -> None:
-    """Check that trackers can be used.
-
-    Raises:
-        ConfigError: a tracker is not installed, or online Weights & Biases has no login.
-    """
+    """Raise ConfigError if a tracker is not installed, or online W&B has no login."""
     wanted = [name for name in PACKAGES if name in config.trainer.logger]
     for name in wanted:
         if find_spec(name) is None:

@@ -75,11 +75,7 @@ def _typed(kind: Any, node: DictConfig, prefix: str) -> DictConfig:
 
 
 def made(config: DictConfig) -> Chosen:
-    """Make the methods of a composed config.
-
-    Raises:
-        ConfigError: a method refuses its settings.
-    """
+    """Make the methods of a config; raise ConfigError if one refuses its settings."""
     nodes = slots_of(config)
     try:
         return Chosen(nodes)

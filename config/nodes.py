@@ -118,11 +118,7 @@ def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfi
 
 
 def refuse_missing(node: DictConfig, prefix: str) -> None:
-    """Check that every key of a node has a value.
-
-    Raises:
-        ConfigError: a key has none.
-    """
+    """Raise ConfigError if a key of a node has no value."""
     for key, value in dotted(OmegaConf.to_container(node)):
         if value == MISSING:
             raise ConfigError(f"{prefix}{key} must be given; use {prefix}{key}=VALUE")

@@ -25,11 +25,7 @@ GROUP_OF_NODE = {"turn_reward": "reward", "algorithm": "algo"}
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
-    """Parse the overrides.
-
-    Raises:
-        ConfigError: one of them is no override.
-    """
+    """Parse the overrides; raise ConfigError if one is no override."""
     parsed = []
     for text in overrides:
         try:
@@ -76,11 +72,7 @@ def search_paths(overrides: Sequence[str]) -> list[str]:
 
 
 def places(overrides: Iterable[Override]) -> list[str]:
-    """Return the option folders that the overrides add.
-
-    Raises:
-        ConfigError: an override is no list of strings.
-    """
+    """Return the option folders that the overrides add; raise ConfigError if one is no list."""
     folders: list[str] = []
     for override in overrides:
         if names_places(override) and (value := override.value()) is not None:
@@ -158,11 +150,7 @@ def _needed(key: str) -> bool:
 
 
 def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) -> None:
-    """Refuse overrides that replace a whole node by a value, or remove it.
-
-    Raises:
-        ConfigError: there is one, such as ``turn_reward=dense``.
-    """
+    """Raise ConfigError if an override replaces or removes a node, as ``turn_reward=dense``."""
     verl = base.verl_tree()
     for node in (*NODES, *(str(node) for node in verl if OmegaConf.is_dict(verl[node]))):
         if not OmegaConf.is_dict(config.get(node)):

@@ -56,11 +56,7 @@ def fill_in(config: DictConfig) -> None:
 
 
 def form_of(config: DictConfig) -> PromptForm:
-    """Return the prompt form.
-
-    Raises:
-        ConfigError: the form refuses its settings.
-    """
+    """Return the prompt form; raise ConfigError if it refuses its settings."""
     try:
         return prompt_form(config.prompt)
     except (ValueError, TypeError) as error:

@@ -29,21 +29,13 @@ def groups() -> dict[str, list[str]]:
 
 
 def all_options() -> dict[str, list[str]]:
-    """Return the options by group, with those of other packages.
-
-    Raises:
-        ConfigError: two packages offer the same option.
-    """
+    """Return the options by group, with those of other packages (``of_packages``)."""
     offered = of_packages()
     return {group: sorted({*ours, *offered.get(group, ())}) for group, ours in groups().items()}
 
 
 def of_packages() -> dict[str, dict[str, Path]]:
-    """Return files of other packages' options by group and name.
-
-    Raises:
-        ConfigError: two packages offer the same option.
-    """
+    """Return other packages' options by group and name; ConfigError if two offer the same."""
     try:
         return extensions.options()
     except extensions.UnknownName as error:

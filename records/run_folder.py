@@ -248,11 +248,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def composed(run: Path) -> dict[str, Any]:
-    """Return the run's recorded config; {} if there is none.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
+    """Return the run's recorded config, {} without one; ValueError if it cannot be read."""
     config = run / "config.yaml"
     try:
         return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
@@ -261,11 +257,7 @@ def composed(run: Path) -> dict[str, Any]:
 
 
 def put_aside(path: Path) -> None:
-    """Move a run, if it exists, to ``.old/`` beside it in one rename.
-
-    Raises:
-        RunFolderBusy: another process holds it.
-    """
+    """Move a run, if it exists, to ``.old/`` beside it; RunFolderBusy if it is held."""
     if not path.exists():
         return
     with held(path):

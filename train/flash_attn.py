@@ -59,11 +59,7 @@ def fitting(python: str, torch: str, cuda: str, machine: str) -> list[Wheels]:
 
 @command(__doc__, resumes=False)
 def main(given: list[str]) -> int:
-    """Install it, unless it can be imported already.
-
-    Raises:
-        Failure: there is no wheel, and it could not be compiled.
-    """
+    """Install it unless it can be imported; raise Failure if it cannot be compiled either."""
     import torch
 
     if _imports():

@@ -216,11 +216,7 @@ OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
 
 
 def check(config: DictConfig, with_model: bool = True) -> list[str]:
-    """Check a config and return its warnings.
-
-    Raises:
-        ConfigError: the first refusal that applies.
-    """
+    """Return the config's warnings; raise ConfigError with the first refusal."""
     for refused in CHECKS:
         if message := next(refused(config), None):
             raise ConfigError(message)

@@ -64,11 +64,7 @@ class Amounts:
 
 
 def amounts(config: DictConfig) -> Amounts:
-    """Count what a run will need.
-
-    Raises:
-        TaskError: a task's split has too few games; the message names the key to set.
-    """
+    """Count what a run will need; raise TaskError if a task's split has too few games."""
     allocation = allocate_budget(config)
     with what_to_set():
         games = tuple(_games(config, allocation))

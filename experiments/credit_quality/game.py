@@ -99,11 +99,7 @@ class GameTree:
         self._at = node
 
     def check(self, actions: Sequence[str]) -> None:
-        """Repeat the actions on a fresh environment and compare the results.
-
-        Raises:
-            NotReplayed: they differ.
-        """
+        """Repeat the actions on a fresh environment; raise NotReplayed if the results differ."""
         node = self.root
         for action in actions:
             node = self.child(node, action)

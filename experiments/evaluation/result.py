@@ -197,11 +197,7 @@ class RunResult:
 
     @classmethod
     def read(cls, folder: Path) -> RunResult | None:
-        """Return the result of a run; None if it is not finished.
-
-        Raises:
-            DamagedResult: it cannot be read.
-        """
+        """Return a run's result, None before its end; raise DamagedResult if it is damaged."""
         path = folder / FILE
         if not path.exists():
             return None

@@ -51,11 +51,7 @@ def episodes_file(folder: Path, name: str, label: str = "") -> Path:
 
 
 def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
-    """Evaluate each checkpoint in each setting whose episodes are missing.
-
-    Raises:
-        StageFailed: the evaluation's process failed.
-    """
+    """Evaluate the checkpoints in the settings whose episodes are missing, or StageFailed."""
     folder, settings = run.folder, run.evaluation_settings
     left = sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in settings)
     if not left and not (tracked and not run.tracked("evaluation").is_logged()):

@@ -120,7 +120,7 @@ def interval_of(counted: Sequence[Sample]) -> Interval:
 
 
 def by_set(parts: Sequence[tuple[float, Sample]], seeds: Sequence[int] | None = None) -> list[np.ndarray]:
-    """Return a vector over games for each evaluation set; their means add up to the weighted sum."""
+    """Return a vector over games for each evaluation set; their means add up to the total."""
     vectors: dict[str, np.ndarray] = {}
     for weight, item in parts:
         rows = item.shares if seeds is None else item.of_seeds(seeds)
@@ -167,11 +167,7 @@ def tables() -> dict[str, Table]:
 
 
 def table_of(name: str) -> Table:
-    """Return a table.
-
-    Raises:
-        Refusal: there is none of that name.
-    """
+    """Return a table; raise Refusal if there is none of that name."""
     if name not in tables():
         raise Refusal(f"published={name}: no such table; use published={nearest(name, tables())}")
     return tables()[name]

@@ -93,11 +93,7 @@ def link(path: Path, folder: Path) -> str:
 
 
 def contents(subject: Subject) -> dict[str, Any]:
-    """Return a report's texts and figures.
-
-    Raises:
-        Refusal: the sweep names an unknown published table.
-    """
+    """Return a report's texts and figures; raise Refusal for an unknown published table."""
     sweep, runs, states = subject.sweep, subject.runs, list(State)
     published = table_of(sweep.published) if sweep.published else None
     table = table_cells(runs, sweep.layout, sweep.published)

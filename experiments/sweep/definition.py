@@ -118,11 +118,7 @@ def _meant(name: str) -> str:
 
 
 def scale_of(definition: Definition, scale: str) -> Scale:
-    """Return a scale by name.
-
-    Raises:
-        SweepError: there is none of that name.
-    """
+    """Return a scale by name; raise SweepError if there is none."""
     if scale not in definition.scales:
         raise SweepError(f"this sweep has no scale={scale} (choices: {', '.join(definition.scales)})")
     return definition.scales[scale]

@@ -42,11 +42,7 @@ def main(given: list[str]) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
-    """Split the command line into paths and options.
-
-    Raises:
-        SourceError: there is no path, or an option is unknown or a flag.
-    """
+    """Split the command line into paths and options; raise SourceError for a wrong one."""
     options = Options()
     words, others = own_words(arguments, options, SourceError)
     if not words:

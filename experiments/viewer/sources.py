@@ -170,11 +170,7 @@ def _reward(run: Path) -> str:
 
 
 def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
-    """Return the files under ``paths``.
-
-    Raises:
-        SourceError: a path does not exist or has no episodes.
-    """
+    """Return the files under ``paths``; raise SourceError if a path has no episodes."""
     return [file for path in paths for file in _files(path.expanduser().absolute())]
 
 

@@ -174,11 +174,7 @@ def _one(words: Sequence[Override], key: str, default: str) -> str:
 
 
 def is_true(words: Sequence[Override], key: str) -> bool:
-    """Return a flag's value, parsed as in a run.
-
-    Raises:
-        ConfigError: it is neither true nor false.
-    """
+    """Return a flag's value; raise ConfigError if it is neither true nor false."""
     word = _one(words, key, "false").lower()
     if word not in YES + NO:
         raise ConfigError(f"{key}={word} must be true or false")

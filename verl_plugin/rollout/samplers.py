@@ -78,11 +78,7 @@ class BatchSampler:
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        """Sample a turn of each episode.
-
-        Raises:
-            SampleLost: the server died.
-        """
+        """Sample a turn of each episode; raise SampleLost if the server died."""
         self._server = self._server or _found(self.replica)
         try:
             answers = await self._server.generate_batch.remote(listed(requests))

@@ -20,11 +20,7 @@ OUTPUTS = ("advantages", "returns")
 
 
 def register_all() -> None:
-    """Register every estimator of ours; a second call changes nothing.
-
-    Raises:
-        ValueError: another function already has the name.
-    """
+    """Register our estimators, once; raise ValueError if a name is taken."""
     for algorithm in ALGORITHMS.values():
         if algorithm.function and algorithm.estimator not in core_algos.ADV_ESTIMATOR_REGISTRY:
             core_algos.register_adv_est(algorithm.estimator)(adapt(load(algorithm.function)))

@@ -47,7 +47,7 @@ class Replay:
         return batch
 
     def exchange(self, rows: TurnRows, turns: Turns, advantages: Tensor, metrics: Metrics) -> None:
-        """Take the episodes to replay in this step, then offer the step's episodes to the buffer."""
+        """Take the episodes to replay in this step, then offer the step's to the buffer."""
         step = self._step.number
         for name, buffer in self._chosen.of("buffer", self._step.number).items():
             self.taken = buffer.take(step)
@@ -94,7 +94,7 @@ class Replay:
 def stored(
     batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int, more: Sequence[str] = ()
 ) -> list[StoredEpisode]:
-    """Return episodes of this step in the buffer's format: token ids, masks, log-probs at sampling."""
+    """Return episodes of this step as the buffer stores them: ids, masks, log-probs."""
     of = members(batch.keys)
     keys = [[batch.keys[row] for row in of[turns.episodes[episode]]] for episode in chosen]
     flat = list(chain.from_iterable(keys))
