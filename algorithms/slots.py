@@ -200,11 +200,8 @@ class StoredEpisode:
 
     Attributes:
         rows: the fields of each row before its step's update, opaque to buffers.
-        score: the sum of its rewards.
         group_mean: the mean score of its group.
-        step: in which it was sampled.
         advantage: of all its action tokens when it is replayed.
-        task: its task's name.
     """
 
     rows: Sequence[Mapping[str, Any]]

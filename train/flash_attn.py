@@ -19,15 +19,11 @@ BUILDING = ("wheel", "packaging", "ninja", "psutil")  # what its setup.py import
 
 @dataclass(frozen=True)
 class Wheels:
-    """An index of prebuilt wheels.
-
-    Attributes:
-        pythons: Python versions that it has wheels for, with torch ``torch`` and CUDA ``cuda``.
-    """
+    """An index of prebuilt wheels."""
 
     index: str
     requirement: str
-    pythons: tuple[str, ...]
+    pythons: tuple[str, ...]  # that it has wheels for, with these versions of torch and CUDA
     torch: str = "2.11"
     cuda: str = "13.0"
     machines: tuple[str, ...] = ("x86_64", "aarch64")

@@ -49,11 +49,7 @@ class ZeroStd(Method):
 
 @dataclass(kw_only=True)
 class DynamicSampling(ZeroStd):
-    """Replace groups of equal scores by samples of other prompts; drop the groups that remain.
-
-    Attributes:
-        sampler: module and class of verl's sampler, which gets the settings.
-    """
+    """Replace groups of equal scores by samples of other prompts; drop the groups that remain."""
 
     batches: int = number(1)
 

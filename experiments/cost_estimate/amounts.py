@@ -46,21 +46,14 @@ class Games:
 
 @dataclass(frozen=True)
 class Amounts:
-    """What a run will need.
-
-    Attributes:
-        models: evaluated models: base, after SFT, after RL.
-        samples: evaluation episodes of each model.
-        validation: episodes of all validations during RL.
-        units: stage -> (count, name of the unit), in order.
-    """
+    """What a run will need."""
 
     allocation: Allocation
     games: tuple[Games, ...]
-    models: int
-    samples: int
-    validation: int
-    units: dict[str, tuple[int, str]]
+    models: int  # base, after SFT, after RL
+    samples: int  # evaluation episodes of each model
+    validation: int  # episodes of all validations during RL
+    units: dict[str, tuple[int, str]]  # stage -> (count, name of the unit), in order
 
 
 def amounts(config: DictConfig) -> Amounts:

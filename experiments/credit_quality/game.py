@@ -29,20 +29,14 @@ class NotReplayed(Refusal):
 
 @dataclass(eq=False)
 class Node:
-    """The state of a game after some actions.
-
-    Attributes:
-        actions: the actions since the game's start.
-        saved: the environment's saved state.
-        graded: the result if an episode is cut off here.
-    """
+    """The state of a game after some actions."""
 
     actions: tuple[str, ...]
     observation: Observation
     result: StepResult | None = None
-    saved: Any = None
+    saved: Any = None  # the environment's saved state
     children: dict[str, Node] = field(default_factory=dict)
-    graded: StepResult | None = None
+    graded: StepResult | None = None  # the result if an episode is cut off here
 
 
 class GameTree:

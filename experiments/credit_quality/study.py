@@ -71,15 +71,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Study:
-    """A policy on the test games of a config, whose measurements are kept in ``run.folder``.
-
-    Attributes:
-        noise: probability of a random action of the expert.
-    """
+    """A policy on the test games of a config, whose measurements are kept in ``run.folder``."""
 
     run: Run
     policy: PolicyRef
-    noise: float
+    noise: float  # probability of a random action of the expert
 
     @cached_property
     def rollouts(self) -> Rollouts:

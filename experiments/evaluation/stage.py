@@ -32,17 +32,11 @@ from turngrid.tasks.splits import read_tasks
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model to be evaluated.
+    """A model to be evaluated."""
 
-    Attributes:
-        name: the stage that made it.
-        path: a folder or a Hugging Face name.
-        chat: how messages are rendered for it; None: as the config says.
-    """
-
-    name: str
-    path: str
-    chat: ChatSettings | None = None
+    name: str  # the stage that made it
+    path: str  # a folder or a Hugging Face name
+    chat: ChatSettings | None = None  # None: as the config says
 
 
 def episodes_file(folder: Path, name: str, label: str = "") -> Path:

@@ -70,19 +70,13 @@ class ReportError(Refusal):
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of a report: its runs and where it goes.
-
-    Attributes:
-        sweep: the sweep's record; for runs of no sweep, one made up from their settings.
-        folder: output folder of the report.
-        left_out: a line for each run of the folder that is in no report.
-    """
+    """The subject of a report: its runs and where it goes."""
 
     sweep: Sweep
     runs: Sequence[Run]
     folder: Path
     loose: bool = False
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # a line for each run of the folder that is in no report
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:

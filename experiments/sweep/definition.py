@@ -41,33 +41,24 @@ class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The runs of one scale: the product of the ``axes`` and ``seeds``.
+    """The runs of one scale: the product of the ``axes`` and ``seeds``."""
 
-    Attributes:
-        axes: axis -> value -> overrides.
-        measure: ``success`` or the mean ``score``, for selectors that do not name one.
-    """
-
-    axes: dict[str, Axis]
+    axes: dict[str, Axis]  # axis -> value -> overrides
     layout: Layout
     seeds: tuple[int, ...] = (0, 1, 2)
     overrides: tuple[str, ...] = ()
     takeaways: tuple[Takeaway, ...] = ()
     note: str = ""
-    measure: str = SUCCESS
+    measure: str = SUCCESS  # of selectors that name none
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A sweep file.
-
-    Attributes:
-        published: a table of ``turngrid.experiments.report.cells``, or None.
-    """
+    """A sweep file."""
 
     title: str
     question: str
     scales: dict[str, Scale]
-    published: str | None = None
+    published: str | None = None  # a table of experiments/report/cells.py
 
 
 def names() -> list[str]:

@@ -14,11 +14,7 @@ FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """A launched sweep, or a grid, which has no ``scale``.
-
-    Attributes:
-        extra: overrides from the command line.
-    """
+    """A launched sweep, or a grid, which has no ``scale``."""
 
     name: str
     scale: str
@@ -28,7 +24,7 @@ class Sweep(msgspec.Struct, frozen=True):
     note: str
     layout: Layout
     takeaways: tuple[Takeaway, ...]
-    extra: list[str]
+    extra: list[str]  # overrides from the command line
     runs: list[SweepRun]
 
     @property

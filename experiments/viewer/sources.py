@@ -68,16 +68,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class EpisodeFile:
-    """A file of episodes.
-
-    Attributes:
-        run: the run folder that contains it, if any.
-        first: maximum number of its episodes to show.
-    """
+    """A file of episodes."""
 
     path: Path
     run: Path | None
-    first: int | None = None
+    first: int | None = None  # number of its episodes to show
 
     @cached_property
     def relative(self) -> Path:

@@ -33,21 +33,14 @@ DIGITS = 8
 
 @dataclass(frozen=True)
 class Launch:
-    """A sweep, or a part of it, that is to be launched.
-
-    Attributes:
-        sweep: the sweep with the requested runs.
-        whole: the coordinates of all settings of the sweep.
-        configs: configs of ``sweep.runs``, in the same order.
-        fresh: whether to set the runs' folders aside first.
-    """
+    """A sweep, or a part of it, that is to be launched."""
 
     sweep: Sweep
-    whole: tuple[Mapping[str, str], ...]
-    configs: tuple[DictConfig, ...]
+    whole: tuple[Mapping[str, str], ...]  # the coordinates of all settings of the sweep
+    configs: tuple[DictConfig, ...]  # of ``sweep.runs``
     output_dir: Path
     dry_run: bool
-    fresh: bool
+    fresh: bool  # set the runs' folders aside first
 
 
 def sweep_asked_for(overrides: Sequence[str]) -> bool:

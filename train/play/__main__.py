@@ -45,15 +45,10 @@ COLOURS = {"won": "bold green", "lost": "bold red"}
 
 @dataclass
 class PlaySettings:
-    """Keys of ``turngrid.train.play`` alone, as ``game=3`` or ``play.game=3``.
-
-    Attributes:
-        game: counts from 1 in the order of the split's seeds.
-        watch: the expert plays.
-    """
+    """Keys of ``turngrid.train.play`` alone, as ``game=3`` or ``play.game=3``."""
 
     split: str = "test"
-    game: int = 1
+    game: int = 1  # from 1, in the order of the split's seeds
     watch: bool = False
 
 
