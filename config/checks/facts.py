@@ -19,16 +19,11 @@ MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 
 class Fact(NamedTuple):
-    """A value that a method may conflict with.
-
-    Attributes:
-        shown: the value as a message names it.
-        use: what to type to avoid the conflict.
-    """
+    """A value that a method may conflict with."""
 
     value: Any
-    shown: str
-    use: str = ""
+    shown: str  # the value as a message names it
+    use: str = ""  # what to type to avoid the conflict
 
 
 @dataclass(frozen=True)

@@ -40,17 +40,14 @@ class Bytes:
     """Memory constants of a kind of device, in bytes.
 
     Attributes:
-        server: one parameter of the rollout server's weights.
         kept, inputs: activations of a token, layer and hidden unit, without and with checkpointing.
-        logit: one logit with its gradient.
-        rest: fixed overhead of a process.
     """
 
-    server: int
+    server: int  # one parameter of the rollout server's weights
     kept: int
     inputs: int
-    logit: int
-    rest: float
+    logit: int  # one logit with its gradient
+    rest: float  # fixed overhead of a process
 
 
 GPU = Bytes(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
@@ -81,19 +78,13 @@ def devices(config: DictConfig) -> Devices | None:
 
 @dataclass(frozen=True)
 class Demand:
-    """Memory demand of a run on each device.
+    """Memory demand of a run on each device."""
 
-    Attributes:
-        keys: the config's values by their full names.
-        critic: trained models besides the policy: 0 or 1.
-        adapter: parameters of the policy's LoRA; 0 if the whole policy is trained.
-    """
-
-    keys: Mapping[str, Any]
+    keys: Mapping[str, Any]  # the config's values by their full names
     shape: Shape
     where: Devices
-    critic: int
-    adapter: int
+    critic: int  # trained models besides the policy: 0 or 1
+    adapter: int  # parameters of the policy's LoRA; 0 if the whole policy is trained
 
     @property
     def on_cpu(self) -> bool:

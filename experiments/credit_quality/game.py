@@ -176,20 +176,13 @@ def score(episode: Episode, reward: str) -> float:
 
 @dataclass
 class MeasuredGame:
-    """The measurements of a game so far.
-
-    Attributes:
-        screened: screening episodes, which show how hard the game is.
-        episodes: the rated group of samples.
-        values: returns of the continuations, by prefix key.
-        seconds: CPU seconds that the measurement took.
-    """
+    """The measurements of a game so far."""
 
     key: str
-    screened: list[Episode] = field(default_factory=list)
-    episodes: list[Episode] = field(default_factory=list)
-    values: dict[str, list[float]] = field(default_factory=dict)
-    seconds: float = 0.0
+    screened: list[Episode] = field(default_factory=list)  # they show how hard the game is
+    episodes: list[Episode] = field(default_factory=list)  # the rated group of samples
+    values: dict[str, list[float]] = field(default_factory=dict)  # continuations' returns by prefix
+    seconds: float = 0.0  # CPU seconds that the measurement took
 
     @classmethod
     def read(cls, file: Path, key: str) -> MeasuredGame:

@@ -106,17 +106,11 @@ def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
 
 @dataclass(frozen=True)
 class Products:
-    """Inner products of gradients between games, (T, T) each.
+    """Inner products of gradients between games, (T, T) each."""
 
-    Attributes:
-        cross: a method's gradients with the true gradients.
-        own: the method's gradients with each other.
-        truth: the true gradients with each other, corrected for noise.
-    """
-
-    cross: np.ndarray
-    own: np.ndarray
-    truth: np.ndarray
+    cross: np.ndarray  # a method's gradients with the true gradients
+    own: np.ndarray  # the method's gradients with each other
+    truth: np.ndarray  # the true gradients with each other, corrected for noise
 
     def cosine(self, several: np.ndarray) -> np.ndarray:
         """Return cosines of (draws, T) counts of games; NaN if the truth is only noise.

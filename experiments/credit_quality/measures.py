@@ -30,7 +30,6 @@ class Truth:
         task, episode: (N,) int64, numbered from 0 in order of appearance.
         before, after: (N, k) returns of the continuations of the prefix before and after each turn.
             After an episode's last turn it is the episode's own return, k times.
-        score: (E,) the episodes' returns.
 
     Raises:
         ValueError: advantages do not add up to R - V(s0), there are fewer than two continuations,
@@ -41,7 +40,7 @@ class Truth:
     episode: np.ndarray
     before: np.ndarray
     after: np.ndarray
-    score: np.ndarray
+    score: np.ndarray  # (E,) the episodes' returns
 
     def __post_init__(self) -> None:
         if self.k < 2:

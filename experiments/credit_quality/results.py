@@ -34,21 +34,13 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Results:
-    """Results of a study.
+    """Results of a study."""
 
-    Attributes:
-        about: what was measured, in words and numbers.
-        truth: statistics of the true advantages, by name.
-        methods: {measure: {method: interval}}.
-        against: the method that all others are compared with.
-        differences: as ``methods``, each method minus ``against``.
-    """
-
-    about: Mapping[str, Any]
-    truth: Mapping[str, Interval]
-    methods: Table
-    against: str
-    differences: Table
+    about: Mapping[str, Any]  # what was measured, in words and numbers
+    truth: Mapping[str, Interval]  # statistics of the true advantages, by name
+    methods: Table  # {measure: {method: interval}}
+    against: str  # the method that all others are compared with
+    differences: Table  # as ``methods``, each method minus ``against``
 
     def write(self, folder: Path) -> Results:
         """Write the results; return them rounded, so that table and page show the same numbers."""

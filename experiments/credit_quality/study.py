@@ -44,16 +44,13 @@ class Size:
     """Size of a study.
 
     Attributes:
-        tasks: number of games.
-        samples: episodes of each game.
-        k: continuations of every prefix.
         screen: number of separate screening episodes. A game is taken if the share of them that is
             won is from ``LOW`` to ``HIGH``. 0 takes any game.
     """
 
-    tasks: int
-    samples: int
-    k: int
+    tasks: int  # number of games
+    samples: int  # episodes of each game
+    k: int  # continuations of every prefix
     screen: int
 
     def takes(self, game: MeasuredGame) -> bool:

@@ -32,22 +32,14 @@ class PolicyError(Refusal):
 
 @dataclass(frozen=True)
 class PolicyRef:
-    """A requested policy.
+    """A requested policy."""
 
-    Attributes:
-        label: its name in tables.
-        kind: ``expert``, ``random``, ``endpoint`` or ``checkpoint``.
-        identity: tells policies with the same label apart.
-        path: the checkpoint's model folder or name.
-        chat: chat settings that render its messages.
-    """
-
-    label: str
-    kind: str
-    identity: str
-    path: str = ""
+    label: str  # its name in tables
+    kind: str  # ``expert``, ``random``, ``endpoint`` or ``checkpoint``
+    identity: str  # tells policies with the same label apart
+    path: str = ""  # the checkpoint's model folder or name
     endpoint: Endpoint | None = None
-    chat: ChatSettings = field(default_factory=ChatSettings)
+    chat: ChatSettings = field(default_factory=ChatSettings)  # chat settings that render its messages
 
     @property
     def name(self) -> str:

@@ -34,17 +34,14 @@ class Estimate:
         interval: mean over seeds, in [0, 1]. For the success of one model the bounds are Wilson's.
             Otherwise they come from a bootstrap over games that keeps all seeds of a game, so they
             describe other games with the same seeds.
-        by_seed: seed -> success or score; empty for a base model.
-        games: total games of the evaluation sets.
-        notes: footnotes for the figure.
     """
 
     interval: Interval
-    by_seed: Mapping[int, float]
+    by_seed: Mapping[int, float]  # seed -> success or score; empty for a base model
     expected: int
-    games: int
+    games: int  # total games of the evaluation sets
     samples_per_game: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # footnotes for the figure
 
     @property
     def seeds(self) -> str:
@@ -138,14 +135,12 @@ class Table:
     Attributes:
         rows: row -> column -> success rate in [0, 1]; None if it was not reported. The rows of
             table 13 are named by their settings.
-        protocol: how it was measured, as far as it is published.
-        note: a caveat for comparisons.
     """
 
     name: str
     rows: Mapping[str, Mapping[str, float | None]]
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # how it was measured
+    note: str = ""  # a caveat for comparisons
 
     @property
     def title(self) -> str:

@@ -46,39 +46,24 @@ class TooFewSeeds(Unfilled):
 
 @dataclass(frozen=True)
 class Contrast:
-    """A sum of success rates, or of mean scores, with weights of +1 and -1.
+    """A sum of success rates, or of mean scores, with weights of +1 and -1."""
 
-    Attributes:
-        interval: 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2].
-        p: two-sided p of the same test, that the contrast is 0.
-        by_seed: the contrast of each seed.
-        games: of the smallest evaluation set.
-        settings: number of pairs of settings in the mean.
-        left_out: why other pairs of settings are not in the mean.
-    """
-
-    interval: Interval
-    p: float
-    by_seed: Mapping[int, float]
-    games: int
-    settings: int
-    left_out: tuple[str, ...] = ()
+    interval: Interval  # 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2]
+    p: float  # two-sided p of the same test, that the contrast is 0
+    by_seed: Mapping[int, float]  # the contrast of each seed
+    games: int  # of the smallest evaluation set
+    settings: int  # number of pairs of settings in the mean
+    left_out: tuple[str, ...] = ()  # why other pairs of settings are not in the mean
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim with its verdict, or the difference between two values of an axis.
+    """A claim with its verdict, or the difference between two values of an axis."""
 
-    Attributes:
-        name: the claim, or ``gigpo − grpo``.
-        detail: a claim's two sides, or a difference's evaluation set ("" if there is only one).
-        why: the reason for the verdict, or why there is no contrast.
-    """
-
-    name: str
-    detail: str
+    name: str  # the claim, or ``gigpo − grpo``
+    detail: str  # a claim's two sides, or a difference's evaluation set ("" if there is only one)
     contrast: Contrast | None
-    why: str = ""
+    why: str = ""  # the reason for the verdict, or why there is no contrast
     word: Word | None = None
 
 

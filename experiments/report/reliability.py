@@ -27,13 +27,11 @@ class Reliability:
     """Statistics of each method.
 
     Attributes:
-        scores: method -> success of each run's last model, seeds by tasks.
-        iqm: method -> interquartile mean.
         improvements: (first, second) -> probability that the first's run beats the second's.
     """
 
-    scores: Mapping[str, pd.DataFrame]
-    iqm: Mapping[str, Interval]
+    scores: Mapping[str, pd.DataFrame]  # method -> success of each run's last model, seeds by tasks
+    iqm: Mapping[str, Interval]  # method -> interquartile mean
     improvements: Mapping[tuple[str, str], Interval]
 
     @property

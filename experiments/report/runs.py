@@ -53,22 +53,18 @@ class Run:
     """A run folder, or a run of a sweep that may not have started.
 
     Attributes:
-        folder: its run folder, which may be missing.
-        coordinates: axis -> value, without the seed.
         settings: its config, flat: ``algo.name`` -> ``ppo``; empty if it has none yet.
-        reason: why it is not finished, or "".
-        curve: the plotted training metrics, by step.
     """
 
-    folder: Path
-    coordinates: Mapping[str, str]
+    folder: Path  # its run folder, which may be missing
+    coordinates: Mapping[str, str]  # axis -> value, without the seed
     seed: int
     state: State
     settings: Mapping[str, Any] = field(default_factory=dict)
-    reason: str = ""
+    reason: str = ""  # why it is not finished, or ""
     result: RunResult | None = None
     attempts: Sequence[Attempt] = ()
-    curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)
+    curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)  # plotted metrics by step
 
     @property
     def name(self) -> str:

@@ -39,19 +39,12 @@ _decoder = msgspec.json.Decoder(Line)
 
 @dataclass(frozen=True)
 class Sample:
-    """Success or score of one setting's models on one evaluation set, one row per seed.
+    """Success or score of one setting's models on one evaluation set, one row per seed."""
 
-    Attributes:
-        seeds: of the rows; () for the base model, which is one measurement.
-        expected: number of seeds in the sweep.
-        shares: each game's share of won episodes, or mean score; shape (rows, games), in [0, 1].
-        evaluation_set: hash over the games; samples with equal hashes can be paired by game.
-    """
-
-    seeds: tuple[int, ...]
-    expected: int
-    shares: np.ndarray
-    evaluation_set: str
+    seeds: tuple[int, ...]  # of the rows; () for the base model, which is one measurement
+    expected: int  # number of seeds in the sweep
+    shares: np.ndarray  # share of won episodes or mean score, (rows, games) in [0, 1]
+    evaluation_set: str  # hash over the games; samples with equal hashes can be paired by game
     samples_per_game: int
 
     @property

@@ -39,26 +39,20 @@ class Shown:
     """An episode with the data that a page shows beside it.
 
     Attributes:
-        run: name of the run folder, or "".
-        stage: ``training``, ``demonstrations`` or, for example, ``evaluation/rl``.
-        place: file and line in the run, from which the address is made.
-        tokenizer: folder of the tokenizer that its token ids belong to.
-        reward: name of the run's trained reward.
         compared: other numbers to show beside its own, by name, one per turn.
         again: later steps that learned from it again, each with its advantage there.
-        replaced: step of the episode that was learned from instead.
     """
 
     episode: Episode
-    run: str = ""
-    stage: str = ""
-    place: str = ""
+    run: str = ""  # name of the run folder, or ""
+    stage: str = ""  # ``training``, ``demonstrations`` or, for example, ``evaluation/rl``
+    place: str = ""  # file and line in the run, from which the address is made
     credit: Credit | None = None
-    tokenizer: Path | None = None
-    reward: str = ""
+    tokenizer: Path | None = None  # folder of the tokenizer that its token ids belong to
+    reward: str = ""  # name of the run's trained reward
     compared: Mapping[str, Sequence[float]] = field(default_factory=dict)
     again: Sequence[tuple[int, float | None]] = ()
-    replaced: int | None = None
+    replaced: int | None = None  # step of the episode that was learned from instead
 
     @property
     def address(self) -> str:
@@ -134,11 +128,10 @@ class Replays:
 
     Attributes:
         again: (step of the episode, its tokens) -> later steps with their advantages.
-        instead: (step, line) -> step of the episode that was learned from instead.
     """
 
     again: Mapping[tuple[int, str], Sequence[tuple[int, float | None]]]
-    instead: Mapping[tuple[int, int], int]
+    instead: Mapping[tuple[int, int], int]  # (step, line) -> step of the episode learned from instead
 
     def of(self, step: int, line: int, episode: Episode) -> tuple[Sequence[tuple[int, float | None]], int | None]:
         if not any(played == step for played, _ in self.again) or not episode.turns:

@@ -37,20 +37,16 @@ class Step:
     """A step's sampled tokens: log-probs in nats, (tokens,) each.
 
     Attributes:
-        version: training step whose weights the server sampled with, as it reports them.
-        turn: number of each token's turn in its row, from 0.
-        server: by the server while it sampled.
         before, after: by the trainer, before and after the step's update.
-        base: by the trainer without its LoRA; None if it has none.
     """
 
     number: int
-    version: int
-    turn: np.ndarray
-    server: np.ndarray
+    version: int  # training step whose weights the server sampled with, as it reports them
+    turn: np.ndarray  # number of each token's turn in its row, from 0
+    server: np.ndarray  # by the server while it sampled
     before: np.ndarray
     after: np.ndarray
-    base: np.ndarray | None = None
+    base: np.ndarray | None = None  # by the trainer without its LoRA; None if it has none
 
     @cached_property
     def apart(self) -> float:

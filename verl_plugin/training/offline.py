@@ -28,15 +28,10 @@ from turngrid.verl_plugin.training.estimators import concat_rows, sessions, spli
 
 @dataclass(frozen=True)
 class Credited:
-    """Advantages of all episodes in order.
+    """Advantages of all episodes in order."""
 
-    Attributes:
-        turns: (N,) means over each turn's tokens.
-        tokens: (n,) of each action token.
-    """
-
-    turns: np.ndarray
-    tokens: np.ndarray
+    turns: np.ndarray  # (N,) means over each turn's tokens
+    tokens: np.ndarray  # (n,) of each action token
 
 
 def credited_episodes(
