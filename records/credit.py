@@ -79,7 +79,7 @@ def unpack_runs(packed: Iterable[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A line of ``rl/replayed/STEP.jsonl``: an earlier episode that a buffer replayed in an update."""
+    """A line of ``rl/replayed/STEP.jsonl``: an episode that a buffer replayed in an update."""
 
     played: int  # the step that sampled it
     tokens: str  # ``tokens_of`` its rows

@@ -29,7 +29,7 @@ STAGES = ("sft", "rl", "evaluation")  # in their order
 
 @dataclass(frozen=True)
 class StageRun:
-    """A stage (sft, rl, evaluation) of a run, as trackers show it; in W&B all stages are one run."""
+    """A stage (sft, rl, evaluation) of a run in trackers; in W&B all stages are one run."""
 
     folder: str  # the run folder, which holds ``config.yaml``
     stage: str
