@@ -1,7 +1,5 @@
 """Buffers (``buffer=``): episodes of earlier steps, to train on them again."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The methods that a run's config names, with their settings at each step, and their state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -77,11 +75,7 @@ class Scheduled:
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """Return the dataclass of a method.
-
-    Raises:
-        UnknownName: there is no such method.
-    """
+    """Return the dataclass of a method; raise UnknownName if there is none."""
     if slot == ALGO:
         return find(ALGO, base_of(name), {**dict.fromkeys(words(), ""), **ESTIMATORS})
     return find(slot, str(settings.get(TARGET) or name), SLOTS[slot])
@@ -111,11 +105,7 @@ def is_schedule(kind: Any, key: str, value: Any) -> bool:
 
 
 def _like(kind: Any, key: str, value: float) -> float:
-    """Convert a schedule's number to the setting's type.
-
-    Raises:
-        ValueError: a boolean setting gets neither 0 nor 1.
-    """
+    """Convert a schedule's number to the setting's type."""
     wanted = _number(kind, key)
     if wanted is bool and value not in (0, 1):
         raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")
@@ -193,11 +183,7 @@ class Chosen:
         return {name: method.made.state() for name, method in self._all.items() if hasattr(method.made, "state")}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the methods' state.
-
-        Raises:
-            KeyError: the state lacks a method of this run.
-        """
+        """Restore the methods' state; raise KeyError if it lacks a method of this run."""
         for name, method in self._all.items():
             if hasattr(method.made, "state"):
                 method.made.load(state[name])

@@ -8,8 +8,6 @@ Scores and baselines are float64. In float32, equal scores of a group may differ
 a rounding error, which GRPO would divide by a deviation near 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 
 import torch
@@ -32,13 +30,13 @@ def grpo(
         token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
         response_mask: shape (rows, tokens), 1 on action tokens.
         index: the group (prompt) of each row.
-        norm_adv_by_std_in_grpo: divide by the unbiased standard deviation; False is Dr. GRPO (arXiv
+        norm_adv_by_std_in_grpo: divide by the unbiased deviation; False is Dr. GRPO (arXiv
             2503.20783).
         epsilon: added to the standard deviation; equal scores give exactly 0.
 
     Returns:
-        ``(advantages, returns)``, the same tensor twice: each row's advantage on its action tokens,
-        0 elsewhere.
+        ``(advantages, returns)``, the same tensor twice: the row's advantage on action tokens, else
+        0.
     """
     centred, groups, sizes = _centred(token_level_rewards, response_mask, index)
     if norm_adv_by_std_in_grpo:

@@ -1,7 +1,5 @@
 """Loss forms (``loss=``) of our own; the others are verl's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,7 +49,8 @@ class TurnClip(Method):
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        mean = turn_means((log_prob - old_log_prob).detach(), mask.bool(), turn_ids)
+        own, alive = (log_prob - old_log_prob).detach(), mask.bool()
+        mean = turn_sums(own, alive, turn_ids) / turn_sums(torch.ones_like(own), alive, turn_ids).clamp(min=1)
         ratio = torch.exp((mean + log_prob - log_prob.detach()).clamp(max=LARGEST))
         free, clipped = -advantages * ratio, -advantages * ratio.clamp(1 - self.low, 1 + self.high)
         return torch.maximum(free, clipped), {"clipped": (clipped > free).float()}
@@ -83,11 +82,6 @@ class StepClip(TurnClip):
         return torch.minimum(losses, bound), {**metrics, "bounded": (losses > bound).float()}
 
 
-def turn_means(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
-    """Return, on each token, the mean over its turn's tokens in ``mask``; (b, T)."""
-    return turn_sums(values, mask, turn_ids) / turn_sums(torch.ones_like(values), mask, turn_ids).clamp(min=1)
-
-
 def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
     """Return, on each token, the sum over its turn's tokens in ``mask``; (b, T)."""
     width = int(turn_ids.max()) + 1 if turn_ids.numel() else 1
@@ -99,8 +93,8 @@ def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
 class AepoClip(Method):
     """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` if A < 0.
 
-    The loss is PPO's. A token with A > 0 and r > 1 + high has the gradient ``-(1 + high) A`` by its
-    log-prob, in PPO 0.
+    The loss is PPO's. A token with A > 0 and r > 1 + high has the gradient ``-(1 + high) A``, in
+    PPO 0.
     """
 
     low: float = number(0, 1)

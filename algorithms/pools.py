@@ -1,8 +1,4 @@
-"""Statistics over sampled tokens, and over pools, which are sets of turns with a common group or
-state.
-"""
-
-from __future__ import annotations
+"""Statistics over sampled tokens, and over pools: sets of turns with a common group or state."""
 
 import torch
 from torch import Tensor
@@ -19,10 +15,9 @@ def live_rows(response_mask: Tensor) -> Tensor:
 def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tensor:
     """Give the masked tokens of the whole batch zero mean and unit variance, in float64.
 
-    Until verl whitens in float64.
-    ``(x - mean) / sqrt(var + epsilon)`` with the unbiased variance, as ``masked_whiten`` of verl
-    and of TRL; in float64, so that equal values give exactly 0 and not their mean's last bit times
-    1e4.
+    Until verl whitens in float64. ``(x - mean) / sqrt(var + epsilon)`` with the unbiased variance,
+    as ``masked_whiten`` of verl and of TRL; in float64, so that equal values give exactly 0, not
+    the mean's last bit times 1e4.
 
     Args:
         values: (rows, tokens); values outside the mask are never read.
@@ -30,8 +25,8 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
         epsilon: added to the variance.
 
     Returns:
-        (rows, tokens) of the dtype of ``values``, 0 outside the mask; all 0 if the mask has fewer
-        than two tokens.
+        (rows, tokens) of the dtype of ``values``, 0 outside the mask, or if it has fewer than two
+        tokens.
     """
     mask, exact = response_mask.bool(), values.double()
     sampled = exact[mask]

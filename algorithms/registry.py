@@ -1,14 +1,11 @@
 """The methods that a user can name: one line each, besides a module and a YAML (docs/methods.md).
 
 An ``algo=`` word is a YAML in ``conf/algo``, ours or another package's. Its ``defaults:`` lead to
-an entry of ``ALGORITHMS`` or ``ESTIMATORS``; a word that only chooses methods over another one has
-no line here.
+an entry of ``ALGORITHMS`` or ``ESTIMATORS``; a word that only chooses methods has no line here.
 
 ``ppo`` and ``reinforce_plus_plus`` are verl's, with another whitening (``verl_plugin.changes``).
 docs/algo.md says why ``grpo`` and ``rloo`` are not; verl has no ``lite_ppo``.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
@@ -151,14 +148,13 @@ def base_of(word: str) -> str:
         return word
     if file and not file.exists():
         file = None if word in installed(ALGO, known) else options().get(ALGO, {}).get(word)
-    bases = [entry for entry in _defaults(file) if isinstance(entry, str) and entry != "_self_"] if file else []
-    return base_of(bases[0]) if bases else word
-
-
-def _defaults(file: Path) -> list[object]:
+    if file is None:
+        return word
     import yaml  # here: most runs name an algorithm that needs no file
 
-    return list(yaml.safe_load(file.read_text(encoding="utf-8")).get("defaults", ()))
+    entries = yaml.safe_load(file.read_text(encoding="utf-8")).get("defaults", ())
+    bases = [entry for entry in entries if isinstance(entry, str) and entry != "_self_"]
+    return base_of(bases[0]) if bases else word
 
 
 def on_turns(word: str) -> bool:

@@ -5,8 +5,6 @@
 resumed run needs no state.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,11 +15,7 @@ Schedule = Callable[[int], float]
 
 
 def linear(arguments: Sequence[float]) -> Schedule:
-    """``[a, b, T]``: a at step 0, b from step T on.
-
-    Raises:
-        ValueError: T <= 0, or there are not three numbers.
-    """
+    """``[a, b, T]``: a at step 0, b from step T on; raise ValueError for other arguments."""
     if len(arguments) != 3:
         raise ValueError(f"linear takes [from, to, steps], not {list(arguments)}")
     start, end, steps = map(float, arguments)
@@ -30,31 +24,19 @@ def linear(arguments: Sequence[float]) -> Schedule:
 
 
 def cosine_up(steps: float) -> Schedule:
-    """Return ``(1 - cos(pi k / T)) / 2`` up to step T, then 1.
-
-    Raises:
-        ValueError: T <= 0.
-    """
+    """Return ``(1 - cos(pi k / T)) / 2`` up to step T, then 1; raise ValueError if T <= 0."""
     _positive(steps)
     return lambda step: (1 - math.cos(math.pi * min(step / steps, 1.0))) / 2
 
 
 def cosine_down(steps: float) -> Schedule:
-    """Return ``(1 + cos(pi k / T)) / 2`` up to step T, then 0.
-
-    Raises:
-        ValueError: T <= 0.
-    """
+    """Return ``(1 + cos(pi k / T)) / 2`` up to step T, then 0; raise ValueError if T <= 0."""
     up = cosine_up(steps)
     return lambda step: 1 - up(step)
 
 
 def steps(values: Mapping[Any, float]) -> Schedule:
-    """``{1: a, 101: b}``: a from step 1, b from step 101.
-
-    Raises:
-        ValueError: step 1 is missing.
-    """
+    """``{1: a, 101: b}``: a from step 1, b from step 101; raise ValueError without step 1."""
     known = {int(first): float(value) for first, value in values.items()}
     if min(known, default=2) > 1:
         raise ValueError(f"steps must begin with step 1, not {min(known, default='nothing')}")

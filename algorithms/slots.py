@@ -6,8 +6,6 @@ are seeded by the run's seed and the step. Methods may declare what
 ``turngrid.rewards.declared.Method`` has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -42,9 +40,7 @@ class Tokens:
 
 
 class Head(NamedTuple):
-    """Targets of a further critic head, (E, K), and the tokens on which it is trained, (B, T)
-    bool.
-    """
+    """Targets of a further critic head, (E, K), and its trained tokens, (B, T) bool."""
 
     returns: Tensor
     targets: Tensor
@@ -56,8 +52,7 @@ class Estimate(NamedTuple):
     Attributes:
         advantages: values outside actions are undefined.
         returns: target values of the critic.
-        targets: (B, T) bool, the action tokens that the critic is trained on; None: all, if the
-            critic has one head.
+        targets: (B, T) bool, the tokens that the critic is trained on; None: all action tokens.
         heads: targets of the critic's further heads.
     """
 
@@ -71,8 +66,7 @@ class Estimator(Protocol):
     """Computes advantages from rewards, turns, values or entropy (``algo=``).
 
     Attributes:
-        needs: "values" trains a critic; "teacher" replaces the reference policy by
-            ``algo.teacher``.
+        needs: "values" trains a critic; "teacher": ``algo.teacher`` is the reference policy.
         grain: the unit that gets one advantage.
     """
 
@@ -160,8 +154,7 @@ class LossView:
     """One forward pass (micro-batch), as seen by a loss term.
 
     Attributes:
-        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` is None unless the term needs
-            it.
+        log_prob, entropy: (b, T), nats, with gradient; ``entropy`` may be None.
         data: the term's (b, T) numbers from ``prepare``.
         scale: factor that turns a sum over the pass's tokens, weighted by ``data["weight"]``, into
             a share of the mean over the whole update.
@@ -196,9 +189,7 @@ class Term(Protocol):
         """Return what a pass adds to the loss, and metrics that add up. Runs in the worker."""
 
     def state(self) -> dict[str, Any]:
-        """Return plain containers, strings, numbers and tensors, so that reading a checkpoint runs
-        no code.
-        """
+        """Return plain containers, numbers and tensors: reading a checkpoint runs no code."""
 
     def load(self, state: Mapping[str, Any]) -> None: ...
 
@@ -209,11 +200,8 @@ class StoredEpisode:
 
     Attributes:
         rows: the fields of each row before its step's update, opaque to buffers.
-        score: the sum of its rewards.
         group_mean: the mean score of its group.
-        step: in which it was sampled.
         advantage: of all its action tokens when it is replayed.
-        task: its task's name.
     """
 
     rows: Sequence[Mapping[str, Any]]

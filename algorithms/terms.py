@@ -1,7 +1,5 @@
 """Loss terms (``terms=[...]``), which are added to the policy's loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

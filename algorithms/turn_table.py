@@ -1,7 +1,5 @@
 """Build the turn table of a step from the rows that the update trains on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,8 +17,8 @@ SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of
 def turn_ids(loss_mask: Tensor) -> Tensor:
     """Number each row's turns, which are runs of ones: context tokens separate two turns.
 
-    ``loss_mask`` is used and not ``response_mask``, from which a correction of old samples may have
-    removed tokens.
+    ``loss_mask`` is used and not ``response_mask``, from which a correction may have removed
+    tokens.
 
     Args:
         loss_mask: (B, T), 1 on sampled tokens.

@@ -5,8 +5,6 @@ response tokens. Episodes without an action token ("dead" ones) are not in it.
 ``turngrid.algorithms.turn_table`` builds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -35,8 +33,7 @@ class Turns:
         valid: bool, the environment understood the action.
         parsed: bool, an action could be read from the answer.
         outcome: (E,) int64, an index into ``OUTCOMES``.
-        place: (B, T) int32, a token's index into the flattened (E, K) arrays; -1 on other than
-            action tokens.
+        place: (B, T) int32, an action token's index into the flattened (E, K) arrays; else -1.
         episodes: (E,) names ``<prompt>_<sample>``.
         tasks: (E,) each episode's game.
         entropy: float64, nats: mean over the turn's tokens of the entropy of the policy that
@@ -44,15 +41,15 @@ class Turns:
         value: float64, the critic's value at the turn's first token; None: no critic.
         garbled: bool, the answer has undecodable characters or repeats itself; None: not computed.
         named: float64, other rewards of the turn by name: those that a chosen method ``reads``.
-        tree: (E,) int64, the tree of its group that an episode is a leaf of; None: the rollout form
-            has no branches.
+        tree: (E,) int64, the tree that an episode is a leaf of; None: the rollout form has no
+            branches.
         node: int64, equal if episodes of a group share a turn; None likewise.
         label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None:
             the form has no labels.
         spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token
             in the turn and the one after its last; equal if the answer lacks it.
-        summary: bool, the policy summed up earlier turns instead of acting; None: no episode has
-            summaries.
+        summary: bool, the policy summed up earlier turns instead of acting; None: there is no
+            summary.
     """
 
     group: Tensor
@@ -209,9 +206,7 @@ def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
 
 
 def repeated_states(turns: Turns) -> float:
-    """Return the share of turns, in [0, 1], whose state also occurs in another turn of their
-    group.
-    """
+    """Return the share of turns, in [0, 1], whose state another turn of their group has too."""
     episode, turn = turns.acting()
     if not len(episode):
         return 0.0

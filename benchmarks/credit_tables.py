@@ -21,9 +21,9 @@ import numpy as np
 from omegaconf import OmegaConf
 from scipy.stats import norm, sem, spearmanr, t
 
-from turngrid.experiments.credit_quality.intervals import BEST, LEVEL
-from turngrid.experiments.credit_quality.page import summary
-from turngrid.experiments.credit_quality.results import Results, markdown, shown, table
+from turngrid.experiments.credit_quality.intervals import LEVEL
+from turngrid.experiments.credit_quality.measures import BEST
+from turngrid.experiments.credit_quality.results import Results, markdown, shown, summary, table
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.records.metrics import read_metrics
 from turngrid.records.statistics import Interval

@@ -4,8 +4,6 @@ Defaults that differ from verl's are interpolations in ``conf/config.yaml``: a s
 verl's values, and a key that the user sets keeps its value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,9 +28,7 @@ def when_async(ours: Any, verls: Any, *, _root_: DictConfig) -> Any:
 
 
 def updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
-    """Return the number of updates a step; ``separate_async`` needs one for each batch from its
-    buffer.
-    """
+    """Return the updates of a step; ``separate_async`` needs one for each batch of its buffer."""
     if mode(_root_) != SEPARATE:
         return verls
     return int(_root_.data.train_batch_size) // int(_root_.actor_rollout_ref.actor.ppo_mini_batch_size)

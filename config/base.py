@@ -6,8 +6,6 @@ verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would impor
 ``model=`` mean something else.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,11 +49,7 @@ class VerlMissing(Refusal):
 
 
 def verl_folder() -> Path:
-    """Return the folder of verl's configuration, without importing verl.
-
-    Raises:
-        VerlMissing: verl is not installed.
-    """
+    """Return the folder of verl's configuration without importing verl, or raise VerlMissing."""
     spec = find_spec("verl")
     if spec is None or not spec.submodule_search_locations:
         raise VerlMissing("verl is not installed; `make train` sets everything up, or: pip install verl==0.9.1")
@@ -64,9 +58,7 @@ def verl_folder() -> Path:
 
 @cache
 def verl_tree() -> DictConfig:
-    """Return verl's ``ppo_trainer`` with its own defaults, unresolved, as verl's script generated
-    it; do not change it.
-    """
+    """Return verl's ``ppo_trainer`` with its own defaults, unresolved; do not change it."""
     tree = OmegaConf.load(verl_folder() / "_generated_ppo_trainer.yaml")
     assert isinstance(tree, DictConfig)
     return tree
@@ -74,9 +66,7 @@ def verl_tree() -> DictConfig:
 
 @cache
 def register() -> None:
-    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra's
-    ConfigStore.
-    """
+    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra."""
     for resolver in RESOLVERS:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
     ConfigStore.instance().store(name=BASE, node=verl_tree())

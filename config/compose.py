@@ -1,7 +1,5 @@
 """Compose a run's complete config from command-line overrides."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,8 +68,7 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
 def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]:
     """Return the option folders of other packages, if a choice needs them.
 
-    That is so if an override chooses an option that is not in ``conf/``, or if a file of
-    ``config_dir`` may.
+    An override, or a file of ``config_dir``, may choose an option that is not in ``conf/``.
 
     Raises:
         ConfigError: two packages offer the same option.
@@ -81,8 +78,7 @@ def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]
 
 
 def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return one override that adds all folders, or places such as ``pkg://a``, to Hydra's search
-    path.
+    """Return one override that adds all folders, or ``pkg://a``, to Hydra's search path.
 
     Hydra applies only the first of several such overrides.
     """
@@ -122,9 +118,7 @@ def _typed(config: DictConfig, overrides: Sequence[Override]) -> DictConfig:
 
 
 def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
-    """Compose the options once (0.2 s); runs of a grid that differ only in values copy the result
-    (3 ms).
-    """
+    """Compose the options once (0.2 s); runs that differ only in values copy the result (3 ms)."""
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]
     if any(not given.is_option(override) for override in rest):  # such as +node={}: keep the order of all
@@ -142,11 +136,5 @@ def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConf
 
 @lru_cache(maxsize=KEPT)
 def _with_options(options: tuple[str, ...], server: str) -> bytes:
-    """Compose the options.
-
-    Args:
-        options: overrides for Hydra.
-        server: the answer of ``machine.gpu_rollout``, on which an option's file depends: part of
-            the cache's key.
-    """
+    """Compose the options."""
     return pickle.dumps(hydra_compose("config", overrides=list(options)))

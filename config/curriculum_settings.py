@@ -1,13 +1,10 @@
 """The ``curriculum`` node: fills in values that are ``null``, and checks them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 from turngrid.tasks.budget import BudgetError, allocate_budget
@@ -19,8 +16,7 @@ OF_TASKS = ("phases", "threshold")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set phases of equal length or a horizon in thirds, if the option needs one and none is
-    given."""
+    """Set phases of equal length or a horizon in thirds, if the option needs one."""
     node, steps = config.curriculum, _steps(config)
     if not steps:
         return
@@ -28,22 +24,6 @@ def fill_in(config: DictConfig) -> None:
         node.phases = equal_phases(_tasks(config), steps)
     if node.name == "horizon" and node.horizon is None:
         node.horizon = horizon_in_thirds(config.env.max_turns, steps)
-
-
-def short_horizon(config: DictConfig) -> Iterator[str]:
-    """Warn of the first task whose expert plan is longer than the first horizon, but not longer
-    than a later one.
-    """
-    horizon, environment = config.curriculum.horizon, make_environment(config.env.name, config.env)
-    for task in _tasks(config) if horizon else []:
-        plan = environment.optimal_turns(environment.parse_task(task))
-        enough = [step for step, turns in horizon.items() if plan and turns >= plan]
-        if enough and enough[0] > 1:
-            yield (
-                f"curriculum.horizon={horizon[1]} at first: {task} is won in {plan} turns at best, so expect no wins "
-                f"before step {enough[0]}"
-            )
-            return
 
 
 def bad_curriculum(config: DictConfig) -> Iterator[str]:
@@ -68,9 +48,7 @@ def bad_curriculum(config: DictConfig) -> Iterator[str]:
 
 
 def _bad_steps(key: str, given: Any, kind: type, example: str, steps: int) -> Iterator[str]:
-    """Check a mapping by step. Its type is Any in the schema, since Hydra cannot replace a typed
-    mapping.
-    """
+    """Check a mapping by step, which is Any in the schema: Hydra cannot replace a typed mapping."""
     plain: Any = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given
     if plain is None:
         return

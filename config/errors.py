@@ -1,7 +1,5 @@
 """Errors that the command reports in one line, without a traceback."""
 
-from __future__ import annotations
-
 from turngrid.records.process.exit_codes import Refusal
 
 

@@ -1,7 +1,5 @@
 """Early experience (docs/budget.md): keys that follow from ``demos.experience``, and its checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
@@ -17,9 +15,7 @@ ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set the number of alternatives and their cost: that of one episode, for an alternative at
-    each state.
-    """
+    """Set the number of alternatives at each state, and their cost: that of an episode for each."""
     if (kind := kind_of(config)) not in KINDS:
         return
     demos, budget = config.demos, config.budget
@@ -29,11 +25,7 @@ def fill_in(config: DictConfig) -> None:
 
 
 def writer(config: DictConfig) -> Endpoint:
-    """Return the endpoint that writes reflections.
-
-    Raises:
-        EndpointError: a setting is wrong; the message names our keys.
-    """
+    """Return the endpoint that writes reflections; an EndpointError names our keys."""
     demos = config.demos
     try:
         return Endpoint(demos.writer or "", demos.writer_model or "", demos.writer_key_env or "")

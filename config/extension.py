@@ -3,8 +3,6 @@
 Settings that affect the training so far must not change.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -44,11 +42,7 @@ Compose = Callable[[Sequence[str]], DictConfig]
 
 
 def source(overrides: Sequence[str]) -> Path | None:
-    """Return the folder of ``extend=``; None if no run is extended.
-
-    Raises:
-        ConfigError: it is not a run's folder.
-    """
+    """Return the folder of ``extend=`` or None; raise ConfigError if it is no run's folder."""
     words = [text for text in overrides if text.lstrip("+").startswith("extend=")]
     value = given.parse(words)[-1].value() if words else None
     if not isinstance(value, str):  # several values are refused or expanded in another module
@@ -144,9 +138,7 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
 
 
 def depends_on_length(config: DictConfig) -> Iterator[str]:
-    """Warn of schedules whose course so far would differ if the run had had the new length from the
-    start.
-    """
+    """Warn of schedules that a run of the new length would have followed differently so far."""
     if not config.extend:
         return
     was = composed(Path(config.extend).expanduser())

@@ -1,7 +1,5 @@
 """The last step of composition: fill in each ``null`` whose value follows from other keys."""
 
-from __future__ import annotations
-
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import asynchronous, curriculum_settings, experience, lora, method_settings, precision, prompts
@@ -65,9 +63,7 @@ def _finalise_tasks(config: DictConfig) -> None:
 
 
 def explained(error: TaskError, env: DictConfig) -> str:
-    """Return the message with the key to blame, or with the environment to which the task
-    belongs.
-    """
+    """Return the message with the key to blame, or with the task's environment."""
     reason = _belongs_to(env) or str(error)
     key = f"env.task={env.task}" if env.tasks is None else "env.tasks"
     return reason if reason.startswith("env.") else f"{key}: {reason}"

@@ -4,8 +4,6 @@ verl's keys are set from ours. ``config/values/verl_limits.py`` refuses them on 
 since verl ignores some of them silently.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
@@ -26,9 +24,7 @@ ALL = "all-linear"  # PEFT's word for all linear layers but the head
 
 
 def lr(full: float, *, _root_: DictConfig) -> float:
-    """Return a learning rate of ``conf/``, scaled if LoRA is on; one that the user sets is not
-    scaled.
-    """
+    """Return a learning rate of ``conf/``, scaled if LoRA is on; a rate that is set stays."""
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
     return float(f"{LR_FACTOR * full:.6g}")  # gives 1e-05, not 9.999999999999999e-06
@@ -45,9 +41,7 @@ def far_lr(config: DictConfig) -> Iterator[str]:
 
 
 def _full_lr(config: DictConfig, key: str) -> float:
-    """Return the learning rate of full training: ``${lr:NUMBER}`` in the file of the model, else of
-    the scale.
-    """
+    """Return the rate of full training: ``${lr:NUMBER}`` in the model's file, else the scale's."""
     for group in ("model", "scale"):
         file = CONF / group / f"{config[group].name}.yaml"
         written = OmegaConf.select(OmegaConf.load(file), key) if file.exists() else None
@@ -80,8 +74,8 @@ def merges(config: DictConfig) -> bool:
 def adapter_parameters(config: DictConfig, shape: Shape) -> int:
     """Return the number of adapter parameters; 0 without LoRA.
 
-    If the layers are unknown, it is the model's number. An unknown layer name counts 0; ``refusal``
-    refuses it later.
+    If the layers are unknown, it is the model's number. An unknown layer counts 0; it is refused
+    later.
     """
     if not config.model.lora_rank:
         return 0

@@ -1,13 +1,10 @@
-"""This machine, without importing torch or vLLM: its GPUs, the sizes that conf/cluster/gpu*.yaml
-derive from their memory, and checks of GPUs, vLLM, attention kernels and trackers.
-"""
-
-from __future__ import annotations
+"""This machine, without importing torch or vLLM: GPUs, sizes that follow from them, and checks."""
 
 import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,9 +33,7 @@ QUIET_MODES = ("offline", "disabled", "dryrun", "shared")
 
 
 def gpus(devices: Path = Path("/dev")) -> int | None:
-    """Return the number of GPUs that a process may use; None if there are GPUs of unknown
-    number.
-    """
+    """Return the number of GPUs that a process may use; None if it is unknown."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     files = sum(bool(re.fullmatch(r"nvidia\d+", file.name)) for file in devices.iterdir())
     unnumbered = shutil.which("nvidia-smi") or any(Path(path).exists() for path in OTHER_DRIVERS)
@@ -54,9 +49,7 @@ def vllm_installed() -> bool:
 
 
 def gpu_rollout() -> str:
-    """Return the default ``rollout=`` of ``cluster=gpu*``: vLLM, unless this machine has GPUs and
-    no vLLM.
-    """
+    """Return the default server on GPUs: vLLM, unless this machine has GPUs and no vLLM."""
     return "transformers" if gpus() != 0 and not vllm_installed() else "vllm"
 
 
@@ -87,9 +80,7 @@ def without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:
 
 
 def at_least(count: int, there: int | None = None) -> int:
-    """Return the number of cores for Ray: as many as its processes request, or more if there are
-    more.
-    """
+    """Return the number of cores for Ray: at least as many as its processes request."""
     return max(count, there or one_for_cores(1, 10**6))
 
 
@@ -131,27 +122,29 @@ def is_known(config: DictConfig) -> bool:
     return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 
+def nvidia_smi(query: str) -> list[str]:
+    """Return a line for each GPU that a process here may use; nothing without a driver."""
+    chosen = [f"--id={visible}"] if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) else []
+    asked = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits", *chosen]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
+        return [line for line in done.stdout.splitlines() if line.strip()]
+    return []
+
+
 @cache
 def _smallest(visible: str | None) -> float | None:
-    chosen = [f"--id={visible}"] if visible else []
-    command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits", *chosen]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-        return min(float(line.rsplit(",", 1)[1]) * 2**20 for line in done.stdout.splitlines() if line.strip())
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return None
+    """Ask once for each value of ``CUDA_VISIBLE_DEVICES``."""
+    with suppress(ValueError):
+        return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
+    return None
 
 
 # ---- checks before a run starts here
 
 
 def check(config: DictConfig) -> None:
-    """Check this machine before a run starts here. Composing, estimating and submitting do not need
-    it.
-
-    Raises:
-        ConfigError: the run needs GPUs, a server or a tracker that this machine lacks.
-    """
+    """Raise ConfigError if a run needs what this machine lacks, before it starts here."""
     check_gpus(config)
     check_trackers(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
@@ -163,11 +156,7 @@ def check(config: DictConfig) -> None:
 
 
 def check_gpus(config: DictConfig) -> None:
-    """Check the number of GPUs.
-
-    Raises:
-        ConfigError: there are fewer GPUs than requested.
-    """
+    """Raise ConfigError if there are fewer GPUs than requested."""
     there, wanted = gpus(), int(config.trainer.n_gpus_per_node)
     if config.trainer.device != "cuda" or there is None or there >= wanted:
         return
@@ -184,11 +173,7 @@ def check_gpus(config: DictConfig) -> None:
 
 
 def check_kernels(config: DictConfig) -> None:
-    """Check attention kernels, unless the model is not on this disk yet.
-
-    Raises:
-        ConfigError: trainer or server has no attention kernel for the model.
-    """
+    """Raise ConfigError if trainer or server has no attention kernel for a model on this disk."""
     model = config.actor_rollout_ref.model
     if config.trainer.device == "cuda" and not find_spec("flash_attn"):
         if has_critic(config):
@@ -213,11 +198,7 @@ def check_kernels(config: DictConfig) -> None:
 
 
 def check_trackers(config: DictConfig) -> None:
-    """Check that trackers can be used.
-
-    Raises:
-        ConfigError: a tracker is not installed, or online Weights & Biases has no login.
-    """
+    """Raise ConfigError if a tracker is not installed, or online W&B has no login."""
     wanted = [name for name in PACKAGES if name in config.trainer.logger]
     for name in wanted:
         if find_spec(name) is None:
@@ -235,9 +216,7 @@ def check_trackers(config: DictConfig) -> None:
 
 
 def _logged_in(host: str) -> bool:
-    """Return whether wandb finds a key (environment, netrc, settings). Importing it takes a
-    second.
-    """
+    """Return whether wandb finds a key; importing it takes a second."""
     from wandb.sdk.lib.wbauth import authenticate_session
 
     return authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is not None

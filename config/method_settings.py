@@ -1,10 +1,7 @@
-"""Types of the settings of methods (``credit``, ``algo``, ...), and the keys of verl that methods
-need.
+"""Types of the settings of methods (``credit``, ``algo``, ...), and verl's keys that they need.
 
 It is imported, and torch with it, only if a config chooses a method.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
@@ -78,16 +75,14 @@ def _typed(kind: Any, node: DictConfig, prefix: str) -> DictConfig:
 
 
 def made(config: DictConfig) -> Chosen:
-    """Make the methods of a composed config.
-
-    Raises:
-        ConfigError: a method refuses its settings.
-    """
+    """Make the methods of a config; raise ConfigError if one refuses its settings."""
     nodes = slots_of(config)
     try:
         return Chosen(nodes)
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{_chosen(nodes)}: {error}") from error
+        chosen = [f"{slot}=[{','.join(nodes[slot])}]" for slot in SLOTS if nodes[slot]]
+        chosen += [f"{ALGO}={name}" for name in estimator_of(nodes[ALGO])]
+        raise ConfigError(f"{', '.join(chosen)}: {error}") from error
 
 
 def has_critic(config: DictConfig) -> bool:
@@ -102,8 +97,7 @@ def fill_in(config: DictConfig) -> None:
     - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it
       in a separate pass, which ``bypass_mode`` would skip. Entropy with a gradient, for a loss
       term: the update computes it too.
-    - Values: a critic, which verl by itself trains only for its own ``gae``; and its heads, if
-      there are several.
+    - Values: a critic, which verl by itself trains only for ``gae``; and its heads, if several.
     - A teacher: its log-probs, computed as verl computes those of a reference policy.
     - Another sampler of prompts: verl's replay buffer is replaced.
     """
@@ -129,11 +123,6 @@ def fill_in(config: DictConfig) -> None:
             OmegaConf.update(config, "trainer.v1.sampler.sampler_kwargs", config.filter[name], force_add=True)
 
 
-def _chosen(nodes: dict[str, Any]) -> str:
-    chosen = [f"{slot}=[{','.join(nodes[slot])}]" for slot in SLOTS if nodes[slot]]
-    return ", ".join([*chosen, *(f"{ALGO}={name}" for name in estimator_of(nodes[ALGO]))])
-
-
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
     """Resolve ``${in_algo:OURS,THEIRS,WORDS}``: THEIRS if ``algo=`` is one of WORDS, else OURS.
 
@@ -144,8 +133,6 @@ def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
 
 
 def in_paper(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
-    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: THEIRS at ``scale=paper`` with one of WORDS, else
-    OURS.
-    """
+    """Resolve ``${in_paper:OURS,THEIRS,WORDS}``: THEIRS at ``scale=paper`` with one of WORDS."""
     meant = not words or _root_.algo.name in words
     return theirs if meant and _root_.scale.name == PAPER else ours

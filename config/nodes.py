@@ -1,10 +1,7 @@
 """The types of our nodes. An environment, a reward and a prompt form add settings to their nodes.
 
-While Hydra composes, all nodes are untyped, so that an option's file may add keys; here they get
-their types.
+While Hydra composes, all nodes are untyped, so that an option's file may add keys.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
@@ -53,8 +50,7 @@ def settings_of(config: DictConfig) -> dict[str, type]:
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Type our nodes and top-level keys in place; ``method_settings.give_types`` types ``algo`` and
-    the slots.
+    """Type our nodes and top-level keys in place, except ``algo`` and the slots.
 
     Raises:
         ConfigError: an unknown key, a missing one, or a value of the wrong type.
@@ -71,17 +67,13 @@ def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
 
 @cache
 def merged(ours: type, theirs: type) -> type:
-    """Return a dataclass with the fields of both. Inheritance is impossible, since only one of them
-    is frozen.
-    """
+    """Return a dataclass with the fields of both; one is frozen, so neither can inherit."""
     fields = {item[0]: item for cls in (ours, theirs) for item in fields_in(cls)}
     return dataclasses.make_dataclass(ours.__name__, fields.values())
 
 
 def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
-    """Return name, type and default of each setting for ``make_dataclass``; keyword-only, as some
-    have no default.
-    """
+    """Return name, type and default of each setting for ``make_dataclass``, keyword-only."""
     hints, fields = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
     kept: list[dict[str, Any]] = [
         {"default": item.default, "default_factory": item.default_factory, "kw_only": True} for item in fields
@@ -126,11 +118,7 @@ def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfi
 
 
 def refuse_missing(node: DictConfig, prefix: str) -> None:
-    """Check that every key of a node has a value.
-
-    Raises:
-        ConfigError: a key has none.
-    """
+    """Raise ConfigError if a key of a node has no value."""
     for key, value in dotted(OmegaConf.to_container(node)):
         if value == MISSING:
             raise ConfigError(f"{prefix}{key} must be given; use {prefix}{key}=VALUE")

@@ -1,8 +1,4 @@
-"""A run's overrides: parse them, refuse those that Hydra would accept silently, and explain Hydra's
-errors.
-"""
-
-from __future__ import annotations
+"""A run's overrides: parse them, refuse what Hydra accepts silently, explain its errors."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, get_type_hints
@@ -29,11 +25,7 @@ GROUP_OF_NODE = {"turn_reward": "reward", "algorithm": "algo"}
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
-    """Parse the overrides.
-
-    Raises:
-        ConfigError: one of them is no override.
-    """
+    """Parse the overrides; raise ConfigError if one is no override."""
     parsed = []
     for text in overrides:
         try:
@@ -80,11 +72,7 @@ def search_paths(overrides: Sequence[str]) -> list[str]:
 
 
 def places(overrides: Iterable[Override]) -> list[str]:
-    """Return the option folders that the overrides add.
-
-    Raises:
-        ConfigError: an override is no list of strings.
-    """
+    """Return the option folders that the overrides add; raise ConfigError if one is no list."""
     folders: list[str] = []
     for override in overrides:
         if names_places(override) and (value := override.value()) is not None:
@@ -104,12 +92,7 @@ def quoted(text: str) -> str:
 
 
 def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> list[Override]:
-    """Parse the overrides; refuse those that Hydra would accept silently or answer with a
-    traceback.
-
-    Args:
-        overrides: as typed.
-        elsewhere: options may come from a folder of the user.
+    """Parse the overrides; refuse what Hydra accepts silently or answers with a traceback.
 
     Raises:
         ConfigError: a group that is removed, null or set to an unknown option, a key that is
@@ -160,20 +143,14 @@ def top_names() -> list[str]:
 
 
 def _needed(key: str) -> bool:
-    """Return whether a key is in ``conf/config.yaml`` or in verl's tree; only an added one may be
-    removed.
-    """
+    """Return whether a key is ours or verl's: only an added key may be removed."""
     node, _, below = key.partition(".")
     verls = OmegaConf.to_container(base.verl_tree())
     return key in get_type_hints(Top) or bool(below) and (node in NODES or key in dict(dotted(verls)))
 
 
 def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) -> None:
-    """Refuse overrides that replace a whole node by a value, or remove it.
-
-    Raises:
-        ConfigError: there is one, such as ``turn_reward=dense``.
-    """
+    """Raise ConfigError if an override replaces or removes a node, as ``turn_reward=dense``."""
     verl = base.verl_tree()
     for node in (*NODES, *(str(node) for node in verl if OmegaConf.is_dict(verl[node]))):
         if not OmegaConf.is_dict(config.get(node)):
@@ -183,9 +160,7 @@ def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) ->
 
 
 def explain(overrides: Sequence[str], error: Exception) -> str:
-    """Return one line for an error of Hydra or OmegaConf: the override that caused it, and the
-    reason.
-    """
+    """Return one line for an error of Hydra or OmegaConf: the override to blame, and the reason."""
     if problem := _refused(error):
         return problem
     parsed = parse(overrides)
@@ -204,8 +179,7 @@ def explain(overrides: Sequence[str], error: Exception) -> str:
 
 
 def _refused(error: BaseException | None) -> str | None:
-    """Return the message of a resolver that refuses, such as that of a model that does not
-    exist."""
+    """Return the message of a resolver that refuses; None if the error is another."""
     while error is not None:
         if isinstance(error, Refusal):
             return str(error)

@@ -4,8 +4,6 @@
 model and from the processor; verl's keys follow from that, in ``conf/cluster/cpu.yaml``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache

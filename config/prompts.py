@@ -1,7 +1,5 @@
 """Keys that follow from the choice of a prompt form (docs/prompt.md)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -34,17 +32,14 @@ def of_prompt(plain: Any, other: Any, *, _root_: DictConfig) -> Any:
 
 
 def of_answers(least: int, *, _root_: DictConfig) -> int:
-    """Return the tokens of a row: ``ANSWERS`` answers, or fewer so that one more, its observation
-    and a summary still fit.
-    """
+    """Return a row's tokens: ``ANSWERS`` answers, or fewer if that leaves no room for a summary."""
     answer, room = int(_root_.env.max_action_tokens), _root_.data.max_response_length
     most = ANSWERS * answer if room is None else int(room) - 3 * answer
     return max(least, min(ANSWERS * answer, most))
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve interpolations, for processes without our resolvers, and set verl's key of the chat
-    template.
+    """Resolve interpolations, for other processes, and set verl's key of the chat template.
 
     Raises:
         ConfigError: that key has another value.
@@ -62,11 +57,7 @@ def fill_in(config: DictConfig) -> None:
 
 
 def form_of(config: DictConfig) -> PromptForm:
-    """Return the prompt form.
-
-    Raises:
-        ConfigError: the form refuses its settings.
-    """
+    """Return the prompt form; raise ConfigError if it refuses its settings."""
     try:
         return prompt_form(config.prompt)
     except (ValueError, TypeError) as error:

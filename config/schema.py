@@ -5,8 +5,6 @@ Fields have no defaults, so that each value is written once. An unknown key, or 
 type or outside its range, is an error at composition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,9 +79,7 @@ class Prompt:
 
 @dataclass(kw_only=True)
 class Algo:
-    """The algorithm, a name of ``turngrid.algorithms.registry``; an estimator's own settings are
-    added. Its numbers are verl's keys.
-    """
+    """The algorithm; an estimator's own settings are added. Its numbers are verl's keys."""
 
     name: str
     state: str | None

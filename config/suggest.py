@@ -1,7 +1,5 @@
 """Lists the existing options and keys, and finds the nearest one to a typo."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -31,21 +29,13 @@ def groups() -> dict[str, list[str]]:
 
 
 def all_options() -> dict[str, list[str]]:
-    """Return the options by group, with those of other packages.
-
-    Raises:
-        ConfigError: two packages offer the same option.
-    """
+    """Return the options by group, with those of other packages (``of_packages``)."""
     offered = of_packages()
     return {group: sorted({*ours, *offered.get(group, ())}) for group, ours in groups().items()}
 
 
 def of_packages() -> dict[str, dict[str, Path]]:
-    """Return files of other packages' options by group and name.
-
-    Raises:
-        ConfigError: two packages offer the same option.
-    """
+    """Return other packages' options by group and name; ConfigError if two offer the same."""
     try:
         return extensions.options()
     except extensions.UnknownName as error:
@@ -102,20 +92,13 @@ def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
         return None
     if key.startswith("algo.") and (verls := key.replace("algo.", "algorithm.", 1)) in keys:
         return f"unknown key {key}; use {verls}"
-    if owners := _options_with(key, keys):
-        return f"{key} is a setting of another option; use {' or '.join(owners)}"
+    owners = [option for option, own in _keys_of_options().items() if key in own]  # env.id is in gym and textarena
+    if use := [_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), name) for group, name in owners]:
+        return f"{key} is a setting of another option; use {' or '.join(use)}"
     leaf, words = key.rpartition(".")[2], [*keys, *groups()]
     same_leaf = sorted((known for known in keys if known.endswith(f".{leaf}")), key=lambda name: name.count("."))
     near = nearest(key, words, cutoff=0.85) or " or ".join(same_leaf[:3]) or nearest(key, words, cutoff=0.6)
     return f"unknown key {key}" + (f"; use {near}" if near else "")
-
-
-def _options_with(key: str, keys: dict[str, Any]) -> list[str]:
-    """Return the choices, beside those made, whose files set a key: ``env.id`` is in env=gym and
-    env=textarena.
-    """
-    owners = [option for option, own in _keys_of_options().items() if key in own]
-    return [_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), name) for group, name in owners]
 
 
 @cache

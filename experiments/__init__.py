@@ -1,3 +1,1 @@
-"""Commands on one run or several: stages, evaluation, sweeps, cost estimates, reports and the
-viewer.
-"""
+"""Commands on runs: stages, evaluation, sweeps, cost estimates, reports and the viewer."""

@@ -17,8 +17,6 @@ endpoint=   address of an OpenAI-compatible server, up to and with /v1
 Prints success with 95 % intervals, and writes episodes and result.json to output_dir/evaluations/.
 Episodes that exist are kept. docs/evaluation.md explains the tables."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,9 +49,10 @@ def main(arguments: list[str]) -> int:
     asked = policies(words, _endpoint(options), config)
     if any(policy.kind == "checkpoint" for policy in asked):
         machine.check_gpus(config)
-    from turngrid.experiments.evaluation.standalone import hold  # imports scipy, so only when needed
+    from turngrid.experiments.evaluation.standalone import evaluation_folder, hold  # imports scipy, so only when needed
+    from turngrid.tasks.run import Run
 
-    print(hold(config, asked, options.at_once), flush=True)
+    print(hold(Run(config, evaluation_folder(config)), asked, options.at_once), flush=True)
     return 0
 
 
@@ -83,7 +82,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     rules = [getattr(environment, name) for name in names]
     for problem in (problem for rule in rules for problem in rule(config)):
         raise ConfigError(problem)
-    for message in (*environment.too_few_turns(config), *environment.useless_samples(config)):
+    for message in environment.too_few_turns(config):
         say(f"note: {message}")
     _refuse_another_environment(words, overrides, config)
     return config

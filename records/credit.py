@@ -5,8 +5,6 @@ if that episode was not trained on. Equal numbers in a row are packed: ``[-0.8, 
 of -0.8, a bare number is one token.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,14 +22,12 @@ class Credit:
     """Credit of one episode, an entry a sampled token, in the trained reward's unit.
 
     Attributes:
-        advantages: None for a token that a rollout correction removed from the update.
-        values: empty without a critic.
         layers: by name, an entry a turn: the estimator's advantage, then that of each method.
     """
 
-    advantages: Sequence[float | None]
+    advantages: Sequence[float | None]  # None for a token that a rollout correction removed from the update
     returns: Sequence[float]
-    values: Sequence[float] = ()
+    values: Sequence[float] = ()  # empty without a critic
     layers: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
@@ -83,20 +79,12 @@ def unpack_runs(packed: Iterable[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A line of ``rl/replayed/STEP.jsonl``: an earlier episode that a buffer replayed in an update.
+    """A line of ``rl/replayed/STEP.jsonl``: an episode that a buffer replayed in an update."""
 
-    Attributes:
-        played: the step that sampled it.
-        tokens: ``tokens_of`` its rows.
-        advantage: advantage of all its tokens, if it has a separate update.
-        instead: line of the step's episode that it replaced; its advantage is then computed in the
-            step.
-    """
-
-    played: int
-    tokens: str
-    advantage: float | None = None
-    instead: int | None = None
+    played: int  # the step that sampled it
+    tokens: str  # ``tokens_of`` its rows
+    advantage: float | None = None  # advantage of all its tokens, if it has a separate update
+    instead: int | None = None  # line of the step's episode that it replaced
 
 
 def tokens_of(rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> str:

@@ -1,10 +1,7 @@
 """Damaged parts of a run folder move to ``discarded/``; the stages then make them again.
 
-RL resumes from the newest whole checkpoint before the first damaged step. A finished run is not
-checked.
+RL resumes from the newest whole checkpoint before the damage. A finished run is not checked.
 """
-
-from __future__ import annotations
 
 import json
 from pathlib import Path

@@ -1,11 +1,9 @@
 """An extended run begins as a copy of the run that it extends, which stays as it is.
 
 The copy has the newest whole checkpoint, the SFT model, games, episodes, metrics, credit and
-attempts, but no results. Models and checkpoints are hard links if the file system has them: no run
-writes to one again.
+attempts, but no results. Models and checkpoints are hard links if possible: no run writes to one
+again.
 """
-
-from __future__ import annotations
 
 import os
 import shutil
@@ -31,9 +29,6 @@ COPIED = (
 
 def copy_run(source: Path, target: Path, evaluation: bool) -> int:
     """Copy the run to ``target`` in one rename, so that a kill leaves a whole copy or none.
-
-    Args:
-        evaluation: also copy the test episodes of the base and SFT models.
 
     Returns:
         The step from which the copy resumes.

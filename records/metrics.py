@@ -3,8 +3,6 @@
 All logs and trackers have the names of ``FAMILIES`` (docs/tracking.md).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -20,19 +20,13 @@ PACKAGES = ("turngrid", "verl", "torch", "transformers", "ray", "TransferQueue",
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start of a run.
+    """One start of a run."""
 
-    Attributes:
-        commit: None for an installed package.
-        dirty: tracked files differ from the commit.
-        overrides: as typed; None if they are not recorded.
-    """
-
-    commit: str | None
-    dirty: bool
+    commit: str | None  # None for an installed package
+    dirty: bool  # tracked files differ from the commit
     versions: dict[str, str]
     started: float
-    overrides: list[str] | None = None
+    overrides: list[str] | None = None  # as typed; None if they are not recorded
 
     @classmethod
     def now(cls, overrides: Sequence[str] | None = None) -> Attempt:

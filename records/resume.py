@@ -5,8 +5,6 @@ asynchronous trainer are sorted by ``turngrid.verl_plugin.training.rollout_group
 trainer has read its checkpoint.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections import Counter

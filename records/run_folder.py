@@ -3,8 +3,6 @@
 Each stage writes its results atomically; ``result.json`` comes last and marks the run as finished.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -69,8 +67,7 @@ class RunFolder:
 def outside_identity() -> tuple[str, ...]:
     """Return the dotted keys that are not part of a run's identity.
 
-    These are the keys that the groups ``cluster``, ``rollout`` and ``tracking`` set, and
-    ``OUTPUT_KEYS``.
+    These are the keys that ``cluster``, ``rollout`` and ``tracking`` set, and ``OUTPUT_KEYS``.
     """
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
@@ -94,8 +91,7 @@ def identity(config: DictConfig) -> str:
 
 
 def identifying(config: DictConfig) -> Plain:
-    """Return the resolved config without the keys outside the identity and the values that follow
-    from them.
+    """Return the resolved config without the keys outside the identity.
 
     A null key counts as missing. Methods of a slot count in order, even if they have no settings.
     """
@@ -134,9 +130,7 @@ def _put(node: Plain, key: str, value: Any) -> None:
 
 
 def _turned_off(config: DictConfig) -> bool:
-    """Return whether importance weights, which GPUs have by default, are null; this null does not
-    count as missing.
-    """
+    """Return whether importance weights, on by default on GPUs, are set to null, which counts."""
     if (
         OmegaConf.select(config, "trainer.device") != "cuda"
         or OmegaConf.select(config, "trainer.v1.trainer_mode") != "sync"
@@ -181,11 +175,7 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = N
     """Make and hold the run's folder until the block ends. A killed process releases it.
 
     With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
-    ``config.extend`` a new folder begins as a copy of that run. The notes name damaged parts, which
-    are discarded.
-
-    Args:
-        overrides: as typed, for the record.
+    ``config.extend`` a new folder begins as a copy of that run. Damaged parts are discarded.
 
     Raises:
         RunFolderBusy: another process holds the folder, or the run to extend.
@@ -258,11 +248,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def composed(run: Path) -> dict[str, Any]:
-    """Return the run's recorded config; {} if there is none.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
+    """Return the run's recorded config, {} without one; ValueError if it cannot be read."""
     config = run / "config.yaml"
     try:
         return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
@@ -271,11 +257,7 @@ def composed(run: Path) -> dict[str, Any]:
 
 
 def put_aside(path: Path) -> None:
-    """Move a run, if it exists, to ``.old/`` beside it in one rename.
-
-    Raises:
-        RunFolderBusy: another process holds it.
-    """
+    """Move a run, if it exists, to ``.old/`` beside it; RunFolderBusy if it is held."""
     if not path.exists():
         return
     with held(path):

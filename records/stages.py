@@ -1,7 +1,5 @@
 """The stages of a run: their names in tables, and each one's seconds over all attempts."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import defaultdict

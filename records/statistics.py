@@ -1,7 +1,5 @@
 """Statistics of episodes and success rates: summaries, intervals, pass@k, a paired test."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

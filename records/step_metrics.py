@@ -1,7 +1,5 @@
 """Metrics of one RL step's episodes: success, rewards, signal, behaviour."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
@@ -30,11 +28,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
 
 
 def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, float]:
-    """Return success with 95 % bounds in [0, 1], turns, and the mean score if it is known.
-
-    Args:
-        samples: episodes a game.
-    """
+    """Return success with 95 % bounds in [0, 1], turns, and the mean score if it is known."""
     if not episodes:
         return {}
     summary = summarise(episodes, samples)
@@ -87,9 +81,7 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the mean of each named reward (of a turn, and summed over an episode's turns), and of
-    what each reward transform added to an episode or reports.
-    """
+    """Return the mean of each reward, a turn and an episode, and what each transform added."""
     turns = [turn for episode in episodes for turn in episode.played_turns]
     metrics: dict[str, float] = {}
     for name in sorted({name for turn in turns for name in turn.rewards}):
@@ -109,7 +101,7 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
     ``mended``, also return the rewards of the step's own episodes: verl's are of the trained rows.
     """
     metrics: dict[str, float] = {}
-    scores = [_scores(group, trained) for group in groups]
+    scores = [[sum(turn.trained(trained) for turn in one.turns) for one in group] for group in groups]
     compared = {number: group for number, group in enumerate(scores) if len(group) > 1}
     if compared:
         flat = (number not in mended and len(set(group)) == 1 for number, group in compared.items())
@@ -119,10 +111,6 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
         for name, of in (("mean", _mean), ("min", min), ("max", max)):
             metrics[f"reward/trained/{name}"] = float(of(own))
     return metrics
-
-
-def _scores(episodes: Sequence[Episode], trained: str) -> list[float]:
-    return [sum(turn.trained(trained) for turn in episode.turns) for episode in episodes]
 
 
 def _play(episodes: Sequence[Episode]) -> dict[str, float]:

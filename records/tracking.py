@@ -29,27 +29,17 @@ STAGES = ("sft", "rl", "evaluation")  # in their order
 
 @dataclass(frozen=True)
 class StageRun:
-    """A stage (sft, rl, evaluation) of a run, as trackers show it; in W&B all stages are one run.
+    """A stage (sft, rl, evaluation) of a run in trackers; in W&B all stages are one run."""
 
-    Attributes:
-        folder: the run folder, which holds ``config.yaml``.
-        name: the user's name of the run, the same for each of its stages.
-        group: the sweep or grid; else the folder's name.
-        id: the same after a kill or a requeue; another after ``fresh=true``.
-        tags: env, algorithm, reward, budget, model, curriculum, commit (10 hex), then the user's.
-        trackers: which of ``TRACKERS``.
-        offline: W&B without network.
-    """
-
-    folder: str
+    folder: str  # the run folder, which holds ``config.yaml``
     stage: str
     project: str
-    name: str
-    group: str
-    id: str
-    tags: list[str]
-    trackers: list[str]
-    offline: bool = False
+    name: str  # the user's name of the run, the same for each of its stages
+    group: str  # the sweep or grid; else the folder's name
+    id: str  # the same after a kill or a requeue; another after ``fresh=true``
+    tags: list[str]  # of settings and commit (10 hex), then the user's
+    trackers: list[str]  # which of ``TRACKERS``
+    offline: bool = False  # W&B without network
 
     @classmethod
     def of(cls, config: DictConfig, folder: Path, stage: str) -> StageRun:
@@ -137,9 +127,7 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def finish(self, exit_code: int) -> None:
-        """Write everything. Exit code 0 means that the stage succeeded, so that all its steps are
-        final.
-        """
+        """Write everything. Exit code 0 means success, so that all steps are final."""
 
 
 class Tensorboard(Tracker):

@@ -1,7 +1,5 @@
 """``python -m train``."""
 
-from __future__ import annotations
-
 import sys
 
 from turngrid.train.app import main

@@ -1,7 +1,5 @@
 """``python -m train`` and ``turngrid-train``: compose, check, hold the run's folder, run."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys
@@ -30,8 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ready(arguments: Sequence[str]) -> Start:
-    """Parse, compose and check a command line; return the function that starts it and returns its
-    exit code.
+    """Parse, compose and check a command line; return the function that starts it.
 
     Before that function is called, nothing is started or written; only notes are printed to stderr.
 
@@ -78,11 +75,7 @@ def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
 
 
 def _say_notes(config: DictConfig) -> None:
-    """Print notes on the config to stderr.
-
-    Raises:
-        ConfigError: the config is refused.
-    """
+    """Print notes on the config to stderr."""
     for warning in check(config):
         say(f"note: {warning}")
 

@@ -3,8 +3,6 @@
 The text is made from the files of ``conf/`` without composing a config.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence

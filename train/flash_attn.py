@@ -2,11 +2,8 @@
 
     python -m turngrid.train.flash_attn
 
-`make train-gpu` calls it once. Compiling takes up to an hour, and needs a CUDA toolkit (`nvcc`) of
-torch's version.
+`make train-gpu` calls it. Compiling takes up to an hour, and `nvcc` of torch's CUDA version.
 """
-
-from __future__ import annotations
 
 import os
 import platform
@@ -22,15 +19,11 @@ BUILDING = ("wheel", "packaging", "ninja", "psutil")  # what its setup.py import
 
 @dataclass(frozen=True)
 class Wheels:
-    """An index of prebuilt wheels.
-
-    Attributes:
-        pythons: Python versions that it has wheels for, with torch ``torch`` and CUDA ``cuda``.
-    """
+    """An index of prebuilt wheels."""
 
     index: str
     requirement: str
-    pythons: tuple[str, ...]
+    pythons: tuple[str, ...]  # that it has wheels for, with these versions of torch and CUDA
     torch: str = "2.11"
     cuda: str = "13.0"
     machines: tuple[str, ...] = ("x86_64", "aarch64")
@@ -62,11 +55,7 @@ def fitting(python: str, torch: str, cuda: str, machine: str) -> list[Wheels]:
 
 @command(__doc__, resumes=False)
 def main(given: list[str]) -> int:
-    """Install it, unless it can be imported already.
-
-    Raises:
-        Failure: there is no wheel, and it could not be compiled.
-    """
+    """Install it unless it can be imported; raise Failure if it cannot be compiled either."""
     import torch
 
     if _imports():

@@ -1,8 +1,4 @@
-"""Provides verl with agent-loop workers
-(``actor_rollout_ref.rollout.agent.agent_loop_manager_class``).
-"""
-
-from __future__ import annotations
+"""Provides verl with agent-loop workers (``...rollout.agent.agent_loop_manager_class``)."""
 
 import asyncio
 import threading

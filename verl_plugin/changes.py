@@ -1,13 +1,10 @@
-"""Replacements in verl's modules: ``{module: {verl's name: "module:name" of ours}}``; small ones
-are here.
+"""Replacements in verl's modules: ``{module: {verl's name: "module:name" of ours}}``.
 
 Our docstring gives the reason, and after "Until" the condition for removal; ``docs/verl.md`` shows
 both. verl's extension points (registries, abstract methods, class names in its config) are not
 listed. Methods of verl that our classes override are discovered from the classes
 (``benchmarks/verl_overrides.py``). Nothing heavy is imported here.
 """
-
-from __future__ import annotations
 
 import logging
 from collections.abc import Callable
@@ -102,8 +99,7 @@ class _WithoutFlush(logging.LoggerAdapter):
 
 
 def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
-    """Ignore the argument ``flush``, which verl's separate asynchronous trainer passes to its
-    logger (a bug).
+    """Ignore the argument ``flush``, which verl's asynchronous trainer gives its logger (a bug).
 
     Until verl fixes it.
     """
@@ -111,8 +107,7 @@ def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
 
 
 def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]]) -> Callable[[object], Any]:
-    """Copy the weights that verl saves to the CPU: if they are there already, verl saves them
-    uncopied (a bug).
+    """Copy weights that are on the CPU already, which verl saves uncopied (a bug).
 
     Until verl fixes it.
     """

@@ -1,7 +1,5 @@
 """The games of a split as verl's data set; rows hold no prompt, which exists only after a reset."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ verl merges in place, sends bfloat16 whatever precision the trainer uses, and sa
 names, which no loader accepts.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -106,8 +104,7 @@ def scaling(model: Any) -> float:
 
 
 def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
-    """Save a checkpoint's ``huggingface/`` merged, under the model's names, so that every loader
-    accepts it.
+    """Save a checkpoint's ``huggingface/`` merged, under the model's names, for every loader.
 
     Until verl merges LoRA there.
     """

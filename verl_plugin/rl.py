@@ -7,8 +7,6 @@ Without an argument it first imports its modules, then reads the argument from s
 MODULE has the function ``train``; without it, it is ``turngrid.verl_plugin.training.task``.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

@@ -1,13 +1,9 @@
-"""A critic with several value heads (``turngrid.algorithms.slots.Estimator.heads``); verl's has
-one.
+"""A critic with several value heads (``algorithms/slots.py``); verl's has one.
 
 ``critic.model.override_config.value_heads`` is their number. The first head's values are
 ``values``, as in verl; others are numbered: ``values_1``. Each head has its own returns and its own
-tokens (``weight``). A head's loss is the mean over its tokens; the critic's loss is the sum over
-heads.
+tokens (``weight``). A head's loss is the mean over its tokens; the critic's loss is their sum.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace

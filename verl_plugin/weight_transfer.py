@@ -1,12 +1,9 @@
-"""Transfers weights from a trainer to rollout servers on separate devices, through Ray's object
-store.
+"""Transfers weights from a trainer to servers on separate devices, through Ray's object store.
 
 It is for machines without the GPUs that verl's own engines (NCCL, NIXL) need. verl imports this
 module if ``rollout.checkpoint_engine.custom_backend_module`` names it, and starts both sides of a
 transfer at once. They meet at an actor that holds the latest weights.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

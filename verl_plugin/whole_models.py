@@ -1,7 +1,5 @@
 """Makes verl's engines load a model completely or not at all, and a teacher as the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps

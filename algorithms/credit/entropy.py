@@ -1,7 +1,5 @@
 """Credit by the entropy of the policy at a turn: AEM, AEPO and EMPG."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -91,8 +89,8 @@ class Aepo(Method):
 class Empg(Method):
     """``A_t exp(-k H~_t) / mean exp(-k H~) + bonus exp(-k' H~_{t+1})``.
 
-    The last turn lacks the second term. ``H~`` is the turn's mean token entropy, scaled to [0, 1]
-    over the batch.
+    The last turn lacks the second term. ``H~`` is the turn's mean token entropy, scaled over the
+    batch.
     """
 
     sharpness: float = number(0)

@@ -1,8 +1,4 @@
-"""Turns of a group are compared that have the same state (GiGPO), the same last states (HGPO), the
-same transition (SALT) or the same number (MT-GRPO).
-"""
-
-from __future__ import annotations
+"""Compare turns by state (GiGPO), last states (HGPO), transition (SALT) or number (MT-GRPO)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +9,14 @@ from torch import Tensor
 from turngrid.algorithms.pools import EPSILON, compared, means, pools
 from turngrid.algorithms.turns import Turns, discounted
 from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
+
+LOSES_KL = Conflict(  # of a method that replaces the estimator's advantages
+    ("algorithm.use_kl_in_reward",),
+    lambda method, on: on and not getattr(method, "base", False),
+    "the advantages that it replaces had the KL",
+    "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
+    warns=True,
+)
 
 
 @dataclass(kw_only=True)
@@ -105,13 +109,7 @@ class Hgpo(Method):
             "credit=[hgpo]",
         ),
         Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
-        Conflict(
-            ("algorithm.use_kl_in_reward",),
-            lambda hgpo, on: on and not hgpo.base,
-            "the advantages that it replaces had the KL",
-            "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
-            warns=True,
-        ),
+        LOSES_KL,
     )
     card = Card(
         "compares turns that answered the same state, and again turns with the same `history` states before it; the "
@@ -150,8 +148,7 @@ class Hgpo(Method):
 class Salt(Method):
     """Average the advantages of a group's turns with equal (state, action, next state).
 
-    A transition that was made once keeps its advantage. One that wins and losses share goes towards
-    0.
+    A transition made once keeps its advantage. One that wins and losses share goes towards 0.
     """
 
     grains = frozenset({"turn", "episode"})
@@ -177,7 +174,7 @@ class MtGrpo(Method):
 
     Mean and deviation are over the group's episodes with such a turn. z is 0 for one alone, or if
     all are equal. The released code adds 1e-4. With ``outcome=won``, z of having won replaces the
-    estimator's advantage.
+    advantage.
     """
 
     turn: str = word("valid", "parsed", "reward")

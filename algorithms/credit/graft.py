@@ -1,16 +1,15 @@
 """GRAFT-like credit: a turn's advantage is the change of the state's value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from turngrid.algorithms.credit.gigpo import LOSES_KL
 from turngrid.algorithms.pools import without_rounding
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Method, number, word
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gamma is near 1
@@ -29,8 +28,7 @@ class Graft(Method):
     saving costs. A summary, which does not act, gets 0.
 
     With ``backup=max``, V(s) is the largest over the actions seen in s of the mean of r + gamma
-    V(s'). With ``mean`` it is the mean over all turns that answered s: the value of the policy that
-    sampled them.
+    V(s'). With ``mean`` it is the mean over all turns that answered s: the sampling policy's value.
     """
 
     gamma: float = number(0, 1)
@@ -40,15 +38,7 @@ class Graft(Method):
 
     grains = frozenset({"episode"})  # it would discard a critic's estimate of each turn
     requires = frozenset({GROUPS, OWN_TURNS})
-    conflicts = (
-        Conflict(
-            ("algorithm.use_kl_in_reward",),
-            lambda _, on: on,
-            "the advantages that it replaces had the KL",
-            "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
-            warns=True,
-        ),
-    )
+    conflicts = (LOSES_KL,)
     card = Card(
         "replaces the advantage by r_t + gamma V(s') - V(s). V comes from value iteration over the group's graph of "
         "states (`backup: max`), or is the value of the policy that acted there (`mean`, as `algo=graft` sets)",

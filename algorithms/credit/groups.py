@@ -1,7 +1,5 @@
 """Credit by the scores of trees (Tree-GRPO) and of groups (RAPO)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

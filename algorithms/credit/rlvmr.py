@@ -1,7 +1,5 @@
 """RLVMR: rule-based credit by the tag of the thought with which a turn begins."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """On-policy distillation: a token's advantage comes from a teacher's log-probability."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from turngrid.algorithms.slots import Estimate, Tokens

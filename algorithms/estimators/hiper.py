@@ -1,7 +1,5 @@
 """GAE on the levels of an answer: whether the subgoal stays, the subgoal, the action."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -28,8 +26,7 @@ class Hiper(Method):
 
     - low: ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's end; ``A_t =
       delta_t + gamma lam A_{t+1}`` within it;
-    - term: ``U_t - V_term,t``, U_t the discounted rewards from t to the segment's end and V' after
-      it;
+    - term: ``U_t - V_term,t``, U_t the discounted rewards to the segment's end and V' after it;
     - high, of a segment of d turns: ``A = U - V_high + gamma^d lam_segment A'``.
 
     The tokens of the action get the low advantage (all tokens if the answer lacks its tags), those
@@ -79,7 +76,7 @@ class Hiper(Method):
         self, turns: Turns, high: Tensor, low: Tensor, term: Tensor, *, costs_go_on: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantages of high (only where a segment begins), low and term; (E, K) each."""
-        begins, last = _begins(turns), _last(turns)
+        begins, last = _begins(turns), torch.arange(turns.mask.shape[1]) == turns.last.unsqueeze(1)
         ends = last | (_next(begins.double()) > 0)
         goes_on = (~ends).double()
         cut = turns.cut_off.unsqueeze(1) & last & (self.bootstrap_truncated or costs_go_on)
@@ -105,10 +102,6 @@ def _begins(turns: Turns) -> Tensor:
     assert turns.label is not None
     first = torch.arange(turns.mask.shape[1]) == 0
     return turns.mask & (first | (turns.label == LABELS.index(SWITCH) + 1))
-
-
-def _last(turns: Turns) -> Tensor:
-    return torch.arange(turns.mask.shape[1]) == turns.last.unsqueeze(1)
 
 
 def _next(matrix: Tensor) -> Tensor:

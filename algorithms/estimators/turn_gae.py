@@ -1,7 +1,5 @@
 """Generalised advantage estimation from turn to turn, inside each turn, and from token to token."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -16,28 +14,44 @@ SHORTEST = 1e-3  # of lambda_length, by which is divided
 
 
 @dataclass(kw_only=True)
-class TurnGae(Method):
-    """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
-
-    V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
-    turn are 0. Advantages are whitened over the batch's turns, each counted once whatever its
-    number of tokens. A summary is no state and has no discount: its return is that of the turn
-    after it.
-
-    With ``bootstrap_truncated``, an episode that was cut off continues with its last turn's V.
-    Without it, a V below 0 is added to the last turn's reward, only for the advantages, so that
-    running out of turns is not rewarded for saving costs.
+class Lambdas(Method):
+    """GAE's discount, and its lambdas for the policy and for the critic (VAPO).
 
     ``lambda_critic``, if not None, is the lambda of the returns. If ``lambda_length`` is not None,
-    the lambda of an episode's advantages is ``max(0, 1 - 1 / (lambda_length * turns))``.
+    the lambda of an episode's advantages is ``max(0, 1 - 1 / (lambda_length * length))``.
     """
 
     gamma: float = number(0, 1)
     lam: float = number(0, 1)
-    value_at: str = word("all", "first")
-    bootstrap_truncated: bool
     lambda_critic: float | None = number(0, 1)
     lambda_length: float | None = number(SHORTEST)
+
+    def of_policy(self, length: Tensor) -> float | Tensor:
+        """Return the lambda of the advantages, (E, 1) if it depends on the length of episodes."""
+        if self.lambda_length is None:
+            return self.lam
+        return (1 - 1 / (self.lambda_length * length.clamp(min=1).double())).clamp(min=0).unsqueeze(1)
+
+    @property
+    def of_critic(self) -> float:
+        return self.lam if self.lambda_critic is None else self.lambda_critic
+
+
+@dataclass(kw_only=True)
+class TurnGae(Lambdas):
+    """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
+
+    V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
+    turn are 0. Advantages are whitened over the batch's turns, each counted once whatever its
+    number of tokens. A summary is no state and has no discount: its return is the next turn's.
+
+    With ``bootstrap_truncated``, an episode that was cut off continues with its last turn's V.
+    Without it, a V below 0 is added to the last turn's reward, only for the advantages, so that
+    running out of turns does not pay by saving costs. An episode's length is its turns that act.
+    """
+
+    value_at: str = word("all", "first")
+    bootstrap_truncated: bool
 
     needs = frozenset({"values"})
     grain = "turn"
@@ -51,20 +65,10 @@ class TurnGae(Method):
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert turns.value is not None
         rest = (turns, turns.value, self.gamma)
-        aims, returns = turn_returns(*rest, self.policy_lambda(turns), self.bootstrap_truncated)
-        if self.lambda_critic is not None:
-            _, returns = turn_returns(*rest, self.lambda_critic, self.bootstrap_truncated)
+        aims, _ = turn_returns(*rest, self.of_policy(turns.acts.sum(dim=1)), self.bootstrap_truncated)
+        _, returns = turn_returns(*rest, self.of_critic, self.bootstrap_truncated)
         targets = turns.starts() if self.value_at == "first" else None
         return Estimate(whiten(aims - turns.value, turns.mask), returns, targets)
-
-    def policy_lambda(self, turns: Turns) -> float | Tensor:
-        """Return the lambda of the advantages, (E, 1) if it depends on the episode's length."""
-        return self.lam if self.lambda_length is None else by_length(self.lambda_length, turns.acts.sum(dim=1))
-
-
-def by_length(alpha: float, length: Tensor) -> Tensor:
-    """Return VAPO's lambda of episodes of these lengths, at least 0; (E,) -> (E, 1)."""
-    return (1 - 1 / (alpha * length.clamp(min=1).double())).clamp(min=0).unsqueeze(1)
 
 
 def turn_returns(
@@ -132,22 +136,14 @@ class BiLevelGae(Method):
 
 
 @dataclass(kw_only=True)
-class Vapo(Method):
+class Vapo(Lambdas):
     """GAE from token to token, with a lambda for the policy and one for the critic (VAPO).
 
     ``delta_i = r_i + gamma v_{i+1} - v_i`` and ``A_i = delta_i + gamma lam A_{i+1}`` over the
     action tokens of an episode, those of all its rows. Returns are ``A + v``; values and A after
     the last token are 0. Advantages are whitened over action tokens. With null lambdas this is
-    verl's GAE.
-
-    ``lambda_critic``, if not None, is the lambda of the returns. If ``lambda_length`` is not None,
-    the lambda of an episode's advantages is ``max(0, 1 - 1 / (lambda_length * tokens))``.
+    verl's GAE. An episode's length is its action tokens.
     """
-
-    gamma: float = number(0, 1)
-    lam: float = number(0, 1)
-    lambda_critic: float | None = number(0, 1)
-    lambda_length: float | None = number(SHORTEST)
 
     needs = frozenset({"values"})
     grain = "token"
@@ -163,10 +159,8 @@ class Vapo(Method):
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
         values = tokens.value.double().where(turns.place >= 0, 0.0)
-        length = turns.tokens.sum(dim=1)
-        policy = self.lam if self.lambda_length is None else by_length(self.lambda_length, length)
-        critic = self.lam if self.lambda_critic is None else self.lambda_critic
-        advantages, learned = (self._gae(turns, tokens.reward, values, lam) for lam in (policy, critic))
+        lambdas = (self.of_policy(turns.tokens.sum(dim=1)), self.of_critic)
+        advantages, learned = (self._gae(turns, tokens.reward, values, lam) for lam in lambdas)
         return Estimate(whiten(advantages, tokens.mask).float(), (values + learned).float())
 
     def _gae(self, turns: Turns, reward: Tensor, values: Tensor, lam: float | Tensor) -> Tensor:

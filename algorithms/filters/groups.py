@@ -1,7 +1,5 @@
 """Filters that drop groups by their scores, or sample other prompts to replace them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -51,11 +49,7 @@ class ZeroStd(Method):
 
 @dataclass(kw_only=True)
 class DynamicSampling(ZeroStd):
-    """Replace groups of equal scores by samples of other prompts; drop the groups that remain.
-
-    Attributes:
-        sampler: module and class of verl's sampler, which gets the settings.
-    """
+    """Replace groups of equal scores by samples of other prompts; drop the groups that remain."""
 
     batches: int = number(1)
 
@@ -144,8 +138,8 @@ class Difficulty(Method):
 class Solved(Method):
     """Leave out games that the policy solves, from the next epoch on.
 
-    It keeps all episodes of a step: ``turngrid.verl_plugin.training.task_loader`` draws no solved
-    game again.
+    It keeps all episodes of a step: ``verl_plugin/training/task_loader.py`` draws no solved game
+    again.
     """
 
     share: float = number(0, 1)

@@ -1,7 +1,5 @@
 """Filters that mute episodes or turns, which stay in the baseline of their group."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

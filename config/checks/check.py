@@ -4,17 +4,172 @@ Each check is a generator of messages, one line with the problem and the fix. Th
 import torch or verl: a run is refused before anything heavy starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora, precision
-from turngrid.config.checks import environment, methods, model, training
+from turngrid.algorithms.chosen import algorithm
+from turngrid.config import asynchronous, base, curriculum_settings, experience, extension, lora, precision
+from turngrid.config.checks import environment, methods, model
 from turngrid.config.errors import ConfigError
+from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
+from turngrid.config.values.values import because
+from turngrid.envs.extensions import shipped
+from turngrid.tasks.budget import BudgetError, allocate_budget, demonstration_price
+from turngrid.tasks.mixture import shares, task_weights
+from turngrid.tasks.rejection import DemosError, draw
 
 Check = Callable[[DictConfig], Iterator[str]]
+
+
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+PASS_KEYS = (  # tokens of a forward pass, if verl fills it by tokens (use_dynamic_bsz)
+    f"{ACTOR}.ppo_max_token_len_per_gpu",
+    f"{ROLLOUT}.log_prob_max_token_len_per_gpu",
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
+    "critic.ppo_infer_max_token_len_per_gpu",
+)
+TURN_REWARD = "reward=NAME or turn_reward.name=module:Name"
+NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instead
+    "custom_reward_function.path": TURN_REWARD,
+    "reward.custom_reward_function.path": TURN_REWARD,
+    "trainer.total_epochs": "budget.rl_steps",
+    "trainer.total_training_steps": "budget.rl_steps",
+    "trainer.resume_from_path": "extend=runs/NAME",
+    "data.train_files": "env= and env.task=",
+    "data.val_files": "env= and env.task=",
+}
+
+
+def set_in_vain(config: DictConfig) -> Iterator[str]:
+    for key, instead in NOT_READ.items():
+        if (value := OmegaConf.select(config, key)) != OmegaConf.select(base.verl_tree(), key):
+            yield f"{key}={value}: it changes nothing here; use {instead}"
+
+
+def critic_and_group(config: DictConfig) -> Iterator[str]:
+    name, base_algorithm, samples = config.algo.name, algorithm(config.algo.name), config.actor_rollout_ref.rollout.n
+    needs_critic = base_algorithm.needs_critic or config.algorithm.adv_estimator == "gae"
+    if needs_critic and config.critic.enable is False:
+        yield f"critic.enable=false: algo={name} learns from a critic; use critic.enable=null or algo=grpo"
+    if samples == 1 and base_algorithm.needs_group:
+        yield (
+            f"{ROLLOUT}.n=1: algo={name} compares the samples of a prompt; use {ROLLOUT}.n=2 or more, algo=ppo or "
+            "algo=reinforce_plus_plus"
+        )
+
+
+def batches(config: DictConfig) -> Iterator[str]:
+    actor, samples = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
+    sizes = {
+        "data.train_batch_size": config.data.train_batch_size,
+        f"{ACTOR}.ppo_mini_batch_size": actor.ppo_mini_batch_size,
+    }
+    (batch_key, batch), (mini_key, mini) = sizes.items()
+    if batch % mini:
+        yield f"{batch_key}={batch} and {mini_key}={mini}: the first must be a multiple; use {mini_key}={batch}"
+    devices = config.trainer.n_gpus_per_node * config.trainer.nnodes
+    for key, prompts in sizes.items():
+        if prompts * samples % devices:
+            yield (
+                f"{key}={prompts}: its {prompts * samples} episodes ({ROLLOUT}.n={samples}) do not divide over the "
+                f"{devices} devices of trainer.nnodes x trainer.n_gpus_per_node; use another {key}"
+            )
+    parallel = config.actor_rollout_ref.rollout.tensor_model_parallel_size
+    if config.trainer.n_gpus_per_node % parallel:
+        yield (
+            f"{ROLLOUT}.tensor_model_parallel_size={parallel}: it must divide "
+            f"trainer.n_gpus_per_node={config.trainer.n_gpus_per_node}; use {ROLLOUT}.tensor_model_parallel_size=1"
+        )
+
+
+def passes(config: DictConfig) -> Iterator[str]:
+    """Refuse forward passes whose size in rows or tokens verl cannot fill."""
+    rows, longest = rows_per_device(config), config.data.max_prompt_length + config.data.max_response_length
+    for key in PASS_KEYS if config.actor_rollout_ref.actor.use_dynamic_bsz else ():
+        if (tokens := OmegaConf.select(config, key)) is not None and tokens < longest:
+            yield (
+                f"{key}={tokens}: it must hold a row of data.max_prompt_length + data.max_response_length = {longest} "
+                f"tokens; use {key}={longest} or more"
+            )
+    for key in () if config.actor_rollout_ref.actor.use_dynamic_bsz else MICRO_BATCH_KEYS:
+        if rows % (size := OmegaConf.select(config, key)):
+            yield f"{key}={size}: it must divide a device's mini-batch of {rows} episodes; use {key}=1"
+
+
+def bad_trainer(config: DictConfig) -> Iterator[str]:
+    mode, contents = asynchronous.mode(config), list(config.actor_rollout_ref.actor.checkpoint.save_contents)
+    if not config.trainer.use_v1:
+        yield "trainer.use_v1=false: only verl's V1 trainer keeps turn rewards; use trainer.use_v1=true"
+    if mode not in asynchronous.MODES:
+        yield (
+            f"trainer.v1.trainer_mode={mode}: unknown; use trainer.v1.trainer_mode={' or '.join(asynchronous.MODES)}"
+        )
+    if "hf_model" not in contents:
+        key = f"{ACTOR}.checkpoint.save_contents"
+        yield f"{key}={contents}: evaluation loads hf_model; use {key}=[{','.join([*contents, 'hf_model'])}]"
+
+
+# ---- budget and demonstrations
+
+
+FREE = "sft_rl"  # the only option whose share may be changed, since a run's folder has the option's name
+LEAST_MOVE = 2e-5  # minimum change of a weight by SFT
+
+
+def bad_budget(config: DictConfig) -> Iterator[str]:
+    budget = config.budget
+    if budget.name != FREE and budget.sft_share != shipped("budget", budget.name).get("sft_share", budget.sft_share):
+        yield f"budget.sft_share={budget.sft_share}: budget={budget.name} has its own share; use budget={FREE}"
+    units, price = budget.units * budget.sft_share, float(demonstration_price(budget))
+    if budget.sft_share and units < price:
+        yield (
+            f"budget.units={budget.units:g}: SFT's share of {units:g} units cannot pay a demonstration of {price:g}; "
+            "use a higher budget.units or budget.sft_share, a lower budget.demo_cost or budget.experience_cost, "
+            "or budget=rl_only"
+        )
+    try:
+        allocate_budget(config)
+    except BudgetError as error:
+        yield str(error)
+
+
+def bad_demonstrations(config: DictConfig) -> Iterator[str]:
+    demos = config.demos
+    if demos.source not in ("expert", "episodes"):
+        yield f"demos.source={demos.source}: unknown; use demos.source=expert or demos.source=episodes"
+    if demos.source == "expert" and demos.run:
+        yield f"demos.run={demos.run}: experts play no episodes; use demos.source=episodes"
+    if demos.source == "episodes":
+        try:
+            draw(config, allocate_budget(config).demonstrations)
+        except DemosError as error:
+            yield str(error)
+
+
+def nothing_left(config: DictConfig) -> Iterator[str]:
+    """Refuse RL without a step, and a task without a training game, demonstration or test game."""
+    budget, allocation, weights = config.budget, allocate_budget(config), task_weights(config.env)
+    if budget.count == "games" and budget.sft_share < 1 and budget.rl_steps < 1:
+        reason = f"the budget has a share for RL{because(config, 'budget.rl_steps')}"
+        yield f"budget.rl_steps={budget.rl_steps}: {reason}; use budget.rl_steps=1 or more"
+    drawn = allocation.demonstrations if config.demos.source == "expert" else 0
+    counts = {"training games": allocation.games, "demonstrations": drawn, "test games": config.eval.games}
+    for what, count in counts.items():
+        if none := next((task for task, share in shares(weights, count).items() if count and not share), None):
+            yield f"env.tasks: {count} {what} leave none for {none}; use more of them, or a higher weight"
+
+
+def sft_of_nothing(config: DictConfig) -> Iterator[str]:
+    """Warn if SFT hardly changes the model: Adam moves a weight by about ``lr`` an update."""
+    sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
+    updates = sft.epochs * -(-demonstrations // sft.batch_size)
+    if updates and updates * sft.lr < LEAST_MOVE:
+        yield (
+            f"model.sft.lr={sft.lr:g}: {updates} updates on {demonstrations} demonstrations change next to nothing, "
+            "which is the study's setting; model.sft.lr=1e-5 model.sft.epochs=3 is a usual choice"
+        )
+
 
 CHECKS: tuple[Check, ...] = (
     model.estimate_gpu,
@@ -27,52 +182,41 @@ CHECKS: tuple[Check, ...] = (
     environment.bad_window,
     environment.bad_prompt,
     model.long_name,
-    training.critic_and_group,
-    training.batches,
-    training.passes,
+    critic_and_group,
+    batches,
+    passes,
     methods.bad_methods,
-    training.bad_budget,
+    bad_budget,
     methods.bad_schedules,
-    training.bad_demonstrations,
+    bad_demonstrations,
     experience.bad_experience,
-    training.nothing_left,
+    nothing_left,
     curriculum_settings.bad_curriculum,
     model.bad_model,
     lora.bad_adapters,
     environment.bad_evaluation,
     environment.not_in_this_environment,
-    training.bad_trainer,
+    bad_trainer,
     asynchronous.bad_async,
 )
 WARNINGS: tuple[Check, ...] = (
     extension.depends_on_length,
     environment.equal_rewards,
     environment.too_few_turns,
-    curriculum_settings.short_horizon,
     methods.doubtful_methods,
-    training.set_in_vain,
-    environment.useless_samples,
+    set_in_vain,
 )
 OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
     environment.little_room,
-    environment.few_summaries,
     lora.far_lr,
-    training.sft_of_nothing,
+    sft_of_nothing,
     precision.without_instructions,
     model.doubtful_model,
 )
 
 
 def check(config: DictConfig, with_model: bool = True) -> list[str]:
-    """Check a config and return its warnings.
-
-    Args:
-        config: a complete config.
-        with_model: False skips warnings about the model.
-
-    Raises:
-        ConfigError: the first refusal that applies.
-    """
+    """Return the config's warnings; raise ConfigError with the first refusal."""
     for refused in CHECKS:
         if message := next(refused(config), None):
             raise ConfigError(message)

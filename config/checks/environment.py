@@ -1,18 +1,14 @@
 """Checks of the nodes ``env``, ``turn_reward``, ``eval`` and ``prompt``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from turngrid.algorithms.registry import FORM
 from turngrid.config.finalise import explained
 from turngrid.config.prompts import form_of, several_rows
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
-from turngrid.rollouts.window import Summaries, window_of
 from turngrid.tasks.evaluation_sets import env_node, own, tested, turns_of
 from turngrid.tasks.mixture import task_weights
 
@@ -84,15 +80,6 @@ def bad_evaluation(config: DictConfig) -> Iterator[str]:
                 yield f"eval.tasks: {env} is no environment: {error} (its form is module:Class)"
 
 
-def useless_samples(config: DictConfig) -> Iterator[str]:
-    samples_per_game = config.eval.samples_per_game
-    if samples_per_game > 1 and 0 in config.eval.temperatures:
-        yield (
-            f"eval.samples_per_game={samples_per_game}: samples at temperature 0 are equal; "
-            "use eval.samples_per_game=1, or leave 0 out of eval.temperatures"
-        )
-
-
 def too_few_turns(config: DictConfig) -> Iterator[str]:
     """Warn of the first task whose expert plan is longer than ``max_turns``."""
     tasks = config.env.get("tasks") or [config.env.task]
@@ -147,19 +134,4 @@ def little_room(config: DictConfig) -> Iterator[str]:
             f"data.max_response_length={room}: with answers of env.max_action_tokens={env.max_action_tokens} an "
             f"episode ends out of context after {room // env.max_action_tokens} of {env.max_turns} turns; "
             "use prompt.history=2, which gives each turn a row of its own"
-        )
-
-
-def few_summaries(config: DictConfig) -> Iterator[str]:
-    """Warn if the answers of all rows together are fewer than the turns of an episode."""
-    env, rules = config.env, window_of(config.env, form_of(config), config.get(FORM))
-    if not isinstance(rules, Summaries) or rules.most is None:
-        return
-    by_tokens = rules.tokens and max(1, rules.tokens // env.max_action_tokens)
-    a_row = min(answers for answers in (rules.turns, by_tokens) if answers)
-    if (turns := a_row * (rules.most + 1)) < env.max_turns:
-        key = f"{FORM}.{next(iter(config[FORM]))}.most"
-        yield (
-            f"{key}={rules.most}: with {a_row} answers of env.max_action_tokens={env.max_action_tokens} in a row, an "
-            f"episode ends out of context after {turns} of {env.max_turns} turns; use a higher {key}"
         )

@@ -1,7 +1,5 @@
 """Checks of verl's keys for estimators and losses, and of a teacher."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""Values of a run that methods declare conflicts with: by config key, by slot, or by a fact's
-name.
-"""
-
-from __future__ import annotations
+"""Values of a run that methods conflict with: by config key, by slot, or by a fact's name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,16 +19,11 @@ MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 
 class Fact(NamedTuple):
-    """A value that a method may conflict with.
-
-    Attributes:
-        shown: the value as a message names it.
-        use: what to type to avoid the conflict.
-    """
+    """A value that a method may conflict with."""
 
     value: Any
-    shown: str
-    use: str = ""
+    shown: str  # the value as a message names it
+    use: str = ""  # what to type to avoid the conflict
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,8 @@
-"""Refuses methods that cannot be combined: with each other, with an algorithm, with verl's
-settings.
+"""Refuses methods that cannot be combined: with each other, an algorithm, verl's settings.
 
 A method declares its requirements and conflicts (``turngrid.rewards.declared``). This module reads
 the declarations and names no method.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
@@ -208,9 +205,7 @@ def _named(config: DictConfig) -> Iterator[str]:
 
 
 def bad_schedules(config: DictConfig) -> Iterator[str]:
-    """Refuse a schedule that leaves its setting's range within the run, and a method that needs
-    games again if no game is sampled a second time.
-    """
+    """Refuse schedules that leave their range, and methods whose games do not come again."""
     methods, bought = made(config), allocate_budget(config)
     try:
         methods.refuse(bought.steps)

@@ -1,7 +1,5 @@
 """Checks of the nodes ``model`` and ``cluster``, and of the folders that a run writes to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,9 +52,7 @@ def bad_model(config: DictConfig) -> Iterator[str]:
 
 
 def doubtful_model(config: DictConfig) -> Iterator[str]:
-    """Warn of a large model on CPUs, and of a tiny model that was not pre-trained on the
-    environment: it spells unknown words letter by letter.
-    """
+    """Warn of a large model on CPUs, and of a tiny model that does not know the environment."""
     model, env, known = config.model, config.env.name, environments_of(config.model.path)
     if config.scale.name not in ON_CPUS and config.trainer.device == "cpu":
         yield f"cluster={config.cluster.name}: model={model.name} takes days on CPUs; use cluster=gpu1 or cluster=gpu8"
@@ -88,9 +84,7 @@ def long_name(config: DictConfig) -> Iterator[str]:
 
 
 def _reason(folder: str) -> str | None:
-    """Return why a folder cannot be written to; one that does not exist is made in its nearest
-    existing parent.
-    """
+    """Return why a folder cannot be written to, or cannot be made in its nearest parent."""
     if not folder.strip():
         return "is empty"
     try:

@@ -4,8 +4,6 @@
 number from 1 to 512", or None.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
@@ -29,19 +27,13 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, both included.
-
-    Attributes:
-        whole: only whole numbers.
-        null: null is allowed.
-        each: the value is a list of such numbers.
-    """
+    """Numbers from ``low`` to ``high``, both included."""
 
     low: float
     high: float = math.inf
     whole: bool = False
     null: bool = False
-    each: bool = False
+    each: bool = False  # the value is a list of such numbers
 
     def problem(self, value: Any) -> str | None:
         if value is None and self.null:
@@ -66,18 +58,12 @@ def _plain(number: float) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """One of some words.
-
-    Attributes:
-        null: null is allowed.
-        each: the value is a list of such words.
-        instead: maps a wrong word to the override to type.
-    """
+    """One of some words."""
 
     known: tuple[str | None, ...]
     null: bool = False
-    each: bool = False
-    instead: Mapping[str, str] = field(default_factory=dict)
+    each: bool = False  # the value is a list of such words
+    instead: Mapping[str, str] = field(default_factory=dict)  # wrong word -> the override to type
 
     def problem(self, value: Any) -> str | None:
         words = value if isinstance(value, list) else [value]
@@ -113,9 +99,7 @@ class Only:
 
 @dataclass(frozen=True)
 class Types:
-    """One of the types named in ``TYPES``, or any if there are none; numbers must be finite and
-    have 64 bits.
-    """
+    """One of the types named in ``TYPES``, or any; numbers must be finite and have 64 bits."""
 
     names: frozenset[str] = frozenset()
 

@@ -1,8 +1,4 @@
-"""Check every value of a composed config against its limits: a range, a list of words, or a
-type.
-"""
-
-from __future__ import annotations
+"""Check the values of a composed config against their limits: ranges, words, types."""
 
 import dataclasses
 import re
@@ -32,8 +28,7 @@ def check(config: DictConfig, settings: Mapping[str, type]) -> None:
 
     Args:
         config: the composed config.
-        settings: node -> dataclass of the settings that the chosen environment, reward or prompt
-            form adds.
+        settings: node -> dataclass of the settings that environment, reward or prompt form adds.
 
     Raises:
         ConfigError: one line with the key and its allowed values.
@@ -83,8 +78,7 @@ def _problem(key: str, value: Any, limits: Limits) -> str | None:
 
 @cache
 def _of_another(key: str) -> Limit:
-    """Return the limit of a key that is not in verl's tree; parts of verl or Ray may still read
-    it."""
+    """Return the limit of a key outside verl's tree, which verl or Ray may still read."""
     verls = key.split(".")[0] in base.verl_tree()
     return verls and verl_limits.stated_limit(key) or Types()
 
@@ -126,8 +120,7 @@ def limits_of(*settings: tuple[str, type]) -> Limits:
 
 
 def limits_in(kind: Any, prefix: str = "") -> dict[str, Limit]:
-    """Return the limits of a dataclass and of those within: the metadata of a field, else its
-    type."""
+    """Return a dataclass's limits: the metadata of a field, else its type."""
     hints = get_type_hints(kind)
     limits: dict[str, Limit] = {}
     for field in dataclasses.fields(kind):

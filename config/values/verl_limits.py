@@ -6,8 +6,6 @@ verl's own value if that is 0 or less; else it is at least 0, and a whole number
 start, or never. An entry applies to every key that ends with its name; if several do, the longest.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping
@@ -134,17 +132,11 @@ LIMITS: dict[str, Limit] = {
 
 @dataclass(frozen=True)
 class Key:
-    """One key of verl.
+    """One key of verl."""
 
-    Attributes:
-        types: the types that it may have.
-        value: verl's own value.
-        names: the keys of the node's dataclass; empty: any key may be added.
-    """
-
-    types: Types
-    value: Any
-    names: frozenset[str]
+    types: Types  # the types that it may have
+    value: Any  # verl's own value
+    names: frozenset[str]  # the keys of the node's dataclass; empty: any key may be added
 
     def limit(self, name: str) -> Limit:
         """Return the limit of this key, whose dotted name is ``name``."""

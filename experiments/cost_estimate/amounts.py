@@ -1,7 +1,5 @@
 """What a run will need (games, steps, episodes), and the throughput that runs recorded here."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -48,29 +46,18 @@ class Games:
 
 @dataclass(frozen=True)
 class Amounts:
-    """What a run will need.
-
-    Attributes:
-        models: evaluated models: base, after SFT, after RL.
-        samples: evaluation episodes of each model.
-        validation: episodes of all validations during RL.
-        units: stage -> (count, name of the unit), in order.
-    """
+    """What a run will need."""
 
     allocation: Allocation
     games: tuple[Games, ...]
-    models: int
-    samples: int
-    validation: int
-    units: dict[str, tuple[int, str]]
+    models: int  # base, after SFT, after RL
+    samples: int  # evaluation episodes of each model
+    validation: int  # episodes of all validations during RL
+    units: dict[str, tuple[int, str]]  # stage -> (count, name of the unit), in order
 
 
 def amounts(config: DictConfig) -> Amounts:
-    """Count what a run will need.
-
-    Raises:
-        TaskError: a task's split has too few games; the message names the key to set.
-    """
+    """Count what a run will need; raise TaskError if a task's split has too few games."""
     allocation = allocate_budget(config)
     with what_to_set():
         games = tuple(_games(config, allocation))

@@ -1,7 +1,5 @@
 """``estimate=true``: predict a run's games, episodes, disk, memory and time without starting it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -35,8 +33,7 @@ def check(config: DictConfig, say: Callable[[str], None]) -> None:
     """Check that the run fits into memory before it starts, and print what it needs of a GPU.
 
     Raises:
-        ConfigError: the run does not fit; the message ends with settings that fit, if there are
-            any.
+        ConfigError: the run does not fit; the message ends with settings that fit, if any.
     """
     shape, where, on_cpu = shape_of(config.model.path), devices(config), config.trainer.device == "cpu"
     if shape is None or where is None:

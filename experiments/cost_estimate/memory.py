@@ -4,8 +4,6 @@ If a run does not fit, this module suggests settings that do. ``estimate=true`` 
 run make the same check.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -42,18 +40,14 @@ class Bytes:
     """Memory constants of a kind of device, in bytes.
 
     Attributes:
-        server: one parameter of the rollout server's weights.
-        kept, inputs: activations of a token, layer and hidden unit, without and with gradient
-            checkpointing.
-        logit: one logit with its gradient.
-        rest: fixed overhead of a process.
+        kept, inputs: activations of a token, layer and hidden unit, without and with checkpointing.
     """
 
-    server: int
+    server: int  # one parameter of the rollout server's weights
     kept: int
     inputs: int
-    logit: int
-    rest: float
+    logit: int  # one logit with its gradient
+    rest: float  # fixed overhead of a process
 
 
 GPU = Bytes(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
@@ -84,19 +78,13 @@ def devices(config: DictConfig) -> Devices | None:
 
 @dataclass(frozen=True)
 class Demand:
-    """Memory demand of a run on each device.
+    """Memory demand of a run on each device."""
 
-    Attributes:
-        keys: the config's values by their full names.
-        critic: trained models besides the policy: 0 or 1.
-        adapter: parameters of the policy's LoRA; 0 if the whole policy is trained.
-    """
-
-    keys: Mapping[str, Any]
+    keys: Mapping[str, Any]  # the config's values by their full names
     shape: Shape
     where: Devices
-    critic: int
-    adapter: int
+    critic: int  # trained models besides the policy: 0 or 1
+    adapter: int  # parameters of the policy's LoRA; 0 if the whole policy is trained
 
     @property
     def on_cpu(self) -> bool:

@@ -19,7 +19,7 @@ gradients=true  false: no cosines of policy gradients, which take half of the ti
 KEY=VALUE     as for `python -m train`: env=, env.task=, reward=, model=, eval.games= (games to
               choose from), seed=, output_dir=
 
-Results, table and page go to output_dir/credit_quality/. Measured games are kept, so more methods,
+Results and episodes go to output_dir/credit_quality/. Measured games are kept, so more methods,
 samples or continuations cost only what is new. docs/credit_quality.md explains the measures."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from turngrid.experiments.credit_quality.methods import Method
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
-PAGE, EPISODES, TABLE = "credit_quality.html", "episodes.html", "table.md"
+EPISODES, TABLE = "episodes.html", "table.md"
 
 
 @dataclass
@@ -104,11 +104,7 @@ def listed(methods: str) -> list[str]:
 
 
 def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
-    """Return the methods to rate.
-
-    Raises:
-        Refusal: a method that was named needs what the policy does not have.
-    """
+    """Return the methods to rate."""
     from turngrid.experiments.credit_quality.methods import STANDARD, methods
 
     named, missing = listed(options.methods), _missing(options, policy)
@@ -131,8 +127,7 @@ def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
 
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
-    from turngrid.experiments.credit_quality.page import episodes_page, html, summary
-    from turngrid.experiments.credit_quality.results import markdown, results
+    from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
     from turngrid.experiments.credit_quality.study import Size, study_of
     from turngrid.records.run_folder import held
 
@@ -146,9 +141,8 @@ def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: S
         rated = results(taken, chosen, reward, size, about, _model(config, policy), options.gradients)
         rounded = rated.results.write(folder)
         write_whole(folder / TABLE, markdown(rounded))
-        write_whole(folder / PAGE, html(rounded))
         write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
-    return f"{summary(rounded)}\n\n{markdown(rounded)}\npage: {folder / PAGE}\nepisodes: {folder / EPISODES}"
+    return f"{summary(rounded)}\n\n{markdown(rounded)}\nepisodes: {folder / EPISODES}"
 
 
 def _model(config: DictConfig, policy: PolicyRef) -> PolicyModel | None:

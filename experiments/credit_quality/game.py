@@ -29,20 +29,14 @@ class NotReplayed(Refusal):
 
 @dataclass(eq=False)
 class Node:
-    """The state of a game after some actions.
-
-    Attributes:
-        actions: the actions since the game's start.
-        saved: the environment's saved state.
-        graded: the result if an episode is cut off here.
-    """
+    """The state of a game after some actions."""
 
     actions: tuple[str, ...]
     observation: Observation
     result: StepResult | None = None
-    saved: Any = None
+    saved: Any = None  # the environment's saved state
     children: dict[str, Node] = field(default_factory=dict)
-    graded: StepResult | None = None
+    graded: StepResult | None = None  # the result if an episode is cut off here
 
 
 class GameTree:
@@ -99,11 +93,7 @@ class GameTree:
         self._at = node
 
     def check(self, actions: Sequence[str]) -> None:
-        """Repeat the actions on a fresh environment and compare the results.
-
-        Raises:
-            NotReplayed: they differ.
-        """
+        """Repeat the actions on a fresh environment; raise NotReplayed if the results differ."""
         node = self.root
         for action in actions:
             node = self.child(node, action)
@@ -186,20 +176,13 @@ def score(episode: Episode, reward: str) -> float:
 
 @dataclass
 class MeasuredGame:
-    """The measurements of a game so far.
-
-    Attributes:
-        screened: screening episodes, which show how hard the game is.
-        episodes: the rated group of samples.
-        values: returns of the continuations, by prefix key.
-        seconds: CPU seconds that the measurement took.
-    """
+    """The measurements of a game so far."""
 
     key: str
-    screened: list[Episode] = field(default_factory=list)
-    episodes: list[Episode] = field(default_factory=list)
-    values: dict[str, list[float]] = field(default_factory=dict)
-    seconds: float = 0.0
+    screened: list[Episode] = field(default_factory=list)  # they show how hard the game is
+    episodes: list[Episode] = field(default_factory=list)  # the rated group of samples
+    values: dict[str, list[float]] = field(default_factory=dict)  # continuations' returns by prefix
+    seconds: float = 0.0  # CPU seconds that the measurement took
 
     @classmethod
     def read(cls, file: Path, key: str) -> MeasuredGame:
@@ -215,19 +198,15 @@ class MeasuredGame:
 
     def known(self, samples: int, k: int) -> bool:
         """Return whether all prefixes of ``samples`` episodes have ``k`` continuations."""
-        episodes = self.episodes[:samples]
-        return len(episodes) == samples and all(len(self.values.get(key, ())) >= k for key in prefixes(episodes))
+        continued = (len(self.values.get(key, ())) >= k for key in prefixes(self.episodes[:samples]))
+        return len(self.episodes) >= samples and all(continued)
 
 
 class Rollouts(Protocol):
     """A policy that runs episodes of one game."""
 
     async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        """Return the episodes in the order of the specs.
-
-        Raises:
-            EnvError: the environment failed.
-        """
+        """Return the episodes in the order of the specs; EnvError if the environment fails."""
 
 
 @dataclass(frozen=True)

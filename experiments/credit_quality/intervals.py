@@ -5,22 +5,17 @@ noise of the true gradient is independent between games, so it only affects a ga
 itself. For that product, different parts of the continuations are multiplied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from turngrid.experiments.credit_quality.measures import MEASURES, OF_TRUTH, SHARES, Sums, without_noise
+from turngrid.experiments.credit_quality.measures import MEASURES, SHARES, Sums, ceiling, reliability, without_noise
 from turngrid.records.statistics import Interval
 
 DRAWS, LEVEL = 2000, 0.95
 GRADIENT = "gradient"
-ALL = {name: measure.label for name, measure in MEASURES.items()} | {GRADIENT: "cosine with the true policy gradient"}
-NOISE = {name: measure.noise for name, measure in MEASURES.items()} | {GRADIENT: 0.0}
-BEST = {name: measure.best for name, measure in MEASURES.items()} | {GRADIENT: 1.0}
 PARTS = 4  # parts into which the continuations are split
 
 Table = dict[str, dict[str, Interval]]  # by measure and method; NaN if the measure is not defined
@@ -47,11 +42,7 @@ def spread(tasks: int) -> float:
 
 
 def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False) -> Interval:
-    """Return a statistic with its interval from the bootstrap draws that are finite.
-
-    Args:
-        share: keep the bounds in [0, 1].
-    """
+    """Return a statistic with its interval from the bootstrap draws that are finite."""
     estimate, drawn = float(statistic(np.ones((1, tasks)))[0]), statistic(weights(tasks, draws))
     known = drawn[np.isfinite(drawn)]
     if tasks < 2 or not len(known) or not np.isfinite(estimate):
@@ -63,8 +54,7 @@ def estimated(statistic: Statistic, tasks: int, draws: int, share: bool = False)
 
 
 def share_interval(share: float, deviation: float, tasks: int) -> Interval:
-    """Return Wilson's interval for the number of independent trials that gives this standard
-    deviation.
+    """Return Wilson's interval for the number of trials that gives this standard deviation.
 
     Franco et al. (2019), PMC6690503, recommend it for clustered samples. If the deviation is 0,
     each task counts as one trial.
@@ -79,8 +69,7 @@ def share_interval(share: float, deviation: float, tasks: int) -> Interval:
 def statistics_of(methods: Mapping[str, Sums]) -> dict[str, dict[str, Statistic]]:
     """Return {measure: {method: statistic}} from each method's sums of every task."""
     return {
-        name: {method: _over(sums, measure.of) for method, sums in methods.items()}
-        for name, measure in MEASURES.items()
+        name: {method: _over(sums, measure) for method, sums in methods.items()} for name, measure in MEASURES.items()
     }
 
 
@@ -92,9 +81,7 @@ def _over(sums: Sums, of: Callable[[Sums], np.ndarray]) -> Statistic:
 def rated(
     statistics: Mapping[str, Mapping[str, Statistic]], against: str, tasks: int, draws: int = DRAWS
 ) -> tuple[Table, Table]:
-    """Return {measure: {method: interval}}, and the same of each method less ``against``, on the
-    same draws of tasks.
-    """
+    """Return {measure: {method: interval}}, and the same less ``against``, on the same draws."""
     ratings: Table = {}
     differences: Table = {}
     for measure, methods in statistics.items():
@@ -110,7 +97,8 @@ def _less(own: Statistic, other: Statistic) -> Statistic:
 
 def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
     """Return figures of the true advantages themselves; ``sums`` may be those of any method."""
-    return {name: estimated(_over(sums, of), len(sums["turns"]), draws) for name, of in OF_TRUTH.items()}
+    figures = {"reliability": reliability, "ceiling": ceiling}
+    return {name: estimated(_over(sums, of), len(sums["turns"]), draws) for name, of in figures.items()}
 
 
 # ---- cosines of policy gradients
@@ -118,41 +106,26 @@ def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
 
 @dataclass(frozen=True)
 class Products:
-    """Inner products of gradients between games, (T, T) each.
+    """Inner products of gradients between games, (T, T) each."""
 
-    Attributes:
-        cross: a method's gradients with the true gradients.
-        own: the method's gradients with each other.
-        truth: the true gradients with each other, corrected for noise.
-    """
-
-    cross: np.ndarray
-    own: np.ndarray
-    truth: np.ndarray
+    cross: np.ndarray  # a method's gradients with the true gradients
+    own: np.ndarray  # the method's gradients with each other
+    truth: np.ndarray  # the true gradients with each other, corrected for noise
 
     def cosine(self, several: np.ndarray) -> np.ndarray:
-        """Return (draws,) cosines for (draws, T) counts of games; NaN if the true gradient is only
-        noise.
+        """Return cosines of (draws, T) counts of games; NaN if the truth is only noise.
+
+        A game drawn twice is paired with its copy too, so only the draws' spread is used.
         """
-        cross, own, truth = (_summed(product, several) for product in (self.cross, self.own, self.truth))
+        pairs = (self.cross, self.own, self.truth)  # summed over all pairs of games of a draw
+        cross, own, truth = (((several @ product) * several).sum(axis=1) for product in pairs)
         known = (truth > 0) & (own >= 0)
         size = np.sqrt(np.where(known, own * truth, 0))
         return np.where(known, np.where(size > 0, cross / np.where(size > 0, size, 1), 0.0), np.nan)
 
 
-def _summed(product: np.ndarray, several: np.ndarray) -> np.ndarray:
-    """Sum over all pairs of games of a draw.
-
-    A game that is drawn twice is also paired with its copy, which biases the draws. Only their
-    spread is used.
-    """
-    return ((several @ product) * several).sum(axis=1)
-
-
 def products(method: np.ndarray, truth: np.ndarray) -> Products:
-    """Return the inner products of (T, P) gradients with the true ones, (T, F, P) for F parts of
-    the continuations.
-    """
+    """Return the products of (T, P) gradients with the true ones, (T, F, P) for F parts."""
     method, mean = method.astype(float), truth.mean(axis=1, dtype=float)
     own = mean @ mean.T
     for task, parts in enumerate(truth):

@@ -7,11 +7,8 @@ Columns are independent of each other; turns in a column are not.
 
 Each measure is computed from sums over tasks, so a bootstrap over tasks is a matrix product. A
 correlation's denominator is corrected for the noise of the estimated advantages. Its numerator
-needs no correction, since the advantages are estimated from other episodes than those that a method
-sees.
+needs no correction, since the advantages come from other episodes than a method's.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +30,6 @@ class Truth:
         task, episode: (N,) int64, numbered from 0 in order of appearance.
         before, after: (N, k) returns of the continuations of the prefix before and after each turn.
             After an episode's last turn it is the episode's own return, k times.
-        score: (E,) the episodes' returns.
 
     Raises:
         ValueError: advantages do not add up to R - V(s0), there are fewer than two continuations,
@@ -44,7 +40,7 @@ class Truth:
     episode: np.ndarray
     before: np.ndarray
     after: np.ndarray
-    score: np.ndarray
+    score: np.ndarray  # (E,) the episodes' returns
 
     def __post_init__(self) -> None:
         if self.k < 2:
@@ -74,16 +70,6 @@ class Truth:
     def error(self) -> np.ndarray:
         """Return (N,) standard errors of the advantages."""
         return self.replicas.std(axis=1, ddof=1) / np.sqrt(self.k)
-
-    @cached_property
-    def significant(self) -> np.ndarray:
-        """Return (N,) bool: the advantage exceeds ``SIGNIFICANT`` standard errors."""
-        return np.abs(self.advantage) > np.maximum(SIGNIFICANT * self.error, 1e-9)
-
-    @cached_property
-    def neutral(self) -> np.ndarray:
-        """Return (N,) bool: advantage within ``NEUTRAL`` of 0, error at most ``NEUTRAL_ERROR``."""
-        return (np.abs(self.advantage) <= NEUTRAL) & (self.error <= NEUTRAL_ERROR)
 
 
 def truth(episodes: Sequence[tuple[int, Sequence[np.ndarray], float]]) -> Truth:
@@ -122,25 +108,12 @@ def without_noise(replicas: np.ndarray) -> np.ndarray:
 # ---- measures
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A measure of credit.
-
-    Attributes:
-        noise: its value for random credit.
-        best: its value for the true advantages.
-    """
-
-    label: str
-    of: Callable[[Sums], np.ndarray]
-    noise: float
-    best: float
-
-
 def task_sums(truth: Truth, credit: np.ndarray) -> dict[str, np.ndarray]:
     """Return the sums over each task's turns, (T,) each, for credit (N,)."""
     inside, own = demeaned(credit, truth.episode), truth.replicas - truth.advantage.mean()
     within, size = demeaned(truth.replicas, truth.episode), np.abs(credit)
+    significant = np.abs(truth.advantage) > np.maximum(SIGNIFICANT * truth.error, 1e-9)
+    neutral = (np.abs(truth.advantage) <= NEUTRAL) & (truth.error <= NEUTRAL_ERROR)
     same_sign = np.where(size < SAME, 0.5, np.sign(credit) == np.sign(truth.advantage))
     columns = {
         "turns": np.ones(len(credit)),
@@ -153,10 +126,10 @@ def task_sums(truth: Truth, credit: np.ndarray) -> dict[str, np.ndarray]:
         "xx_inside": inside**2,
         "xa_inside": inside * within.mean(axis=1),
         "aa_inside": without_noise(within),
-        "known": truth.significant,
-        "known_right": truth.significant * same_sign,
-        "neutral": truth.neutral,
-        "neutral_size": truth.neutral * size,
+        "known": significant,
+        "known_right": significant * same_sign,
+        "neutral": neutral,
+        "neutral_size": neutral * size,
         "size": size,
     }
     return {name: np.bincount(truth.task, column) for name, column in columns.items()}
@@ -195,22 +168,12 @@ def ceiling(s: Sums) -> np.ndarray:
     return np.sqrt(np.clip(1 - _divided(s["aa_inside"] / s["turns"], _variance(s, "aa", "a")), 0, 1))
 
 
-MEASURES: dict[str, Measure] = {
-    "r": Measure("correlation with the true advantage", correlation, 0, 1),
-    "r_inside": Measure("correlation inside episodes", correlation_inside, 0, 1),
-    "sign": Measure("sign right where it is known", lambda s: _divided(s["known_right"], s["known"]), 0.5, 1),
-    "neutral": Measure(
-        "size on neutral turns, of the mean",
-        lambda s: _divided(_divided(s["neutral_size"], s["neutral"]), s["size"] / s["turns"]),
-        1,
-        0,
-    ),
-    "bias": Measure(
-        "mean, in standard deviations",
-        lambda s: _divided(s["x"] / s["turns"], np.sqrt(np.clip(_variance(s, "xx", "x"), 0, None))),
-        0,
-        0,
-    ),
+MEASURES: dict[str, Callable[[Sums], np.ndarray]] = {
+    "r": correlation,
+    "r_inside": correlation_inside,
+    "sign": lambda s: _divided(s["known_right"], s["known"]),
+    "neutral": lambda s: _divided(_divided(s["neutral_size"], s["neutral"]), s["size"] / s["turns"]),
+    "bias": lambda s: _divided(s["x"] / s["turns"], np.sqrt(np.clip(_variance(s, "xx", "x"), 0, None))),
 }
-OF_TRUTH: dict[str, Callable[[Sums], np.ndarray]] = {"reliability": reliability, "ceiling": ceiling}
+BEST = {"r": 1, "r_inside": 1, "sign": 1, "neutral": 0, "bias": 0, "gradient": 1}  # values of the true advantages
 SHARES = ("sign",)  # in [0, 1]

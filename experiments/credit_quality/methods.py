@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from omegaconf import DictConfig
 
-from turngrid.algorithms.chosen import ALGO, Chosen, algorithm, slots_of
-from turngrid.algorithms.registry import ON_BATCH, SLOTS, STATES, words
+from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
+from turngrid.algorithms.registry import ON_BATCH, SLOTS, words
 from turngrid.config.checks.methods import bad_methods
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
@@ -19,27 +21,16 @@ from turngrid.envs.extensions import installed
 from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode
+from turngrid.tasks.run import Run
 
 if TYPE_CHECKING:
     from turngrid.verl_plugin.training.offline import Credited
 
 STANDARD = (
-    "grpo",
-    "rloo",
-    "reinforce_plus_plus",
-    "gigpo",
-    "gigpo:state=history",
-    "hgpo",
-    "salt",
-    "mt_grpo",
-    "graft",
-    "graft:state=history",
-    "grpo+graft:backup=max",
-    "aem",
-    "ppo",
-    "turn_ppo",
-    "bi_level_gae",
+    *("grpo", "rloo", "reinforce_plus_plus", "gigpo", "gigpo:state=history", "hgpo", "salt", "mt_grpo"),
+    *("graft", "graft:state=history", "grpo+graft:backup=max", "aem", "ppo", "turn_ppo", "bi_level_gae"),
 )
+SEPARATOR = re.compile(r"\+(?!(?:goal|turn)(?:[:+]|$))")  # not the plus sign of state=observation+turn
 OTHERWISE = ("shaping", "filter", "buffer")  # slots that change the training data, not its credit
 
 Groups = Sequence[Sequence[Episode]]
@@ -50,13 +41,13 @@ class Method:
     """A method to rate; ``label`` is its name as typed."""
 
     label: str
-    config: DictConfig
+    run: Run  # without a folder
 
     @property
     def needs(self) -> frozenset[str]:
         """Return which of ``values`` and ``entropy`` the method reads."""
-        chosen = _chosen(self.config).needs()
-        return chosen | {"values"} if algorithm(self.config.algo.name).needs_critic else chosen
+        chosen = _chosen(self.run.config).needs()
+        return chosen | {"values"} if self.run.algorithm.needs_critic else chosen
 
     def credit(self, groups: Groups, known: Mapping[str, np.ndarray] = MappingProxyType({})) -> Credited:
         """Return the method's credit of groups of episodes.
@@ -69,21 +60,20 @@ class Method:
         """
         from turngrid.verl_plugin.training.offline import credited_episodes  # imports verl, which takes seconds
 
-        return credited_episodes(self.config, groups, {name: known[name] for name in self.needs})
+        return credited_episodes(self.run, groups, {name: known[name] for name in self.needs})
 
 
 def method(word: str, overrides: Sequence[str]) -> Method:
-    """Parse ``ALGO``, ``CREDIT`` (on ``algo=grpo``) or ``ALGO+CREDIT+...``, each with
-    ``:KEY=VALUE``s.
+    """Parse ``ALGO``, ``CREDIT`` (on GRPO) or ``ALGO+CREDIT+...``, each with ``:KEY=VALUE``s.
 
-    A key with a dot is a config key, ``state`` is ``algo.state``, and any other key is a setting of
-    the method.
+    A key with a dot is a config key, ``state`` is ``algo.state``, others are the method's.
 
     Raises:
         ConfigError: the method or setting does not exist, or training would refuse it too.
         Refusal: the method needs more than the episodes, or changes more than their credit.
     """
-    parts, (algos, known) = [part.split(":") for part in _parts(word)], _known()
+    parts = [part.split(":") for part in SEPARATOR.split(word)]
+    algos, known = [*words(), *installed("algo")], [*SLOTS["credit"], *installed("credit")]
     names = [part[0] for part in parts]
     algo, credits = (names[0], names[1:]) if names[0] in algos else ("grpo", names)
     if unknown := next((name for name in credits if name not in known), None):
@@ -95,23 +85,7 @@ def method(word: str, overrides: Sequence[str]) -> Method:
     except ConfigError as error:
         raise ConfigError(f"methods: {word}: {error}") from error
     _refuse(word, config)
-    return Method(word, config)
-
-
-def _parts(word: str) -> list[str]:
-    """Split at plus signs, except inside a setting such as ``state=observation+turn``."""
-    parts: list[str] = []
-    for part in word.split("+"):
-        if parts and "=" in parts[-1] and f"{parts[-1].rpartition('=')[2]}+{part.split(':')[0]}" in STATES:
-            parts[-1] += f"+{part}"
-        else:
-            parts.append(part)
-    return parts
-
-
-def _known() -> tuple[list[str], list[str]]:
-    """Return the names of ``algo=`` and of ``credit=``, with those of installed packages."""
-    return [*words(), *installed("algo")], [*SLOTS["credit"], *installed("credit")]
+    return Method(word, Run(config, Path()))
 
 
 def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:

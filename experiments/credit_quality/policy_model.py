@@ -5,8 +5,6 @@ here: a small value head on the policy's hidden states. It is cross-fitted: each
 from a head that never saw it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -37,13 +35,8 @@ class PolicyModel:
     def __init__(self, path: str, temperature: float, device: str = "cpu") -> None:
         self.model = load_whole(AutoModelForCausalLM, path, dtype=torch.float32).to(device).eval()
         self.temperature, self.device = temperature, device
-        file = critic_file(path)
-        self.critic = RunCritic(file) if file else None  # the run's
-
-    @property
-    def size(self) -> int:
-        """Return the number of parameters, which is the length of a gradient."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
+        self.size = sum(parameter.numel() for parameter in self.model.parameters())  # of a gradient
+        self.critic = run_critic(file) if (file := critic_file(path)) else None
 
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
         """Return (C, P) gradients of sum(credit * log-prob) over tokens, for credit (C, tokens)."""
@@ -98,11 +91,7 @@ def positions(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
 def of_games(
     model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
 ) -> dict[str, Products]:
-    """Return the inner products of each method's gradients of all games.
-
-    Args:
-        credits: (tokens,) over all episodes, by method.
-    """
+    """Return the inner products of each method's gradients of all games."""
     counts = [[count for episode in group for count in token_counts(episode)] for group in groups]
     parts = np.array_split(truth.replicas, min(PARTS, truth.k), axis=1)
     true = [np.repeat(part.mean(axis=1), np.concatenate(counts)) for part in parts]
@@ -128,26 +117,26 @@ def critic_file(policy: str) -> Path | None:
     return file if file.exists() else None
 
 
-class RunCritic:
-    """A run's critic; if it has several heads, the first one."""
+def run_critic(file: Path) -> Callable[[Episode], np.ndarray]:
+    """Load a run's critic; return a function of the value before each action token, (tokens,).
 
-    def __init__(self, file: Path) -> None:
-        """Load the critic.
+    If the critic has several heads, it is the first one.
 
-        Raises:
-            RuntimeError: the weights do not match the run's config.
-        """
-        state = torch.load(file, weights_only=True, map_location="cpu")
-        whole = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in state.items()}
-        config = AutoConfig.from_pretrained(file.parent / "huggingface", num_labels=len(whole["score.bias"]))
-        self.model = AutoModelForTokenClassification.from_config(config, dtype=torch.float32).eval()
-        self.model.load_state_dict(whole)
+    Raises:
+        RuntimeError: the weights do not match the run's config.
+    """
+    state = torch.load(file, weights_only=True, map_location="cpu")
+    whole = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in state.items()}
+    config = AutoConfig.from_pretrained(file.parent / "huggingface", num_labels=len(whole["score.bias"]))
+    model = AutoModelForTokenClassification.from_config(config, dtype=torch.float32).eval()
+    model.load_state_dict(whole)
 
     @torch.no_grad()
-    def values(self, episode: Episode) -> np.ndarray:
-        """Return the value before each action token, (tokens,)."""
+    def values(episode: Episode) -> np.ndarray:
         placed = [positions(row) for row in rows([episode])]
-        return np.concatenate([self.model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
+        return np.concatenate([model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
+
+    return values
 
 
 def critic_values(model: PolicyModel, games: Measured, groups: Groups, reward: str, k: int) -> tuple[np.ndarray, float]:
@@ -158,7 +147,7 @@ def critic_values(model: PolicyModel, games: Measured, groups: Groups, reward: s
     """
     goals = [[_goal(game, one, reward, k) for one in group] for game, group in zip(games.taken, groups, strict=True)]
     if critic := model.critic:
-        values = [[critic.values(episode) for episode in group] for group in groups]
+        values = [[critic(episode) for episode in group] for group in groups]
     else:
         values = _trained_values(model, games, groups, goals, reward)
     given, true = (np.concatenate([one for group in part for one in group]) for part in (values, goals))
@@ -169,8 +158,7 @@ def critic_values(model: PolicyModel, games: Measured, groups: Groups, reward: s
 def _trained_values(
     model: PolicyModel, games: Measured, groups: Groups, goals: Sequence[Sequence[np.ndarray]], reward: str
 ) -> list[list[np.ndarray]]:
-    """Train value heads by regression on returns of all screening episodes and of the
-    continuations.
+    """Train value heads by regression on returns of screening episodes and continuations.
 
     The target at a turn's first token is the value before the turn. At the turn's other tokens it
     is the value after the turn.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,13 @@ import numpy as np
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score
-from turngrid.experiments.credit_quality.intervals import (
-    GRADIENT,
-    PARTS,
-    Table,
-    of_truth,
-    rated,
-    statistics_of,
-)
+from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table, of_truth, rated, statistics_of
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
 from turngrid.experiments.credit_quality.study import Measured, Size
+from turngrid.experiments.viewer.page import page
+from turngrid.experiments.viewer.sources import TOKENIZER, Shown
+from turngrid.records.credit import Credit
 from turngrid.records.statistics import Interval
 
 if TYPE_CHECKING:
@@ -31,25 +27,20 @@ if TYPE_CHECKING:
 
 FILE = "results.json"
 MOST = 10**9  # numbers in all gradients together: 4 GB
+NOTE = (
+    "Bars and colours: the true advantage. Beside it each method's credit, both in standard deviations over all turns."
+)
 
 
 @dataclass(frozen=True)
 class Results:
-    """Results of a study.
+    """Results of a study."""
 
-    Attributes:
-        about: what was measured, in words and numbers.
-        truth: statistics of the true advantages, by name.
-        methods: {measure: {method: interval}}.
-        against: the method that all others are compared with.
-        differences: as ``methods``, each method minus ``against``.
-    """
-
-    about: Mapping[str, Any]
-    truth: Mapping[str, Interval]
-    methods: Table
-    against: str
-    differences: Table
+    about: Mapping[str, Any]  # what was measured, in words and numbers
+    truth: Mapping[str, Interval]  # statistics of the true advantages, by name
+    methods: Table  # {measure: {method: interval}}
+    against: str  # the method that all others are compared with
+    differences: Table  # as ``methods``, each method minus ``against``
 
     def write(self, folder: Path) -> Results:
         """Write the results; return them rounded, so that table and page show the same numbers."""
@@ -103,8 +94,7 @@ def results(
     Args:
         about: what is measured, in words.
         model: None for policies that are no model.
-        gradients: compute cosines too, if there is a model and its gradients have at most ``MOST``
-            numbers.
+        gradients: compute cosines too, if a model's gradients have at most ``MOST`` numbers.
 
     Raises:
         ValueError: an episode's advantages do not add up to R - V(s0).
@@ -114,11 +104,11 @@ def results(
     needs = {need for method in methods for need in method.needs}
     inputs: dict[str, np.ndarray] = {}
     notes: dict[str, Any] = {}
+    if model:
+        from turngrid.experiments.credit_quality.policy_model import critic_values, of_games  # imports torch
     if model and "entropy" in needs:
         inputs["entropy"] = np.concatenate([model.entropy(episode) for group in groups for episode in group])
     if model and "values" in needs:
-        from turngrid.experiments.credit_quality.policy_model import critic_values  # imports torch
-
         inputs["values"], notes["critic_explains"] = critic_values(model, games, groups, reward, size.k)
         notes["critic"] = "the run's" if model.critic else "trained here"
     credits = {method.label: method.credit(groups, inputs) for method in methods}
@@ -126,8 +116,6 @@ def results(
     against = methods[0].label
     statistics = statistics_of(sums)
     if model and gradients and len(groups) * (len(credits) + PARTS) * model.size <= MOST:
-        from turngrid.experiments.credit_quality.policy_model import of_games
-
         products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
         statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
     ratings, less = rated(statistics, against, len(groups))
@@ -172,22 +160,59 @@ def by_rating(results: Results) -> list[str]:
 
 
 def markdown(results: Results, only: Sequence[str] = ()) -> str:
-    """Return a table of the measures (of all methods or of those in ``only``) and differences of
-    r.
-    """
+    """Return a table of the measures (all, or those in ``only``) and of differences of r."""
     measures = [name for name in results.methods if not only or name in only]
     head = ["method", *measures, f"r less that of {results.against}"]
-    rows = [
-        [
-            f"`{name}`",
-            *(shown(results.methods[measure][name]) for measure in measures),
-            shown(results.differences["r"][name]),
-        ]
-        for name in by_rating(results)
-    ]
-    return table(head, rows)
+    columns = [*(results.methods[measure] for measure in measures), results.differences["r"]]
+    return table(head, [[f"`{name}`", *(shown(column[name]) for column in columns)] for name in by_rating(results)])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+def summary(results: Results) -> str:
+    about, truth = results.about, results.truth
+    critic = ""
+    if "critic" in about:
+        explained = f"{about['critic_explains']:.0%} of the variance of what was played on"
+        critic = f" The critic, {about['critic']}, explains {explained}."
+    return (
+        f"{about['tasks']} games with {about['samples']} episodes each ({about['won']:.0%} won), "
+        f"{about['turns']} turns, {about['k']} continuations of each of {about['prefixes']} prefixes. "
+        f"Reliability of the true advantages {shown(truth['reliability'])}; "
+        f"the best that credit constant in an episode can reach: {shown(truth['ceiling'])}.{critic}"
+    )
+
+
+# ---- the viewer's page
+
+
+def episodes_page(rated: Rated, reward: str, model: str) -> str:
+    """Return the viewer's page. ``model``: the policy's model folder, or "" if it is no model."""
+    about = rated.results.about
+    return page(
+        _measured(rated, reward, model), f"{about['env']} {about['task']}, {about['policy']}: credit", note=NOTE
+    )
+
+
+def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
+    columns = {"true advantage": rated.truth.advantage, **rated.credits}
+    scaled = {name: column / (np.sqrt(np.mean(column**2)) or 1) for name, column in columns.items()}
+    tokenizer, first = Path(model), 0
+    for number, group in enumerate(rated.groups):
+        for episode in group:
+            end = first + len(episode.turns)
+            lengths = [len(turn.action_ids) - episode.muted(turn) for turn in episode.turns]
+            truth = np.repeat(rated.truth.advantage[first:end], lengths).tolist()
+            yield Shown(
+                episode,
+                stage="credit quality",
+                place=f"{number}:{episode.sample}",
+                credit=Credit(truth, []),
+                tokenizer=tokenizer if (tokenizer / TOKENIZER).exists() else None,
+                reward=reward,
+                compared={name: column[first:end].round(2).tolist() for name, column in scaled.items()},
+            )
+            first = end

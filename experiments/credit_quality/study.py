@@ -36,7 +36,6 @@ from turngrid.tasks.splits import read_tasks
 if TYPE_CHECKING:
     from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
-FOLDER = "credit_quality"
 LOW, HIGH = 0.1, 0.9  # share of a suitable game's screening episodes that is won
 
 
@@ -45,16 +44,13 @@ class Size:
     """Size of a study.
 
     Attributes:
-        tasks: number of games.
-        samples: episodes of each game.
-        k: continuations of every prefix.
         screen: number of separate screening episodes. A game is taken if the share of them that is
             won is from ``LOW`` to ``HIGH``. 0 takes any game.
     """
 
-    tasks: int
-    samples: int
-    k: int
+    tasks: int  # number of games
+    samples: int  # episodes of each game
+    k: int  # continuations of every prefix
     screen: int
 
     def takes(self, game: MeasuredGame) -> bool:
@@ -72,25 +68,21 @@ class Measured:
 
 @dataclass(frozen=True)
 class Study:
-    """A policy on the test games of a config, whose measurements are kept in ``run.folder``.
-
-    Attributes:
-        noise: probability of a random action of the expert.
-    """
+    """A policy on the test games of a config, whose measurements are kept in ``run.folder``."""
 
     run: Run
     policy: PolicyRef
-    noise: float
+    noise: float  # probability of a random action of the expert
+
+    @cached_property
+    def rollouts(self) -> Rollouts:
+        return rollouts_of(self.run, self.policy, self.noise)
 
     @cached_property
     def games(self) -> Sequence[TaskRef]:
         """Return the test games, in their order."""
         prepare_evaluation_sets(self.run.config, self.run.folder, also_own=True)
         return read_tasks(Path(self.run.evaluation_settings[0].evaluation_set.file))
-
-    @cached_property
-    def rollouts(self) -> Rollouts:
-        return rollouts_of(self.run, self.policy, self.noise)
 
     def file(self, task: TaskRef) -> Path:
         return self.run.folder / "games" / f"{task.seed}-{task.sha256[:8]}.json"
@@ -102,8 +94,7 @@ class Study:
         """Run the missing measurements and return all games.
 
         Raises:
-            Refusal: too few games are of suitable difficulty, or the environment is not
-                deterministic.
+            Refusal: too few games are suitable, or the environment is not deterministic.
         """
         tasks, seen = self._screened(size)
         unmeasured = [task for task in tasks if not self.read(task).known(size.samples, size.k)]
@@ -158,7 +149,7 @@ def study_of(config: DictConfig, policy: PolicyRef, noise: float) -> Study:
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     name = file_name(f"{config.env.name}-{config.env.task}-{policy.name}-{digest}")
-    folder = (Path(config.output_dir).expanduser() / FOLDER / name).absolute()
+    folder = (Path(config.output_dir).expanduser() / "credit_quality" / name).absolute()
     return Study(Run(config, folder), policy, noise)
 
 
@@ -172,13 +163,10 @@ class TextRollouts:
     policy: Policy
 
     async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        return [_one_token_a_turn(await run_episode(self.policy, await tree.open(), spec, None)) for spec in specs]
-
-
-def _one_token_a_turn(episode: Episode) -> Episode:
-    """Give each turn one action token, for methods to credit, and one context token."""
-    episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
-    return episode
+        episodes = [await run_episode(self.policy, await tree.open(), spec, None) for spec in specs]
+        for episode in episodes:  # one action token a turn, for methods to credit, and one context token
+            episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
+        return episodes
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,7 @@
 """The policies that can be evaluated.
 
-They are a run's last checkpoint, any model folder, the base model, the expert, a random policy, and
-an endpoint.
+They are a run's last checkpoint, a model folder, the base model, expert, random, an endpoint.
 """
-
-from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
@@ -35,22 +32,14 @@ class PolicyError(Refusal):
 
 @dataclass(frozen=True)
 class PolicyRef:
-    """A requested policy.
+    """A requested policy."""
 
-    Attributes:
-        label: its name in tables.
-        kind: ``expert``, ``random``, ``endpoint`` or ``checkpoint``.
-        identity: tells policies with the same label apart.
-        path: the checkpoint's model folder or name.
-        chat: chat settings that render its messages.
-    """
-
-    label: str
-    kind: str
-    identity: str
-    path: str = ""
+    label: str  # its name in tables
+    kind: str  # ``expert``, ``random``, ``endpoint`` or ``checkpoint``
+    identity: str  # tells policies with the same label apart
+    path: str = ""  # the checkpoint's model folder or name
     endpoint: Endpoint | None = None
-    chat: ChatSettings = field(default_factory=ChatSettings)
+    chat: ChatSettings = field(default_factory=ChatSettings)  # chat settings that render its messages
 
     @property
     def name(self) -> str:
@@ -105,17 +94,13 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
         raise PolicyError(str(error).replace("model.path=", "")) from error
     run = _run_of(word)
     if run and changed_text(run.config.get("prompt")) != changed_text(config.prompt):
-        raise PolicyError(f"{word} was trained with {_typed_prompt(run.config)}: evaluate it with the same")
+        own = {"name": PLAIN} | changed_text(run.config.get("prompt"))
+        typed = [f"prompt={own.pop('name')}", *(f"prompt.{key}={value}" for key, value in own.items())]
+        raise PolicyError(f"{word} was trained with {' '.join(typed)}: evaluate it with the same")
     if run and (form := _summaries(run.config)) != _summaries(config):
         raise PolicyError(f"{word} was trained with {form or 'rollout_form=linear'}: evaluate it with the same")
     chat = chat_settings(config).over(run.chat if run else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
-
-
-def _typed_prompt(trained: DictConfig) -> str:
-    """Return its prompt settings as they are typed."""
-    settings = {"name": PLAIN} | changed_text(trained.get("prompt"))
-    return " ".join([f"prompt={settings.pop('name')}", *(f"prompt.{key}={value}" for key, value in settings.items())])
 
 
 def _summaries(config: DictConfig) -> str:
@@ -136,9 +121,7 @@ def _label(word: str) -> str:
 
 
 def _contents(path: str) -> str:
-    """Return path and state of the model's files, since a rewritten checkpoint is another
-    policy.
-    """
+    """Return path and state of the model's files: a rewritten checkpoint is another policy."""
     files = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
     return "\n".join([path, *(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)])
 

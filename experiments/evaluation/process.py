@@ -1,5 +1,4 @@
-"""The evaluation's process: checkpoints run the games of the evaluation sets, and trackers get the
-results.
+"""The evaluation's process: checkpoints run the test games, and trackers get the results.
 
     python -P -m experiments.evaluation.process CONFIG.yaml
 
@@ -55,9 +54,7 @@ Played = Mapping[str, Sequence[Episode]]  # policy -> its episodes
 
 
 async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False) -> None:
-    """Evaluate the policies one after the other, each in the settings whose episodes are
-    missing.
-    """
+    """Evaluate the policies in turn, each in the settings whose episodes are missing."""
     done = 0
 
     def count() -> None:
@@ -131,9 +128,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
-    """Return label -> name in metrics: the task, followed by whatever else differs between
-    settings.
-    """
+    """Return label -> name in metrics: the task, and whatever else differs between settings."""
     environments = {item.evaluation_set.env for item in settings}
     temperatures = {item.temperature for item in settings}
     return {

@@ -29,41 +29,29 @@ class Measures:
     """The result of one policy on one evaluation set.
 
     Attributes:
-        successes: episodes won; an episode that ended is not won by that.
-        games: games of the evaluation set.
         low, high: 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a game
             a bootstrap over games.
-        mean_turns_to_success: over the episodes won; None without wins.
-        invalid_share: share of actions that the environment did not understand.
-        unparsed_share: share of answers in which no action was found.
-        outcomes: episodes by how they ended.
         temperature, max_turns: of the episodes.
-        games_hash: which games these were.
-        samples_per_game: episodes of each game; ``successes`` counts all of them.
         pass_at: k -> (mean, low, high) of pass@k, with several samples a game.
-        tokens_per_turn: mean sampled tokens of a turn; None for policies that answer in text.
-        optimal_turns: mean length of the games' expert plans; None without plans.
-        turns_over_optimal: max_turns / optimal_turns.
-        mean_score: mean final score as a share of the game's best; None if the best is not known.
     """
 
-    successes: int
-    games: int
+    successes: int  # episodes won; an episode that ended is not won by that
+    games: int  # games of the evaluation set
     low: float
     high: float
-    mean_turns_to_success: float | None
-    invalid_share: float
-    outcomes: Mapping[str, int]
+    mean_turns_to_success: float | None  # over the episodes won; None without wins
+    invalid_share: float  # share of actions that the environment did not understand
+    outcomes: Mapping[str, int]  # episodes by how they ended
     temperature: float
     max_turns: int
-    games_hash: str
-    samples_per_game: int = 1
+    games_hash: str  # which games these were
+    samples_per_game: int = 1  # episodes of each game; ``successes`` counts all of them
     pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    tokens_per_turn: float | None = None
-    optimal_turns: float | None = None
-    turns_over_optimal: float | None = None
-    mean_score: float | None = None
-    unparsed_share: float | None = None
+    tokens_per_turn: float | None = None  # sampled; None for policies that answer in text
+    optimal_turns: float | None = None  # mean length of the games' expert plans; None without plans
+    turns_over_optimal: float | None = None  # max_turns / optimal_turns
+    mean_score: float | None = None  # a share of the best; None if that is unknown
+    unparsed_share: float | None = None  # share of answers in which no action was found
 
     @property
     def interval(self) -> Interval:
@@ -79,16 +67,13 @@ class EvaluationResult(Measures):
     """One policy on one evaluation set at one temperature.
 
     Attributes:
-        policy: the run's stage, or the name of a checkpoint, ``expert``, ``random``, an endpoint's
-            model.
         env, task: of the games.
-        out_of_reach: games whose expert plan is longer than ``max_turns``.
     """
 
-    policy: str
+    policy: str  # the run's stage, a checkpoint's name, ``expert``, ``random``, an endpoint's model
     env: str
     task: str
-    out_of_reach: int
+    out_of_reach: int  # games whose expert plan is longer than ``max_turns``
 
     @property
     def column(self) -> tuple[str, str, float]:
@@ -101,11 +86,8 @@ class PairedComparison:
     """Two policies on the same games.
 
     Attributes:
-        gain: success of ``after`` minus that of ``before``, in [-1, 1].
         low, high: its 95 % bounds, from a bootstrap over games.
         gained, lost: games that ``after`` won more often than ``before``, and less often.
-        p: two-sided; McNemar's exact test with one sample a game, else the exact sign-flip test
-            over games.
     """
 
     before: str
@@ -114,12 +96,12 @@ class PairedComparison:
     task: str
     temperature: float
     games: int
-    gain: float
+    gain: float  # success of ``after`` minus that of ``before``, in [-1, 1]
     low: float
     high: float
     gained: int
     lost: int
-    p: float
+    p: float  # two-sided; McNemar's exact test with one sample a game, else the sign-flip test
 
 
 class State(StrEnum):
@@ -147,21 +129,13 @@ class DamagedResult(Refusal):
 
 @dataclass(frozen=True)
 class StageResult(Measures):
-    """The result of one model on the first evaluation set, and what making that model cost.
+    """The result of one model on the first evaluation set, and what making that model cost."""
 
-    Attributes:
-        name: the stage that made it: ``base``, ``sft`` or ``rl``.
-        checkpoint: the folder or name of the model.
-        units: budget units that the stage spent.
-        tokens: sampled in training.
-        seconds: wall seconds of the stage over all attempts, without evaluation.
-    """
-
-    name: str
-    checkpoint: str
-    units: float = 0.0
-    tokens: int = 0
-    seconds: float = 0.0
+    name: str  # the stage that made it: ``base``, ``sft`` or ``rl``
+    checkpoint: str  # the folder or name of the model
+    units: float = 0.0  # budget units that the stage spent
+    tokens: int = 0  # sampled in training
+    seconds: float = 0.0  # wall seconds of the stage over all attempts, without evaluation
 
 
 @dataclass(frozen=True)
@@ -169,24 +143,20 @@ class RunResult:
     """A finished run.
 
     Attributes:
-        stages: results on the first evaluation set at the first temperature.
         units, units_left: of the budget.
-        plot: relative to the run folder.
-        matrix: results on every evaluation set.
-        comparisons: of every two checkpoints.
     """
 
     name: str
     folder: str
     seed: int
-    stages: Sequence[StageResult]
+    stages: Sequence[StageResult]  # results on the first evaluation set at the first temperature
     units: float
     units_left: float = 0.0
     seconds: float = 0.0
-    plot: str = ""
+    plot: str = ""  # relative to the run folder
     notes: Mapping[str, Any] = field(default_factory=dict)
-    matrix: Sequence[EvaluationResult] = field(default_factory=list)
-    comparisons: Sequence[PairedComparison] = field(default_factory=list)
+    matrix: Sequence[EvaluationResult] = field(default_factory=list)  # results on every evaluation set
+    comparisons: Sequence[PairedComparison] = field(default_factory=list)  # of every two checkpoints
 
     def stage(self, name: str) -> StageResult | None:
         return next((stage for stage in self.stages if stage.name == name), None)
@@ -199,11 +169,7 @@ class RunResult:
 
     @classmethod
     def read(cls, folder: Path) -> RunResult | None:
-        """Return the result of a run; None if it is not finished.
-
-        Raises:
-            DamagedResult: it cannot be read.
-        """
+        """Return a run's result, None before its end; raise DamagedResult if it is damaged."""
         path = folder / FILE
         if not path.exists():
             return None

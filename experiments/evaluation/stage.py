@@ -3,8 +3,6 @@
 Policies that answer in text run in this process.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -34,17 +32,11 @@ from turngrid.tasks.splits import read_tasks
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model to be evaluated.
+    """A model to be evaluated."""
 
-    Attributes:
-        name: the stage that made it.
-        path: a folder or a Hugging Face name.
-        chat: how messages are rendered for it; None: as the config says.
-    """
-
-    name: str
-    path: str
-    chat: ChatSettings | None = None
+    name: str  # the stage that made it
+    path: str  # a folder or a Hugging Face name
+    chat: ChatSettings | None = None  # None: as the config says
 
 
 def episodes_file(folder: Path, name: str, label: str = "") -> Path:
@@ -53,14 +45,7 @@ def episodes_file(folder: Path, name: str, label: str = "") -> Path:
 
 
 def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
-    """Evaluate each checkpoint in each setting whose episodes are missing.
-
-    Args:
-        tracked: log the evaluation to the run's trackers too.
-
-    Raises:
-        StageFailed: the evaluation's process failed.
-    """
+    """Evaluate the checkpoints in the settings whose episodes are missing, or StageFailed."""
     folder, settings = run.folder, run.evaluation_settings
     left = sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in settings)
     if not left and not (tracked and not run.tracked("evaluation").is_logged()):
@@ -133,9 +118,6 @@ async def roll_out_in_text(
 
     An episode that fails in the environment is recorded as an error. The random policy needs a pool
     that lists legal commands.
-
-    Args:
-        done: called after each episode.
     """
     gate = asyncio.Semaphore(at_once)
 
@@ -159,9 +141,7 @@ def common_failure(episodes: Sequence[Episode]) -> str:
 
 
 class Pools:
-    """Environment pools, one for each environment, started on first use and closed with the
-    context.
-    """
+    """Environment pools, started on first use and closed with the context."""
 
     def __init__(self, *, legal: bool = False) -> None:
         self._legal = legal

@@ -1,7 +1,5 @@
 """An evaluation without a run, whose folder is named by its games and settings."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -48,7 +46,7 @@ EVALUATIONS = "evaluations"
 SCRIPTED_AT_ONCE = 32
 
 
-def hold(config: DictConfig, asked: Sequence[PolicyRef], at_once: int) -> str:
+def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
     """Run the missing evaluations, write ``result.json``, and return the tables as text.
 
     Args:
@@ -61,15 +59,14 @@ def hold(config: DictConfig, asked: Sequence[PolicyRef], at_once: int) -> str:
         StageFailed: the process of the checkpoints failed.
         RunFolderBusy: another process is using the folder.
     """
-    run = Run(config, evaluation_folder(config))
     with held(run.folder):
-        if config.fresh:
+        if run.config.fresh:
             for file in (run.folder / "evaluation").rglob("*.jsonl"):
                 file.unlink()
         say(f"evaluation folder {run.folder}")
         for damage in discard_files(run.folder):
             say(f"note: {damage}")
-        prepare_evaluation_sets(config, run.folder, also_own=True)
+        prepare_evaluation_sets(run.config, run.folder, also_own=True)
         settings = run.evaluation_settings
         asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
         models = [candidate for candidate in asked if candidate.kind == "checkpoint"]

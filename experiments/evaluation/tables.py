@@ -1,7 +1,5 @@
 """The tables that end a run: stages, evaluation sets, episodes, and paired comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
@@ -119,8 +117,7 @@ def heading(evaluation: EvaluationResult, evaluations: Sequence[EvaluationResult
 def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
     """Return a row for each policy and evaluation set: turns, invalid actions, outcomes.
 
-    The share of unparsed answers is shown if it is not 0, the mean score if it differs from
-    success.
+    Unparsed answers are shown if there are any, the mean score if it differs from success.
     """
     columns: dict[str, Column[EvaluationResult]] = {
         "model": lambda one: stage_name(one.policy),

@@ -10,8 +10,6 @@ RUN         a run folder (its last checkpoint), or one checkpoint in it
 
 docs/export.md says what is in it, how to serve it, and how to put it on a hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -65,11 +63,7 @@ def find(asked: str) -> tuple[Run, Path, str]:
 
 
 def _check(model: Path) -> None:
-    """Check files and weights.
-
-    Raises:
-        ExportError: a file is damaged, or the weights are not merged.
-    """
+    """Check files and weights."""
     sealed = model.parents[1] if model.as_posix().endswith(MODEL) else model
     if is_sealed(sealed) and (flaw := flaw_in(sealed, inside=MODEL if sealed != model else "")):
         raise ExportError(f"{sealed}/{flaw}; name another checkpoint of the run")
@@ -114,11 +108,7 @@ def export(asked: str, target: Path) -> str:
 
 
 def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the settings with which the run prompts and samples the model.
-
-    Args:
-        first: prompt, answer and next observation of the first test game; [] without a game.
-    """
+    """Return the settings with which the run prompts and samples the model."""
     config = run.config
     form = OmegaConf.select(config, "prompt")
     return {

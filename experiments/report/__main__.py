@@ -12,8 +12,6 @@ RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which get
 
 docs/report.md explains the tables, intervals and verdicts."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter
@@ -41,14 +39,10 @@ def main(given: list[str]) -> int:
     for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
         say(f"note: left out: {line}")
     for subject in chosen:
-        print(text(subject) if asked.text else write(subject, _place(subject, asked.out, len(chosen))), flush=True)
+        folder = asked.out.expanduser() if asked.out else subject.folder
+        folder = folder / subject.folder.name if asked.out and len(chosen) > 1 else folder
+        print(text(subject) if asked.text else write(subject, folder), flush=True)
     return 0
-
-
-def _place(subject: Subject, out: Path | None, reports: int) -> Path:
-    if out is None:
-        return subject.folder
-    return out.expanduser() / subject.folder.name if reports > 1 else out.expanduser()
 
 
 def write(subject: Subject, folder: Path) -> str:

@@ -4,8 +4,6 @@ Figures of the study (arXiv 2510.01132v2) are in ``arxiv_2510_01132.yaml``. A sw
 table; a dot selects a table inside another, as in ``table4_exploration_budget.swegym``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,17 +34,14 @@ class Estimate:
         interval: mean over seeds, in [0, 1]. For the success of one model the bounds are Wilson's.
             Otherwise they come from a bootstrap over games that keeps all seeds of a game, so they
             describe other games with the same seeds.
-        by_seed: seed -> success or score; empty for a base model.
-        games: total games of the evaluation sets.
-        notes: footnotes for the figure.
     """
 
     interval: Interval
-    by_seed: Mapping[int, float]
+    by_seed: Mapping[int, float]  # seed -> success or score; empty for a base model
     expected: int
-    games: int
+    games: int  # total games of the evaluation sets
     samples_per_game: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # footnotes for the figure
 
     @property
     def seeds(self) -> str:
@@ -87,8 +82,7 @@ def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Sel
 
 
 def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
-    """Estimate success or score, averaged over all values of the axes that ``selector`` does not
-    name.
+    """Estimate success or score, averaged over the axes that ``selector`` does not name.
 
     Raises:
         Unfilled: no setting has data.
@@ -114,8 +108,7 @@ def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
 def interval_of(counted: Sequence[Sample]) -> Interval:
     """Return the mean of the samples' means, with its interval.
 
-    Samples of the same evaluation set are paired by game; evaluation sets are resampled
-    independently.
+    Samples of one evaluation set are paired by game; sets are resampled independently.
     """
     first, *others = counted
     if not others and len(first.shares) == 1 and set(first.shares[0]) <= {0.0, 1.0}:
@@ -124,12 +117,7 @@ def interval_of(counted: Sequence[Sample]) -> Interval:
 
 
 def by_set(parts: Sequence[tuple[float, Sample]], seeds: Sequence[int] | None = None) -> list[np.ndarray]:
-    """Return a vector over games for each evaluation set; their means add up to the weighted sum.
-
-    Args:
-        parts: weight and sample.
-        seeds: all by default.
-    """
+    """Return a vector over games for each evaluation set; their means add up to the total."""
     vectors: dict[str, np.ndarray] = {}
     for weight, item in parts:
         rows = item.shares if seeds is None else item.of_seeds(seeds)
@@ -147,14 +135,12 @@ class Table:
     Attributes:
         rows: row -> column -> success rate in [0, 1]; None if it was not reported. The rows of
             table 13 are named by their settings.
-        protocol: how it was measured, as far as it is published.
-        note: a caveat for comparisons.
     """
 
     name: str
     rows: Mapping[str, Mapping[str, float | None]]
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # how it was measured
+    note: str = ""  # a caveat for comparisons
 
     @property
     def title(self) -> str:
@@ -176,11 +162,7 @@ def tables() -> dict[str, Table]:
 
 
 def table_of(name: str) -> Table:
-    """Return a table.
-
-    Raises:
-        Refusal: there is none of that name.
-    """
+    """Return a table; raise Refusal if there is none of that name."""
     if name not in tables():
         raise Refusal(f"published={name}: no such table; use published={nearest(name, tables())}")
     return tables()[name]

@@ -1,7 +1,6 @@
 """Curves over training: success, and what else the trainer measured, as SVG from matplotlib.
 
-Matplotlib's SVG gives black text no colour attribute, so the page's style sheet colours it for
-light and dark mode.
+Matplotlib's SVG gives black text no colour, so the page's style sheet colours it.
 """
 
 from __future__ import annotations
@@ -78,8 +77,7 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> pd.DataFrame:
     """Aggregate a metric over ``runs``; if any are finished, over these only.
 
     Returns:
-        One row per step that all of these runs have, with ``mean``, ``low``, ``high`` and
-        ``episodes`` so far.
+        One row per common step, with ``mean``, ``low``, ``high`` and ``episodes`` so far.
     """
     chosen = [run for run in runs if run.result] or list(runs)
     values = pd.concat([run.curve[metric].dropna() for run in chosen], axis=1, join="inner").sort_index()

@@ -1,5 +1,4 @@
-"""Differences between settings, each with one interval over games and seeds, and verdicts on a
-sweep's claims.
+"""Differences between settings, with an interval over games and seeds, and verdicts on claims.
 
 A claim about a method should hold for other games and other seeds. Success y = mean + game + seed +
 residual is a two-way layout. The variance of a contrast of means is estimated by a + b:
@@ -13,8 +12,6 @@ The sum counts the residual variance twice, so the interval is conservative. The
 Student's with Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2, p. 110): (a + b)^2 /
 (a^2 / (games - 1) + b^2 / (seeds - 1)).
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,40 +46,24 @@ class TooFewSeeds(Unfilled):
 
 @dataclass(frozen=True)
 class Contrast:
-    """A sum of success rates, or of mean scores, with weights of +1 and -1.
+    """A sum of success rates, or of mean scores, with weights of +1 and -1."""
 
-    Attributes:
-        interval: 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2].
-        p: two-sided p of the same test, that the contrast is 0.
-        by_seed: the contrast of each seed.
-        games: of the smallest evaluation set.
-        settings: number of pairs of settings in the mean.
-        left_out: why other pairs of settings are not in the mean.
-    """
-
-    interval: Interval
-    p: float
-    by_seed: Mapping[int, float]
-    games: int
-    settings: int
-    left_out: tuple[str, ...] = ()
+    interval: Interval  # 95 %, over games and seeds; in [-1, 1], with ``minus`` in [-2, 2]
+    p: float  # two-sided p of the same test, that the contrast is 0
+    by_seed: Mapping[int, float]  # the contrast of each seed
+    games: int  # of the smallest evaluation set
+    settings: int  # number of pairs of settings in the mean
+    left_out: tuple[str, ...] = ()  # why other pairs of settings are not in the mean
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim with its verdict, or the difference between two values of an axis.
+    """A claim with its verdict, or the difference between two values of an axis."""
 
-    Attributes:
-        name: the claim, or ``gigpo − grpo``.
-        detail: a claim's two sides, or the evaluation set of a difference ("" if every run has only
-            one).
-        why: the reason for the verdict, or why there is no contrast.
-    """
-
-    name: str
-    detail: str
+    name: str  # the claim, or ``gigpo − grpo``
+    detail: str  # a claim's two sides, or a difference's evaluation set ("" if there is only one)
     contrast: Contrast | None
-    why: str = ""
+    why: str = ""  # the reason for the verdict, or why there is no contrast
     word: Word | None = None
 
 
@@ -154,8 +135,7 @@ def _difference(runs: Sequence[Run], axis: str, first: str, second: str, evaluat
 
 
 def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
-    """Compute the contrast, paired by setting, seed and game, averaged over axes that no part
-    names.
+    """Compute the contrast, paired by setting, seed and game, averaged over other axes.
 
     Raises:
         TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
@@ -180,8 +160,7 @@ def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
 def interval_and_p(
     by_seed: Sequence[float], over_games: float, games: int, limit: float = 1.0
 ) -> tuple[Interval, float]:
-    """Apply the module's formula; ``over_games`` is its a. Return the interval and the two-sided p
-    of the same test.
+    """Return the module's interval and the two-sided p; ``over_games`` is its a.
 
     If the variance is 0, half of the interval's width is Wilson's upper bound on the share of games
     that differ, and p is that of the sign-flip test.

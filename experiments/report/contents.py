@@ -1,7 +1,5 @@
 """The contents of a report, and the page as HTML (which needs no network) and as Markdown."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -95,11 +93,7 @@ def link(path: Path, folder: Path) -> str:
 
 
 def contents(subject: Subject) -> dict[str, Any]:
-    """Return a report's texts and figures.
-
-    Raises:
-        Refusal: the sweep names an unknown published table.
-    """
+    """Return a report's texts and figures; raise Refusal for an unknown published table."""
     sweep, runs, states = subject.sweep, subject.runs, list(State)
     published = table_of(sweep.published) if sweep.published else None
     table = table_cells(runs, sweep.layout, sweep.published)
@@ -200,8 +194,7 @@ def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
 
 
 def sampled(runs: Sequence[Run]) -> list[Shown]:
-    """Return the first wins and losses of each run's last model, by seed, then those of a base
-    model.
+    """Return the first wins and losses of each run's last model, then of a base model.
 
     They are from the run's first evaluation set, at most ``MOST`` in total.
     """

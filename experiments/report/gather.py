@@ -1,7 +1,5 @@
 """Choose the runs of a report, and the settings that they share and that vary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,19 +70,13 @@ class ReportError(Refusal):
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of a report: its runs and where it goes.
-
-    Attributes:
-        sweep: the sweep's record; for runs of no sweep, one made up from their settings.
-        folder: output folder of the report.
-        left_out: a line for each run of the folder that is in no report.
-    """
+    """The subject of a report: its runs and where it goes."""
 
     sweep: Sweep
     runs: Sequence[Run]
     folder: Path
     loose: bool = False
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # a line for each run of the folder that is in no report
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
@@ -122,11 +114,7 @@ def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
 
 
 def _runs_in(path: Path) -> list[Path]:
-    """Return the path if it is a run folder, else the run folders in it.
-
-    Raises:
-        ReportError: it is neither.
-    """
+    """Return the path if it is a run folder, else the run folders in it."""
     if not path.is_dir():
         there = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
         raise ReportError(f"{path} does not exist{meant(path.name, there)}")
@@ -235,8 +223,7 @@ def _different(table: pd.DataFrame, keys: Sequence[str]) -> int:
 
 
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """Group runs with the same environment and evaluation settings, by name; also list those left
-    out.
+    """Group runs with the same test games and settings, by name; list those left out.
 
     A run with no other in its group is left out, unless every run is alone. So is a group without a
     result, unless there is none at all.

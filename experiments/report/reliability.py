@@ -2,11 +2,8 @@
 
 These are the interquartile mean and the probability of improvement, each with a bootstrap that
 resamples runs within each task. rliable 1.2.0 cannot be used: it needs arch < 8, and arch 7 does
-not import beside pandas 3. Scores are success rates in [0, 1], with one row per seed and one column
-per task.
+not import beside pandas 3. Scores are success rates in [0, 1], seeds by tasks.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +27,11 @@ class Reliability:
     """Statistics of each method.
 
     Attributes:
-        scores: method -> success of each run's last model, seeds by tasks.
-        iqm: method -> interquartile mean.
-        improvements: (first, second) -> probability that a run of the first beats one of the second
-            on a task.
+        improvements: (first, second) -> probability that the first's run beats the second's.
     """
 
-    scores: Mapping[str, pd.DataFrame]
-    iqm: Mapping[str, Interval]
+    scores: Mapping[str, pd.DataFrame]  # method -> success of each run's last model, seeds by tasks
+    iqm: Mapping[str, Interval]  # method -> interquartile mean
     improvements: Mapping[tuple[str, str], Interval]
 
     @property
@@ -57,8 +51,7 @@ def reliability(runs: Sequence[Run]) -> Reliability | None:
 
 
 def scores_of(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
-    """Return method -> scores on the tasks common to all methods, for seeds that have all these
-    tasks.
+    """Return method -> scores on the common tasks, for seeds that have all of them.
 
     A method is a setting without the axes that only change the task.
     """
@@ -88,9 +81,7 @@ def iqm(scores: Any) -> Interval:
 
 
 def improvement(first: Any, second: Any) -> Interval:
-    """Return the probability that a run of the first method beats one of the second, averaged over
-    tasks: Mann-Whitney's U divided by the number of pairs.
-    """
+    """Return Mann-Whitney's U over the number of pairs of runs, averaged over tasks."""
 
     def beats(*columns: np.ndarray) -> np.ndarray:
         pairs = zip(columns[: len(columns) // 2], columns[len(columns) // 2 :], strict=True)

@@ -1,7 +1,5 @@
 """The data of a run that a report needs: state, settings, results, training metrics."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter
@@ -55,22 +53,18 @@ class Run:
     """A run folder, or a run of a sweep that may not have started.
 
     Attributes:
-        folder: its run folder, which may be missing.
-        coordinates: axis -> value, without the seed.
         settings: its config, flat: ``algo.name`` -> ``ppo``; empty if it has none yet.
-        reason: why it is not finished, or "".
-        curve: the plotted training metrics, by step.
     """
 
-    folder: Path
-    coordinates: Mapping[str, str]
+    folder: Path  # its run folder, which may be missing
+    coordinates: Mapping[str, str]  # axis -> value, without the seed
     seed: int
     state: State
     settings: Mapping[str, Any] = field(default_factory=dict)
-    reason: str = ""
+    reason: str = ""  # why it is not finished, or ""
     result: RunResult | None = None
     attempts: Sequence[Attempt] = ()
-    curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)
+    curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)  # plotted metrics by step
 
     @property
     def name(self) -> str:
@@ -143,8 +137,7 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """Read a run folder. Without a sweep's ``coordinates`` and ``seed``, use {} and the config's
-    seed.
+    """Read a run folder; by default with the config's seed and without coordinates.
 
     Raises:
         ValueError: ``config.yaml`` cannot be read.

@@ -1,7 +1,5 @@
 """A selector's sample: success or score of the models that it names, seeds by games."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,19 +39,12 @@ _decoder = msgspec.json.Decoder(Line)
 
 @dataclass(frozen=True)
 class Sample:
-    """Success or score of one setting's models on one evaluation set, one row per seed.
+    """Success or score of one setting's models on one evaluation set, one row per seed."""
 
-    Attributes:
-        seeds: of the rows; () for the base model, which is one measurement.
-        expected: number of seeds in the sweep.
-        shares: each game's share of won episodes, or mean score; shape (rows, games), in [0, 1].
-        evaluation_set: hash over the games; samples with equal hashes can be paired by game.
-    """
-
-    seeds: tuple[int, ...]
-    expected: int
-    shares: np.ndarray
-    evaluation_set: str
+    seeds: tuple[int, ...]  # of the rows; () for the base model, which is one measurement
+    expected: int  # number of seeds in the sweep
+    shares: np.ndarray  # share of won episodes or mean score, (rows, games) in [0, 1]
+    evaluation_set: str  # hash over the games; samples with equal hashes can be paired by game
     samples_per_game: int
 
     @property
@@ -106,7 +97,9 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
     if len({evaluation.games_hash for _, evaluation in rows}) > 1:
         raise Unfilled("the runs played different games")
     base = first.policy == BASE
-    if base and len({_model(*row) for row in rows}) > 1:
+    bases = ((run.result and run.result.stage(BASE), evaluation) for run, evaluation in rows)
+    models = {(made and made.checkpoint, tested.temperature, tested.max_turns) for made, tested in bases}
+    if base and len(models) > 1:
         raise Unfilled("several base models at once")
     settings = dict.fromkeys(" ".join(f"{axis}={value}" for axis, value in run.coordinates.items()) for run, _ in rows)
     if not base and len(settings) > 1:
@@ -118,12 +111,6 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
         return Sample((), 1, shares.mean(axis=0, keepdims=True), first.games_hash, first.samples_per_game)
     expected = len({run.seed for run in chosen})
     return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game)
-
-
-def _model(run: Run, evaluation: EvaluationResult) -> tuple[object, ...]:
-    """Return a key that is equal for measurements of the same base model."""
-    stage = run.result.stage(BASE) if run.result else None
-    return (stage and stage.checkpoint, evaluation.temperature, evaluation.max_turns)
 
 
 def _measured(chosen: Sequence[Run], selector: Selector) -> list[tuple[Run, EvaluationResult]]:

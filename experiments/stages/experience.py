@@ -8,8 +8,6 @@ The model samples in a separate process:
 ``episodes/alternatives.jsonl``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Sequence
@@ -57,9 +55,6 @@ Pair = tuple[Episode, Episode]  # a demonstration, and an alternative to one of 
 
 def make_rows(run: Run, model: str) -> None:
     """Write the SFT rows that are made from alternatives. Existing alternatives are reused.
-
-    Args:
-        model: SFT's initial model, a folder or a Hugging Face name.
 
     Raises:
         StageFailed: the sampling process failed.
@@ -123,15 +118,7 @@ async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: 
 
 
 async def draw(run: Run, path: str) -> list[Episode]:
-    """Sample alternatives to each demonstration's actions; return them in the demonstrations'
-    order.
-
-    Args:
-        path: the model, a folder or a Hugging Face name.
-
-    Raises:
-        NotAgain: a game did not repeat its demonstration.
-    """
+    """Sample alternatives to the demonstrations' actions; NotAgain if a game differs."""
     from turngrid.verl_plugin.rollout.local_rollouts import (  # torch and transformers: in this process only
         LoadedModel,
         Rules,

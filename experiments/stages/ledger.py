@@ -1,14 +1,11 @@
 """The budget spent by a run, read from its folder. An episode that was not recorded is not charged.
 
-Charged: demonstrations, and RL episodes of steps that count (up to the last checkpoint after a
-kill).
+Charged: demonstrations, and RL episodes up to the last checkpoint of a killed attempt.
 
 Listed but not charged: replayed turns; the prior (another run whose model this one starts from);
 the run that demonstrations were taken from; SFT passes; retries; dropped groups; groups that were
 too old to be trained on; discarded steps; validation; evaluation.
 """
-
-from __future__ import annotations
 
 import json
 from collections import defaultdict
@@ -34,33 +31,19 @@ FILE = "ledger.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger.
+    """One line of the ledger."""
 
-    Attributes:
-        kind: ``demonstration``, ``rl_episode``, ``evaluation/rl``, ...
-        step: training step; 0 outside RL.
-        count: number of episodes.
-        units: their charge in budget units.
-        tokens: sampled or imitated tokens.
-        episode_seconds: seconds spent in policy and environment, summed over parallel episodes.
-        games: distinct games that no earlier line of this kind has.
-        uncharged: cost in units of uncharged episodes.
-        wall_seconds: elapsed seconds; None if unknown.
-        ended: end in Unix seconds; None if unknown.
-        note: the run or the model.
-    """
-
-    kind: str
-    step: int
-    count: int
-    units: float
-    tokens: int
-    episode_seconds: float
-    games: int = 0
-    uncharged: float = 0.0
-    wall_seconds: float | None = None
-    ended: float | None = None
-    note: str = ""
+    kind: str  # ``demonstration``, ``rl_episode``, ``evaluation/rl``,
+    step: int  # training step; 0 outside RL
+    count: int  # number of episodes
+    units: float  # their charge in budget units
+    tokens: int  # sampled or imitated tokens
+    episode_seconds: float  # seconds spent in policy and environment, summed over parallel episodes
+    games: int = 0  # distinct games that no earlier line of this kind has
+    uncharged: float = 0.0  # cost in units of uncharged episodes
+    wall_seconds: float | None = None  # elapsed seconds; None if unknown
+    ended: float | None = None  # end in Unix seconds; None if unknown
+    note: str = ""  # the run or the model
 
 
 def of_episodes(kind: str, step: int, episodes: list[Episode], units: float, **more: Any) -> Entry:

@@ -6,21 +6,30 @@ command resumes the run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
+from turngrid.config import precision
 from turngrid.envs.games.catalogue import cache_root
-from turngrid.experiments.evaluation.result import RunResult
-from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
-from turngrid.experiments.stages import experience, rl, run_summary, sft
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
+from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
+from turngrid.experiments.stages import experience, rl, sft
+from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
+from turngrid.experiments.stages.rl import no_signal
+from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
-from turngrid.records.stages import stage
+from turngrid.records.stages import stage, stage_seconds
+from turngrid.records.statistics import WINDOW
 from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.budget import Allocation
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
 from turngrid.tasks.run import Run
-from turngrid.tasks.splits import prepare_tasks
+from turngrid.tasks.splits import prepare_tasks, skipped_games
 
 
 def execute(run: Run) -> RunResult:
@@ -40,7 +49,7 @@ def execute(run: Run) -> RunResult:
     checkpoints = _train(run, allocation, base)
     with stage(folder, "evaluation"):
         evaluate(run, checkpoints, tracked=True)
-    return run_summary.write(run, allocation, checkpoints)
+    return write_summary(run, allocation, checkpoints)
 
 
 def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
@@ -67,3 +76,140 @@ def _imitate(run: Run, base: str) -> str:
             experience.make_rows(run, base)
     with stage(folder, "sft"):
         return str(sft.train(run, shown, base))
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PLOT = "learning_curve.png"
+TRAIN, VALIDATION = "success/train", "success/validation"
+COLOURS = {"base": "#7f7f7f", "sft": "#ff7f0e", "rl": "#2ca02c"}  # grey, orange, green: apart also when printed grey
+OTHER, VALIDATED = "#1f77b4", "#9467bd"
+LABELS = {"base": "base", "sft": "SFT", "rl": "RL"}
+# Ledger entries and timed stages by the model that they made
+CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episode",)}
+TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
+
+
+def write_summary(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> RunResult:
+    """Write the ledger, the plot and, last, ``result.json``, which marks the run as finished."""
+    config, folder = run.config, run.folder
+    entries, seconds = ledger(run), stage_seconds(folder)
+    metrics = list(read_metrics(run.rl.metrics))
+    write_ledger(folder / "ledger.jsonl", entries)
+    matrix, paired = results_of(
+        run.evaluation_settings,
+        lambda item: {made.name: played(folder, made.name, item.label) for made in checkpoints},
+    )
+    stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
+    units = sum(entry.units for entry in entries)
+    result = RunResult(
+        name=folder.name,
+        folder=str(folder),
+        seed=config.seed,
+        stages=stages,
+        units=units,
+        units_left=config.budget.units - units,
+        seconds=sum(seconds.values()),
+        plot=PLOT,
+        notes={
+            "demonstrations": allocation.demonstrations,
+            "rl_games": allocation.games,
+            "rl_steps": allocation.steps,
+            "rl_episodes_played": sum(entry.count for entry in entries if entry.kind == "rl_episode"),
+            "retries": sum(entry.count for entry in entries if entry.kind == "retry"),
+            "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
+            "spent": spent(config, entries),
+            "skipped": skipped_games(folder),
+            "precision": precision.explained(config),
+            "no_signal": no_signal(metrics, run.algorithm.needs_group),
+        },
+        matrix=matrix,
+        comparisons=paired,
+    )
+    learning_curve(result, metrics, folder / PLOT)
+    result.write(folder)
+    return result
+
+
+def _stage(
+    checkpoint: Checkpoint, first: EvaluationResult, entries: list[Entry], seconds: dict[str, float]
+) -> StageResult:
+    """Return a checkpoint's result in the ``first`` evaluation setting, and its training cost."""
+    mine = [entry for entry in entries if entry.kind in CHARGED[checkpoint.name]]
+    return StageResult(
+        name=checkpoint.name,
+        checkpoint=checkpoint.path,
+        units=sum(entry.units for entry in mine),
+        tokens=sum(entry.tokens for entry in mine),
+        seconds=sum(seconds.get(name, 0.0) for name in TIMED[checkpoint.name]),
+        **first.measures(),
+    )
+
+
+# ---- the learning curve
+
+
+def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Draw training success and, beside it, each stage's test success with its 95 % interval.
+
+    Args:
+        metrics: one mapping per RL step with ``step`` and ``success/train`` (share of the step's
+            episodes), some with ``success/validation`` and its bounds; empty without RL.
+        path: the PNG to write and return; its folder exists.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # a second to import
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(fill(result.name, 90), fontsize=10)
+    if metrics:
+        curve, panel = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
+        _draw_training(curve, metrics)
+        for stage in result.stages:
+            colour = COLOURS.get(stage.name, OTHER)
+            curve.axhline(100 * stage.interval.mean, color=colour, linestyle="--", linewidth=1)
+        curve.legend(loc="upper left", fontsize=8)
+    else:
+        panel = figure.subplots()
+        panel.set_ylabel("success (% of games)")
+    _draw_stages(panel, result.stages)
+    panel.margins(y=0.12)  # for the numbers above the bars
+    panel.autoscale_view()
+    panel.set_ylim(bottom=0)
+    draft = path.with_name(f".{path.name}")
+    figure.savefig(draft, dpi=150, format="png")
+    return draft.replace(path)
+
+
+def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
+    import pandas as pd
+    from matplotlib.ticker import MaxNLocator
+
+    ends = [f"{VALIDATION}/{end}" for end in ("low", "high")]
+    curve = 100 * pd.DataFrame(metrics).set_index("step").reindex(columns=[TRAIN, VALIDATION, *ends]).astype(float)
+    trained, validated = curve[TRAIN].dropna(), curve[[VALIDATION, *ends]].dropna()
+    point = "o" if len(trained) == 1 else None  # a line through one point is invisible
+    axes.plot(trained, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
+    smooth = trained.rolling(WINDOW, min_periods=1).mean()
+    axes.plot(smooth, color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
+    if len(validated):
+        bars = validated[ends].sub(validated[VALIDATION], axis=0).abs().T
+        style: dict[str, Any] = {"fmt": "s", "color": VALIDATED, "markersize": 4, "capsize": 3}
+        axes.errorbar(validated.index, validated[VALIDATION], bars, label="validation games, 95 %", **style)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="RL step", ylabel="success (% of games)")
+    axes.grid(alpha=0.25)
+
+
+def _draw_stages(axes: Axes, stages: Sequence[StageResult]) -> None:
+    for index, made in enumerate(stages):
+        share, low, high = (100 * value for value in (made.interval.mean, made.low, made.high))
+        colour = COLOURS.get(made.name, OTHER)
+        axes.errorbar(index, share, [[share - low], [high - share]], fmt="_", color=colour, capsize=5, markersize=18)
+        axes.annotate(f"{share:.1f}", (index, high), (0, 4), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_xticks(range(len(stages)), [LABELS.get(stage.name, stage.name) for stage in stages])
+    axes.set_xlim(-0.6, len(stages) - 0.4)
+    axes.grid(axis="y", alpha=0.25)
+    axes.set_title(f"{stages[0].games} test games, 95 % intervals", fontsize=9)

@@ -1,7 +1,5 @@
 """The RL stage: verl's trainer in a separate process, and a progress bar that reads its files."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -37,20 +35,14 @@ TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each
 
 
 def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
-    """On CPUs, start RL's process early, so that its imports overlap with SFT. Skip this if SFT is
-    done.
-    """
+    """On CPUs, start RL's process early, so that its imports overlap with SFT if that is to do."""
     if (run.folder / "sft" / "model").exists() or run.config.trainer.device != "cpu":
         return nullcontext()
     return ahead_of_stage(run.config, run.folder, "rl", PROCESS)
 
 
 def train(run: Run, allocation: Allocation, model: str, process: subprocess.Popen[bytes] | None = None) -> Path:
-    """Train from ``model``, or from the last checkpoint if there is one; return the last
-    checkpoint's model.
-
-    Args:
-        process: a process that ``ahead`` has started.
+    """Train from ``model`` or from the last checkpoint; return the last checkpoint's model.
 
     Raises:
         StageFailed: the trainer's process failed, or ended too early.
@@ -85,7 +77,10 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
         result.data.train_files = str(task_file(run.folder, "train"))
         result.data.val_files = str(task_file(run.folder, validation))
         result.trainer.total_training_steps = allocation.steps
-        result.trainer.total_epochs = _epochs(allocation, config)
+        # More epochs than the steps need, since verl stops at whichever limit comes first. An epoch
+        # has only whole batches, in a new order, so a game that one epoch leaves out is in another.
+        batches = max(1, allocation.games // int(config.data.train_batch_size))
+        result.trainer.total_epochs = -(-allocation.steps // batches) + 1
         result.trainer.default_local_dir = str(rl.checkpoints)
         result.trainer.experiment_name = run.folder.name
         for node in (result.data, result.actor_rollout_ref.rollout):
@@ -93,16 +88,6 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
         for node in (result.actor_rollout_ref.actor, result.critic):
             node.data_loader_seed = config.seed
     return result
-
-
-def _epochs(allocation: Allocation, config: DictConfig) -> int:
-    """Return more epochs than the steps need: verl stops at whichever limit comes first.
-
-    An epoch has only whole batches, in a new order, so a game that one epoch leaves out is in
-    another.
-    """
-    batches = max(1, allocation.games // int(config.data.train_batch_size))
-    return -(-allocation.steps // batches) + 1
 
 
 # ---- steps without signal
@@ -115,8 +100,7 @@ def streaks_without_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) 
     such as that of a validation before the first step.
 
     Args:
-        of_groups: whether the algorithm compares the samples of a prompt; if not, it compares all
-            episodes of a step.
+        of_groups: whether the samples of a prompt are compared, not all episodes of a step.
     """
     streaks: list[list[int]] = [[]]
     for line in lines:
@@ -145,15 +129,7 @@ def no_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) -> str:
 
 
 def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> str:
-    """Describe what the trainer is doing in a step. A prompt's samples are written together, when
-    all have ended.
-
-    Args:
-        step: counted from 1.
-        first: whether it is the first step of this process.
-        prompts: prompts of a step.
-        samples: samples of each prompt.
-    """
+    """Describe what the trainer is doing. A prompt's samples are written when all have ended."""
     folder = rl.episodes / f"{step:06d}"
     if (validated := rl.validation / folder.name).exists():
         return f"validating: {len(list(validated.glob('*.jsonl')))} games{_turns(validated)} played"

@@ -1,11 +1,9 @@
 """The SFT stage: verl's SFT trainer on the demonstration episodes, in a process of its own.
 
 A killed SFT stage starts from the beginning, which gives the same weights without any resume code.
-On one core the tiny model takes seconds; the paper's one epoch over a hundred demonstrations takes
-minutes on a GPU.
+On one core the tiny model takes seconds; the paper's epoch over a hundred demonstrations minutes on
+a GPU.
 """
-
-from __future__ import annotations
 
 import os
 import shutil
@@ -36,12 +34,7 @@ ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.
 def train(run: Run, episodes_file: Path, model: str) -> Path:
     """Fine-tune ``model`` on the episodes and return the Hugging Face folder of the result.
 
-    Do nothing if that folder exists: it appears in one rename. Other files go to ``sft/`` and
-    ``logs/sft.log``.
-
-    Args:
-        episodes_file: the demonstrations, one Episode a line, with or without token ids.
-        model: the initial model, a folder or a Hugging Face name.
+    Do nothing if that folder exists: it appears in one rename.
 
     Raises:
         StageFailed: the trainer's process failed.
@@ -71,14 +64,14 @@ def allocator(config: DictConfig) -> dict[str, str]:
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
-    """Return the config of the stage's process: ``run`` for our parts, ``verl`` over verl's SFT
-    defaults.
+    """Return the config of the stage's process: ``run`` is ours, ``verl`` over verl's defaults.
 
     Model and engine settings are those of the RL actor, so one model option applies to both stages.
     """
     config = run.config
     actor = config.actor_rollout_ref.actor
     context = int(config.data.max_prompt_length) + int(config.data.max_response_length)
+    kind = early_experience.kind_of(config)
     run_node = {
         "episodes": str(episodes_file),
         "metrics": str(run.folder / "sft" / "metrics.jsonl"),
@@ -87,7 +80,7 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         "window_keep": OmegaConf.select(config, "env.window_keep"),
         **({"prompt": _plain(config.prompt)} if non_default(config.get("prompt")) else {}),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
-        **_experience(run),
+        **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
         "seed": int(config.seed),
         "template_kwargs": dict(run.chat.kwargs),
         "tracking": run.tracked("sft").node(),
@@ -101,11 +94,6 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         "trainer": _trainer(run),
     }
     return OmegaConf.create({"run": run_node, "verl": verl_node})
-
-
-def _experience(run: Run) -> dict[str, Any]:
-    kind = early_experience.kind_of(run.config)
-    return {"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}
 
 
 def _model(settings: DictConfig, path: str) -> dict[str, Any]:

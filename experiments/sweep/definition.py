@@ -1,9 +1,6 @@
 """A sweep file and its runs (``docs/sweeps.md``)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -29,18 +26,14 @@ class SweepError(Refusal):
 
 
 class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The report's table: a cell shows the runs that match both its row's and its column's
-    selector.
-    """
+    """The report's table: a cell shows the runs that match the selectors of row and column."""
 
     rows: dict[str, Selector]
     columns: dict[str, Selector]
 
 
 class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A claim that ``higher`` does better than ``lower``; a ``minus`` in a side is subtracted from
-    it.
-    """
+    """A claim that ``higher`` beats ``lower``; a ``minus`` in a side is subtracted from it."""
 
     claim: str
     higher: dict[str, str | Selector]
@@ -48,33 +41,24 @@ class Takeaway(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The runs of one scale: the product of the ``axes`` and ``seeds``.
+    """The runs of one scale: the product of the ``axes`` and ``seeds``."""
 
-    Attributes:
-        axes: axis -> value -> overrides.
-        measure: ``success`` or the mean ``score``, for selectors that do not name one.
-    """
-
-    axes: dict[str, Axis]
+    axes: dict[str, Axis]  # axis -> value -> overrides
     layout: Layout
     seeds: tuple[int, ...] = (0, 1, 2)
     overrides: tuple[str, ...] = ()
     takeaways: tuple[Takeaway, ...] = ()
     note: str = ""
-    measure: str = SUCCESS
+    measure: str = SUCCESS  # of selectors that name none
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A sweep file.
-
-    Attributes:
-        published: a table of ``turngrid.experiments.report.cells``, or None.
-    """
+    """A sweep file."""
 
     title: str
     question: str
     scales: dict[str, Scale]
-    published: str | None = None
+    published: str | None = None  # a table of experiments/report/cells.py
 
 
 def names() -> list[str]:
@@ -125,22 +109,14 @@ def _meant(name: str) -> str:
 
 
 def scale_of(definition: Definition, scale: str) -> Scale:
-    """Return a scale by name.
-
-    Raises:
-        SweepError: there is none of that name.
-    """
+    """Return a scale by name; raise SweepError if there is none."""
     if scale not in definition.scales:
         raise SweepError(f"this sweep has no scale={scale} (choices: {', '.join(definition.scales)})")
     return definition.scales[scale]
 
 
 def _check(where: str, scale: Scale) -> None:
-    """Check all selectors.
-
-    Raises:
-        SweepError: one names an axis, value or stage that does not exist.
-    """
+    """Check all selectors."""
     if scale.measure not in MEASURES:
         raise SweepError(f"{where}: measure: {scale.measure} is none of {', '.join(MEASURES)}")
     for axis in scale.axes:
@@ -182,25 +158,24 @@ def _problem(scale: Scale, key: str, value: str) -> str:
 # ---- its runs
 
 
-@dataclass(frozen=True)
-class Point:
-    """A run of a sweep: its value on each axis, its seed and its overrides."""
+class SweepRun(msgspec.Struct, frozen=True):
+    """A run of a sweep: its value on each axis, its seed and its overrides.
 
-    coordinates: Mapping[str, str]
+    ``folder`` is relative to the folder of the runs; "" before the run is composed.
+    """
+
+    coordinates: dict[str, str]
     seed: int
-    overrides: tuple[str, ...]
+    overrides: list[str]
+    folder: str = ""
 
     @property
     def label(self) -> str:
-        return label(self.coordinates, self.seed)
+        """Return ``algo=ppo seed=1``."""
+        return " ".join([*(f"{axis}={value}" for axis, value in self.coordinates.items()), f"seed={self.seed}"])
 
 
-def label(coordinates: Mapping[str, str], seed: int) -> str:
-    """Return ``algo=ppo seed=1``."""
-    return " ".join([*(f"{axis}={value}" for axis, value in coordinates.items()), f"seed={seed}"])
-
-
-def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mapping[str, Axis]) -> list[Point]:
+def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mapping[str, Axis]) -> list[SweepRun]:
     """Return every run, seed by seed.
 
     Args:
@@ -213,11 +188,11 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
     for seed, labels in product(seeds, product(*axes.values())):
         coordinates = dict(zip(axes, labels, strict=True))
         chosen = [text for axis, label in coordinates.items() for text in axes[axis][label]]
-        runs.append(Point(coordinates, seed, (*scale.overrides, *chosen, *extra, f"seed={seed}")))
+        runs.append(SweepRun(coordinates, seed, [*scale.overrides, *chosen, *extra, f"seed={seed}"]))
     return runs
 
 
-def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
+def part(points: Sequence[SweepRun], only: Mapping[str, str]) -> list[SweepRun]:
     """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``.
 
     Raises:
@@ -230,7 +205,7 @@ def part(points: Sequence[Point], only: Mapping[str, str]) -> list[Point]:
     return [point for point in points if all(point.coordinates[axis] in values for axis, values in chosen.items())]
 
 
-def _named(axis: str, text: str, points: Sequence[Point]) -> list[str]:
+def _named(axis: str, text: str, points: Sequence[SweepRun]) -> list[str]:
     """Split a comma-separated list of values; a value may itself contain commas."""
     choices = list(dict.fromkeys(point.coordinates[axis] for point in points))
     names: list[str] = []

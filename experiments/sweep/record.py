@@ -1,7 +1,5 @@
 """The record of a launched sweep, ``sweep.json`` in its folder."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,31 +7,14 @@ from pathlib import Path
 import msgspec
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.sweep.definition import Definition, Layout, Scale, Takeaway, label
+from turngrid.experiments.sweep.definition import Layout, SweepRun, Takeaway
 
 FILE = "sweep.json"
 FOLDER, GRIDS = "sweeps", "multirun"  # under the folder of the runs
 
 
-class SweepRun(msgspec.Struct, frozen=True):
-    """A run of the sweep; ``folder`` is relative to the folder of the runs."""
-
-    coordinates: dict[str, str]
-    seed: int
-    overrides: list[str]
-    folder: str
-
-    @property
-    def label(self) -> str:
-        return label(self.coordinates, self.seed)
-
-
 class Sweep(msgspec.Struct, frozen=True):
-    """A launched sweep, or a grid, which has no ``scale``.
-
-    Attributes:
-        extra: overrides from the command line.
-    """
+    """A launched sweep, or a grid, which has no ``scale``."""
 
     name: str
     scale: str
@@ -43,33 +24,14 @@ class Sweep(msgspec.Struct, frozen=True):
     note: str
     layout: Layout
     takeaways: tuple[Takeaway, ...]
-    extra: list[str]
+    extra: list[str]  # overrides from the command line
     runs: list[SweepRun]
 
     @property
     def folder_name(self) -> str:
-        """Return ``NAME-SCALE``, with 8 hex digits if there are ``extra`` overrides; for a grid its
-        name.
-        """
+        """Return ``NAME-SCALE`` (a grid's name), with 8 digits if there are ``extra`` overrides."""
         digits = hashlib.sha256("\n".join(sorted(self.extra)).encode()).hexdigest()[:8]
         return "-".join([self.name, *([self.scale] if self.scale else []), *([digits] if self.extra else [])])
-
-
-def new(
-    name: str, definition: Definition, scale: str, chosen: Scale, extra: Sequence[str], runs: list[SweepRun]
-) -> Sweep:
-    return Sweep(
-        name=name,
-        scale=scale,
-        title=definition.title,
-        question=definition.question,
-        published=definition.published,
-        note=chosen.note,
-        layout=chosen.layout,
-        takeaways=chosen.takeaways,
-        extra=list(extra),
-        runs=runs,
-    )
 
 
 def folder_of(sweep: Sweep, output_dir: Path) -> Path:
@@ -80,10 +42,6 @@ def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = (
     """Write the record and return the sweep's folder.
 
     Runs of earlier launches that still belong to the sweep are kept, such as those of other seeds.
-
-    Args:
-        whole: the coordinates of every setting of the sweep, if ``sweep.runs`` are only some of
-            them.
     """
     folder = folder_of(sweep, output_dir)
     merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder), whole))

@@ -13,8 +13,6 @@ title=      title of the page; by default the runs' names
 
 docs/viewer.md shows what the page can do."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence
@@ -44,11 +42,7 @@ def main(given: list[str]) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
-    """Split the command line into paths and options.
-
-    Raises:
-        SourceError: there is no path, or an option is unknown or a flag.
-    """
+    """Split the command line into paths and options; raise SourceError for a wrong one."""
     options = Options()
     words, others = own_words(arguments, options, SourceError)
     if not words:

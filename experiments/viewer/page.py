@@ -2,14 +2,10 @@
 
 Both contain styles, scripts and compressed episodes: an index of all, loaded at once, and blocks
 that are loaded when an episode is opened. The index is stored by column (``step: [..]``) and a
-block is a list of episodes, so thousands of episodes fit into a few megabytes. ``assets/store.js``
-reads both.
+block is a list of episodes, so thousands of episodes fit into megabytes.
 
-Text from models and environments is embedded as JSON data, made printable, and displayed as text,
-never as HTML.
+Text from models and environments is embedded as JSON, and displayed as text, never as HTML.
 """
-
-from __future__ import annotations
 
 import base64
 import gzip
@@ -42,11 +38,6 @@ def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -
     A page may hold several. The viewer's styles and the page's do not affect each other; it follows
     the page's ``color-scheme``. Its height is 85 % of the window's, or ``--viewer-height``.
     ``#<Shown.address>`` in the page's address opens that episode.
-
-    Args:
-        episodes: in the order of the list.
-        limit: maximum number of episodes.
-        note: text above the list.
     """
     index, packed = _pack(islice(episodes, limit))
     blocks = "\n".join(f'<script type="application/gzip" class="block">{block}</script>' for block in packed)

@@ -1,7 +1,5 @@
 """Find episodes: single files, all episodes of a run, or all runs of a sweep."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict
@@ -41,26 +39,20 @@ class Shown:
     """An episode with the data that a page shows beside it.
 
     Attributes:
-        run: name of the run folder, or "".
-        stage: ``training``, ``demonstrations`` or, for example, ``evaluation/rl``.
-        place: file and line in the run, from which the address is made.
-        tokenizer: folder of the tokenizer that its token ids belong to.
-        reward: name of the run's trained reward.
         compared: other numbers to show beside its own, by name, one per turn.
         again: later steps that learned from it again, each with its advantage there.
-        replaced: step of the episode that was learned from instead.
     """
 
     episode: Episode
-    run: str = ""
-    stage: str = ""
-    place: str = ""
+    run: str = ""  # name of the run folder, or ""
+    stage: str = ""  # ``training``, ``demonstrations`` or, for example, ``evaluation/rl``
+    place: str = ""  # file and line in the run, from which the address is made
     credit: Credit | None = None
-    tokenizer: Path | None = None
-    reward: str = ""
+    tokenizer: Path | None = None  # folder of the tokenizer that its token ids belong to
+    reward: str = ""  # name of the run's trained reward
     compared: Mapping[str, Sequence[float]] = field(default_factory=dict)
     again: Sequence[tuple[int, float | None]] = ()
-    replaced: int | None = None
+    replaced: int | None = None  # step of the episode that was learned from instead
 
     @property
     def address(self) -> str:
@@ -70,16 +62,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class EpisodeFile:
-    """A file of episodes.
-
-    Attributes:
-        run: the run folder that contains it, if any.
-        first: maximum number of its episodes to show.
-    """
+    """A file of episodes."""
 
     path: Path
     run: Path | None
-    first: int | None = None
+    first: int | None = None  # number of its episodes to show
 
     @cached_property
     def relative(self) -> Path:
@@ -111,7 +98,10 @@ class EpisodeFile:
         known = replays(self.run) if self.run and self.step else Replays({}, {})
         for line, episode in enumerate(islice(self._episodes(), self.first)):
             credit = credits[line] if line < len(credits) else None
-            _check(episode, credit, f"{self.path}, line {line + 1}")
+            tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
+            if credit is not None and len(credit.advantages) != tokens:
+                words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
+                raise SourceError(f"{self.path}, line {line + 1}: {words}")
             place = f"{self.relative.as_posix()}:{line}"
             again, replaced = known.of(self.step, line, episode)
             yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, replaced)
@@ -138,11 +128,10 @@ class Replays:
 
     Attributes:
         again: (step of the episode, its tokens) -> later steps with their advantages.
-        instead: (step, line) -> step of the episode that was learned from instead.
     """
 
     again: Mapping[tuple[int, str], Sequence[tuple[int, float | None]]]
-    instead: Mapping[tuple[int, int], int]
+    instead: Mapping[tuple[int, int], int]  # (step, line) -> step of the episode learned from instead
 
     def of(self, step: int, line: int, episode: Episode) -> tuple[Sequence[tuple[int, float | None]], int | None]:
         if not any(played == step for played, _ in self.again) or not episode.turns:
@@ -168,18 +157,8 @@ def _reward(run: Path) -> str:
     return str((composed(run).get("turn_reward") or {}).get("name", ""))
 
 
-def _check(episode: Episode, credit: Credit | None, where: str) -> None:
-    tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
-    if credit is not None and len(credit.advantages) != tokens:
-        raise SourceError(f"{where}: credit for {len(credit.advantages)} tokens, the episode has {tokens}")
-
-
 def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
-    """Return the files under ``paths``.
-
-    Raises:
-        SourceError: a path does not exist or has no episodes.
-    """
+    """Return the files under ``paths``; raise SourceError if a path has no episodes."""
     return [file for path in paths for file in _files(path.expanduser().absolute())]
 
 
@@ -195,7 +174,9 @@ def _files(path: Path) -> list[EpisodeFile]:
     if not files and not (path / RUN_MARK).exists():
         files = sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
     if not files:
-        raise SourceError(f"{path} holds no episodes{_runs_in(path)}")
+        runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
+        hint = f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
+        raise SourceError(f"{path} holds no episodes{hint}")
     return [EpisodeFile(file, _run_around(file)) for file in files]
 
 
@@ -206,17 +187,11 @@ def _run_around(path: Path) -> Path | None:
     return next(chain(marked, evaluated), None)
 
 
-def _runs_in(path: Path) -> str:
-    runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
-    return f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
-
-
 # ---- tokenizers
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:
-    """Return a folder with ``tokenizer.json``, of a checkpoint or of the first model; None if none
-    has it.
+    """Return a folder with ``tokenizer.json``, of a checkpoint or the first model, or None.
 
     Args:
         run: a run folder, or the folder of an evaluation without a run.

@@ -7,8 +7,6 @@ A checkpoint counts once it is sealed. verl's file ``latest_checkpointed_iterati
 one that verl wrote last: it is whole even if a kill came before its seal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -117,9 +115,7 @@ def steps(root: Path) -> list[int]:
 
 
 def seal_newest(root: Path, step: int) -> None:
-    """Seal the checkpoint of ``step``; delete files that verl leaves of older checkpoints that it
-    removes.
-    """
+    """Seal the checkpoint of ``step``; delete what verl leaves of those that it removes."""
     seal(folder_of(root, step))
     for older in (folder_of(root, number) for number in _with(root, MANIFEST) if number < step):
         if not (older / "actor").exists():

@@ -1,7 +1,5 @@
 """JSON lines that processes append to, which a kill may cut short at any moment."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping

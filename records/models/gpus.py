@@ -1,7 +1,5 @@
 """GPUs that the cost estimate knows (``estimate_gpu=H100x8``), and what a checkpoint costs."""
 
-from __future__ import annotations
-
 import re
 
 from turngrid.envs.utils.names import nearest
@@ -29,11 +27,7 @@ class GpuError(Refusal):
 
 
 def memory(name: str) -> float:
-    """Return the bytes of one of ``GPUS``, or of a GPU named by its memory, as ``24GB``.
-
-    Raises:
-        KeyError: the name is neither.
-    """
+    """Return the bytes of one of ``GPUS``, or of one as ``24GB``; KeyError for others."""
     size = re.fullmatch(r"([1-9]\d{0,3})GB", name)
     return int(size[1]) * GB if size else GPUS[name]
 

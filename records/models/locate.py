@@ -2,11 +2,8 @@
 
 ``load_whole`` loads it completely or not at all.
 
-``environments_of`` reads which environments the model was pre-trained on, from a file beside its
-weights.
+``environments_of`` reads which environments the model was pre-trained on.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
@@ -76,8 +73,7 @@ def local_folder(path: str) -> Path | None:
 
 
 def checkpoint(folder: Path) -> Path:
-    """Return the Hugging Face folder in ``folder``: itself, that of a ``global_step_N``, or a run's
-    last checkpoint.
+    """Return a Hugging Face folder: itself, that of a ``global_step_N``, or a run's last.
 
     Raises:
         ModelError: there is none; it is an adapter, with which transformers would load another
@@ -92,7 +88,9 @@ def checkpoint(folder: Path) -> Path:
         if (model / "config.json").exists():
             return model
     if not folder.is_dir():
-        raise ModelError(f"model.path={folder} does not exist{_nearest(folder)}")
+        names = [entry.name for entry in folder.parent.iterdir() if entry.is_dir()] if folder.parent.is_dir() else []
+        near = meant(folder.name, names, f"{folder.parent}/", cutoff=0.3)
+        raise ModelError(f"model.path={folder} does not exist{near}")
     last = _last(folder)
     if last is None:
         raise ModelError(f"model.path={folder} is neither a model nor a run with one (no config.json, no checkpoint)")
@@ -102,11 +100,7 @@ def checkpoint(folder: Path) -> Path:
 
 
 def _last(run: Path) -> Path | None:
-    """Return the model of the run's last checkpoint, else that of its SFT stage, else None.
-
-    Raises:
-        ModelError: the model of the last checkpoint is damaged.
-    """
+    """Return the model of the run's last checkpoint, else that of its SFT stage, else None."""
     rl = RlFolder(run)
     step = next(iter(steps(rl.checkpoints)), 0)
     saved = folder_of(rl.checkpoints, step)
@@ -121,11 +115,6 @@ def run_of(path: str) -> Path | None:
     folder = local_folder(path)
     candidates = [folder, *folder.parents] if folder else []
     return next((each for each in candidates if (each / "attempts.jsonl").exists()), None)
-
-
-def _nearest(folder: Path) -> str:
-    names = [entry.name for entry in folder.parent.iterdir() if entry.is_dir()] if folder.parent.is_dir() else []
-    return meant(folder.name, names, f"{folder.parent}/", cutoff=0.3)
 
 
 def _asset(path: str) -> Path:
@@ -159,8 +148,7 @@ def environments_of(path: str) -> tuple[str, ...] | None:
 
 
 def check_hub(path: str) -> None:
-    """Check that ``path`` is on this machine, in a folder or in the hub's cache, or can be
-    downloaded.
+    """Check that ``path`` is in a folder or in the hub's cache, or can be downloaded.
 
     transformers would ask the hub only when a stage loads the model, and for 40 seconds.
 

@@ -4,8 +4,6 @@ For names of ``conf/model`` the numbers are in a table. For other models they ar
 ``config.json`` and the headers of the weights.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -90,8 +88,7 @@ def from_config(config: dict[str, Any]) -> Shape | None:
 def linears(path: str) -> dict[str, int] | None:
     """Return inputs plus outputs of each linear layer by name, summed over all blocks.
 
-    These are the parameters that each rank of an adapter costs. None if there are neither weights
-    nor a table.
+    A rank of an adapter costs so many parameters. None if they are not known.
     """
     if path in PUBLISHED:
         return _of_llama(PUBLISHED[path])

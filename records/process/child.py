@@ -1,7 +1,5 @@
 """Child processes for stages, which end if this process is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -69,8 +67,7 @@ def run_child(
 def stage_exit_code(run: Callable[[], object]) -> int:
     """Call ``run`` in a stage's process and return the exit code.
 
-    The message of a foreseen error is passed to the parent's ``StageFailed``, which then omits the
-    log's end.
+    A foreseen error's message is passed to the parent's ``StageFailed``.
     """
     try:
         run()

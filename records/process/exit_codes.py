@@ -3,11 +3,8 @@
     @command(__doc__)
     def main(given: list[str]) -> int: ...
 
-Foreseen errors are a ``Refusal`` or a ``Failure``; any other exception is a bug and keeps its
-traceback.
+Foreseen errors are a ``Refusal`` or a ``Failure``; any other exception keeps its traceback.
 """
-
-from __future__ import annotations
 
 import functools
 import sys
@@ -47,12 +44,7 @@ class Main(Protocol):
 
 
 def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Main]:
-    """Make a function a command with an exit code; a foreseen error is one line on stderr.
-
-    Args:
-        doc: text of ``--help``.
-        how: options of ``exit_code``.
-    """
+    """Make a function a command with an exit code; a foreseen error is one line on stderr."""
 
     def main_of(run: Callable[[list[str]], int]) -> Main:
         @functools.wraps(run)

@@ -13,7 +13,7 @@ from usual import as_shipped, usual
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
 
 from turngrid.algorithms.chosen import Chosen, algorithm, method_class
-from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, Vapo, by_length, turn_returns
+from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, Vapo, turn_returns
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
 from turngrid.algorithms.slots import Estimate, Tokens
@@ -64,7 +64,7 @@ def test_lambda_by_length_through_the_composed_config() -> None:
     paths = {f"P_{n}": ("S0" + " a S0" * n, [0.0] * n, [0.1] * n, [0.5] * n, 1) for n in wanted}
     for dead in (False, True):
         turns = example_x(paths=paths, dead=dead)
-        lambdas, none = (method.of("algo", 1)["turn_ppo"].policy_lambda(turns) for method in methods)
+        lambdas, none = (method.of("algo", 1)["turn_ppo"].of_policy(turns.acts.sum(dim=1)) for method in methods)
         assert lambdas.flatten().tolist() == pytest.approx(list(wanted.values()), abs=1e-5)
         assert not none.any()
 
@@ -138,7 +138,7 @@ def test_vapo_with_one_lambda_is_verls_gae() -> None:
 
 def test_vapos_lambda_of_the_specification() -> None:
     wanted = {1: 0, 20: 0, 40: 0.5, 100: 0.8, 1000: 0.98}
-    found = by_length(usual("algo", "vapo")["lambda_length"], torch.tensor([*wanted]))
+    found = Vapo(**usual("algo", "vapo")).of_policy(torch.tensor([*wanted]))
     assert found.flatten().tolist() == pytest.approx([*wanted.values()], abs=1e-5)
 
 

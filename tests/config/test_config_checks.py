@@ -127,16 +127,10 @@ reward=dense
     reward=dense; use 
 env.max_turns=3
     w2-o3-q4; use more turns
-curriculum=horizon curriculum.horizon={1:2,5:3,9:8}
-    curriculum.horizon=2; use 
 prompt=react env.max_turns=20
     data.max_response_length=; use prompt.history=2
-algo=supo rollout_form.summary.turns=5 rollout_form.summary.most=1
-    rollout_form.summary.most=1; use a higher rollout_form.summary.most
 trainer.total_epochs=150
     trainer.total_epochs=150; use budget.rl_steps
-eval.samples_per_game=2 eval.temperatures=[0.4,0]
-    eval.samples_per_game=2; use eval.samples_per_game=1
 model=qwen2.5_0.5b cluster=gpu1
     model.sft.lr=1e-06; use 
 model=qwen2.5_0.5b budget=rl_only

@@ -28,11 +28,11 @@ from turngrid.experiments.credit_quality.game import (
 from turngrid.experiments.credit_quality.policy_model import (
     WEIGHTS,
     PolicyModel,
-    RunCritic,
     critic_file,
     critic_values,
     of_games,
     rows,
+    run_critic,
 )
 from turngrid.experiments.credit_quality.results import true_advantages
 from turngrid.experiments.credit_quality.study import Measured, ModelRollouts
@@ -214,4 +214,4 @@ def test_the_critic_of_a_checkpoint_is_read(tmp_path: Path, played: list[Measure
     ids = torch.tensor([episode.prompt_ids + [i for t in episode.turns for i in t.action_ids + t.context_ids]])
     with torch.no_grad():
         wanted = critic(input_ids=ids).logits[0, len(episode.prompt_ids) - 1, 0].item()
-    assert RunCritic(file).values(episode)[0] == pytest.approx(wanted, abs=1e-6)
+    assert run_critic(file)(episode)[0] == pytest.approx(wanted, abs=1e-6)

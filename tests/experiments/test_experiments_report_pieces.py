@@ -7,7 +7,7 @@ import pytest
 
 from turngrid.experiments.evaluation.result import DamagedResult, RunResult, StageResult
 from turngrid.experiments.evaluation.tables import summary_table
-from turngrid.experiments.stages.run_summary import learning_curve
+from turngrid.experiments.stages.pipeline import learning_curve
 from turngrid.records.statistics import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 

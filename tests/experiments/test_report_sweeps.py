@@ -14,7 +14,7 @@ from turngrid.experiments.report.contents import contents, html, markdown
 from turngrid.experiments.report.gather import Subject, subjects
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import load, names, points
-from turngrid.experiments.sweep.record import SweepRun
+from turngrid.experiments.sweep.record import Sweep, SweepRun
 
 
 def planned(name: str, scale: str, output: Path) -> Subject:
@@ -24,7 +24,8 @@ def planned(name: str, scale: str, output: Path) -> Subject:
         SweepRun(dict(point.coordinates), point.seed, list(point.overrides), f"run-{number}")
         for number, point in enumerate(points(chosen, chosen.seeds, [], {}))
     ]
-    folder = record.write(record.new(name, definition, scale, chosen, [], runs), output)
+    about = (definition.title, definition.question, definition.published, chosen.note, chosen.layout, chosen.takeaways)
+    folder = record.write(Sweep(name, scale, *about, [], runs), output)
     (subject,) = subjects([folder])
     return subject
 

@@ -12,7 +12,7 @@ import pytest
 from turngrid.config.compose import compose
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
-from turngrid.experiments.stages import run_summary
+from turngrid.experiments.stages import pipeline
 from turngrid.experiments.stages.rl import (
     HIGH,
     LOG_SECONDS,
@@ -207,7 +207,7 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "test.jsonl").touch()
     (tmp_path / "tasks" / "skipped.json").write_text("{}")
-    run_summary.write(Run(config, tmp_path), allocate_budget(config), [Checkpoint("base", "asset://tiny")])
+    pipeline.write_summary(Run(config, tmp_path), allocate_budget(config), [Checkpoint("base", "asset://tiny")])
     result = RunResult.read(tmp_path)
     assert result is not None and str(result.notes["no_signal"]).startswith(
         "in steps 1 to 3 all samples of each prompt"

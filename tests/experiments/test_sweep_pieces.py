@@ -74,7 +74,7 @@ def test_sets_times_seeds_come_seed_by_seed_and_the_command_line_wins() -> None:
     )
     found = points(scale, [4, 5], ["k=9"], {"m": {"u": ["m=u"], "v": ["m=v"]}})
     assert [point.label for point in found[:3]] == ["a=x m=u seed=4", "a=x m=v seed=4", "a=y m=u seed=4"]
-    assert found[3].overrides == ("all=1", "k=2", "l=3", "m=v", "k=9", "seed=4")
+    assert found[3].overrides == ["all=1", "k=2", "l=3", "m=v", "k=9", "seed=4"]
     assert [point.seed for point in found] == [4] * 4 + [5] * 4
 
 

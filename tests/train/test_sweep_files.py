@@ -13,7 +13,7 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.report import cells as published
-from turngrid.experiments.sweep.definition import Definition, Point, Scale, Selector, flattened, load, names, points
+from turngrid.experiments.sweep.definition import Definition, Scale, Selector, SweepRun, flattened, load, names, points
 from turngrid.tasks.budget import allocate_budget
 
 SCALES = ("laptop", "paper")
@@ -22,7 +22,7 @@ EACH = [pytest.param(name, scale, id=f"{name}-{scale}") for name in FILES for sc
 
 KEY = "OPENAI_API_KEY"
 
-Composed = Callable[[Point], DictConfig]
+Composed = Callable[[SweepRun], DictConfig]
 
 # Published cells that no cell of ours can meet, and why.
 UNMET = {
@@ -43,14 +43,14 @@ def composed() -> Iterator[Composed]:
     looked at here."""
     with composer() as compose:
         found = cache(lambda overrides: compose(list(overrides)))
-        yield lambda point: found(point.overrides)
+        yield lambda point: found(tuple(point.overrides))
 
 
-def runs(scale: Scale) -> list[Point]:
+def runs(scale: Scale) -> list[SweepRun]:
     return points(scale, scale.seeds[:1], [], {})
 
 
-def selected(scale: Scale, selector: Selector) -> list[Point]:
+def selected(scale: Scale, selector: Selector) -> list[SweepRun]:
     """The runs that a selector names."""
     wanted = {axis: value for axis, value in selector.items() if axis in scale.axes}
     return [point for point in runs(scale) if wanted.items() <= point.coordinates.items()]
@@ -238,7 +238,7 @@ def settings(config: DictConfig) -> dict[str, object]:
     return {**found, "critic_lr": critic.optim.lr} if config.algo.name == "ppo" else found
 
 
-def stated(name: str, point: Point, config: DictConfig) -> dict[str, object]:
+def stated(name: str, point: SweepRun, config: DictConfig) -> dict[str, object]:
     """What the protocol says of a run."""
     algo = "grpo on SWE" if config.env.name == "swegym" else config.algo.name
     said = {**EVERYWHERE, **ALGORITHMS[algo]}
@@ -247,7 +247,7 @@ def stated(name: str, point: Point, config: DictConfig) -> dict[str, object]:
     return {**said, **_of_table_13(point)} if name == "table13_hyperparameters" else said
 
 
-def _of_table_13(point: Point) -> dict[str, float]:
+def _of_table_13(point: SweepRun) -> dict[str, float]:
     """Read off the published row that the run's own row names."""
     rows = FILES["table13_hyperparameters"].scales["paper"].layout.rows.values()
     row = next(row for row in rows if row["setting"] == point.coordinates["setting"])

@@ -22,6 +22,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from turngrid import verl_plugin  # noqa: F401 - registers the estimators
 from turngrid.algorithms.registry import SLOTS
 from turngrid.config.compose import composer
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.step import Step
 from turngrid.verl_plugin.training.step_methods import Methods
@@ -105,8 +106,9 @@ def with_parts(config: DictConfig) -> TurngridTrainer:
     made.use_critic = made.use_reference_policy = False
     made.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
     made.now = Step(1, 10)
-    made.methods, made.credit = Methods(config, made.now), CreditLog(config.tracking.credit, made.now)
-    made.groups = StepGroups(config, made.now)
+    run = Run(config, Path())
+    made.methods, made.credit = Methods(run, made.now), CreditLog(config.tracking.credit, made.now)
+    made.groups = StepGroups(run.rl, 4, made.now)
     return made
 
 

@@ -63,7 +63,7 @@ def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPat
         }
     )
     made.now, made._prompts = Step(), Counter()
-    made.groups, made.games = made.make_groups(), Games(made.config)
+    made.groups, made.games = made.kind_of_groups(rl, BATCH, made.now), Games(made.config)
     made.global_steps, made.total_training_steps, made.timing_raw = 1, STEPS, {}
 
     def fetch(_: Any) -> TensorDict:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from turngrid.records.files import checkpoints
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
@@ -35,7 +34,7 @@ def rl(tmp_path: Path) -> RlFolder:
 
 @pytest.fixture
 def groups(tmp_path: Path) -> AsyncGroups:
-    return AsyncGroups(OmegaConf.create({"run": {"folder": str(tmp_path)}}), Step())
+    return AsyncGroups(RlFolder(tmp_path), 4, Step())
 
 
 def played(groups: AsyncGroups, *names: str, take: int = 1) -> None:
@@ -182,8 +181,7 @@ def test_a_record_says_of_groups_and_versions_what_there_is_to_say(tmp_path: Pat
 
 
 def test_an_environment_that_fails_again_and_again_ends_the_run(tmp_path: Path) -> None:
-    config = {"data": {"train_batch_size": 4}, "run": {"episodes": str(tmp_path)}}
-    groups = StepGroups(OmegaConf.create(config), Step(2))
+    groups = StepGroups(RlFolder(tmp_path), 4, Step(2))
     groups.begin()
     for number in range(MAX_FAILED_GROUPS * 4 + 1):
         groups.guard()

@@ -18,6 +18,7 @@ from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.turns import OUTCOMES
 from turngrid.records.metrics import in_families
+from turngrid.records.resume import RlFolder
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin.training.credit_log import credits_of
@@ -92,12 +93,12 @@ def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrain
 def test_a_mended_group_is_told_as_it_was_played(made: TurngridTrainer, tmp_path: Path) -> None:
     """Though its advantages, and what verl logs, are of the episode that took a place."""
     learned(made, failed("told"), 2)
-    nodes = {"run": {"episodes": str(tmp_path / "episodes")}, "turn_reward": {"name": "sparse"}}
-    made.config = OmegaConf.merge(made.config, nodes, {"curriculum": {"name": "none"}})
-    made.groups, made.games = StepGroups(made.config, made.now), Games(made.config)
+    nodes = {"turn_reward": {"name": "sparse"}, "curriculum": {"name": "none"}}
+    made.config, rl = OmegaConf.merge(made.config, nodes), RlFolder(tmp_path)
+    made.groups, made.games = StepGroups(rl, 2, made.now), Games(made.config)
     for group in "PQ":
         played = [replace(EPISODE, sample=sample, turns=[Turn("", "", rewards={"sparse": 0.0})]) for sample in range(4)]
-        write_episodes(tmp_path / "episodes" / "000002" / f"{group}.jsonl", played)
+        write_episodes(rl.episodes / "000002" / f"{group}.jsonl", played)
     found = made.gather_episodes()
     assert found["credit/groups_without_signal"] == 0.5, "Q's samples scored alike; P learned from a win"
     assert found["reward/trained/max"] == 0.0

@@ -9,16 +9,18 @@ the server gets the trainer's new weights. Prints a report to paste; the exit co
 a fault. docs/cluster.md explains the report.
 """
 
-from __future__ import annotations
-
+import platform
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from math import gcd, sqrt
 from pathlib import Path
 
 import numpy as np
+import psutil
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import machine
@@ -26,17 +28,21 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters
+from turngrid.config.precision import instructions
 from turngrid.envs.games.catalogue import cache_root
+from turngrid.experiments.cost_estimate import amounts
+from turngrid.experiments.cost_estimate.memory import demand, devices
+from turngrid.records.models.gpus import GB
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.models.shape import shape_of
 from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import command, say
+from turngrid.records.provenance import Attempt
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks
 from turngrid.train.arguments import parsed
 from turngrid.train.doctor import findings
 from turngrid.train.doctor.findings import Step
-from turngrid.train.doctor.host import Peak, facts
 
 STEPS = 2
 SAMPLES = 8  # episodes of the group
@@ -45,6 +51,58 @@ MOVES, RATE = 0.5, 1e-5  # nats; the rate if the model's size is not known
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 NOT_TAKEN = ("budget", "curriculum", "demos", "estimate", "estimate_gpu", "eval", "extend", "fresh", "tracking")
 PROBE = "turngrid.verl_plugin.training.probe"
+
+
+SECONDS = 1.0  # between two looks at the memory
+
+
+def facts(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Return rows of the report."""
+    memory, attempt, rank = psutil.virtual_memory(), Attempt.now(), config.model.lora_rank
+    yield (
+        "machine",
+        f"{amounts.machine()}, {instructions() or 'no instructions'} for bf16, {' '.join(platform.libc_ver())}",
+    )
+    places = {"on this disk": Path.cwd(), "in /dev/shm": Path("/dev/shm")}
+    disks = [f"{shutil.disk_usage(path).free / GB:.0f} GB {where}" for where, path in places.items() if path.exists()]
+    yield "free", ", ".join([f"{memory.available / GB:.1f} of {memory.total / GB:.1f} GB memory", *disks])
+    for line in machine.nvidia_smi("name,driver_version,memory.free,memory.total"):
+        yield "GPU", "{}, driver {}, {} of {} MiB free".format(*(word.strip() for word in line.split(",")))
+    packages = attempt.versions
+    with suppress(PackageNotFoundError):
+        packages |= {"flash-attn": version("flash-attn")}
+    yield "packages", ", ".join(f"{name} {number}" for name, number in packages.items())
+    yield "commit", f"{attempt.commit}{', with changes' if attempt.dirty else ''}"
+    server, adapter = config.actor_rollout_ref.rollout.name, f" lora_rank={rank}" if rank else ""
+    yield "run", f"cluster={config.cluster.name} rollout={server} model={config.model.path}{adapter}"
+
+
+class Peak:
+    """The peak memory of a run: of the fullest GPU, or on CPUs of this process and all below it."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self._config, self._on_gpus, self._bytes, self._looked = config, config.trainer.device != "cpu", 0.0, 0.0
+
+    def look(self) -> None:
+        """Called a few times a second."""
+        if time.monotonic() - self._looked >= SECONDS:
+            self._looked = time.monotonic()
+            gpus = [float(line) * 2**20 for line in machine.nvidia_smi("memory.used")] if self._on_gpus else []
+            self._bytes = max(self._bytes, *(gpus or [_of_processes()]))
+
+    def beside_estimate(self) -> str:
+        shape, where = shape_of(self._config.model.path), devices(self._config)
+        expected = f"{demand(self._config, shape, where).peak() / GB:.1f} GB" if shape and where else "not known"
+        return f"{self._bytes / GB:.1f} GB{' of the fullest GPU' if self._on_gpus else ''}; the estimate is {expected}"
+
+
+def _of_processes() -> float:
+    """Return proportional set sizes: memory that processes share counts once."""
+    total, own = 0.0, psutil.Process()
+    for process in [own, *own.children(recursive=True)]:
+        with suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total
 
 
 @command(__doc__, resumes=False)

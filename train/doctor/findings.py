@@ -1,7 +1,5 @@
 """What a run's log-probs and prompts show: the faults that the doctor names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,20 +37,16 @@ class Step:
     """A step's sampled tokens: log-probs in nats, (tokens,) each.
 
     Attributes:
-        version: training step whose weights the server sampled with, as it reports them.
-        turn: number of each token's turn in its row, from 0.
-        server: by the server while it sampled.
         before, after: by the trainer, before and after the step's update.
-        base: by the trainer without its LoRA; None if it has none.
     """
 
     number: int
-    version: int
-    turn: np.ndarray
-    server: np.ndarray
+    version: int  # training step whose weights the server sampled with, as it reports them
+    turn: np.ndarray  # number of each token's turn in its row, from 0
+    server: np.ndarray  # by the server while it sampled
     before: np.ndarray
     after: np.ndarray
-    base: np.ndarray | None = None
+    base: np.ndarray | None = None  # by the trainer without its LoRA; None if it has none
 
     @cached_property
     def apart(self) -> float:
@@ -78,16 +72,12 @@ def dtypes_of(config: DictConfig) -> list[str]:
 
 
 def bounds_of(dtypes: Sequence[str]) -> tuple[float, float]:
-    """Return the mean |difference| of probabilities that is normal, and above which it is
-    suspect.
-    """
+    """Return which mean |difference| of probabilities is normal, and which is suspect."""
     return (EXACT, EXACT) if {*dtypes} == {"float32"} else (NORMAL, SUSPECT)
 
 
 def read_steps(folder: Path) -> tuple[list[Step], list[Episode]]:
-    """Read a run's steps, as ``turngrid.verl_plugin.training.probe`` wrote them, and its
-    episodes.
-    """
+    """Read a run's steps, as the probe wrote them, and its episodes."""
     steps, episodes, rl = [], [], RlFolder(folder)
     for file in sorted(rl.probe.glob("*.npz")):
         played = list(read_episodes(rl.step_episodes(int(file.stem))))
@@ -132,8 +122,7 @@ def _fault(before: Step | None, step: Step, dtypes: Sequence[str]) -> Finding | 
 def of_template(episodes: Sequence[Episode], tokenizer: Any, kwargs: Mapping[str, Any]) -> tuple[int, list[Finding]]:
     """Compare what the model saw with the messages as the model's own chat template renders them.
 
-    Episodes with replayed turns or summaries are left out: their prompts are no plain
-    conversations.
+    Episodes with replayed turns or summaries, no plain conversations, are left out.
 
     Returns:
         The number of messages that were compared, and the first fault.

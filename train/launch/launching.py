@@ -3,8 +3,6 @@
 A run that fails does not stop the others.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import shutil
@@ -44,11 +42,7 @@ def _estimates(config: DictConfig) -> bool:
 
 
 def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
-    """Return the launcher of ``cluster.launcher``.
-
-    Raises:
-        ConfigError: it does not work on this machine.
-    """
+    """Return the launcher of ``cluster.launcher``; ConfigError if it cannot work here."""
     name = config.cluster.launcher
     folder = Path(config.output_dir).expanduser().absolute() / name
     if name == HERE:
@@ -90,11 +84,7 @@ def devices(config: DictConfig) -> list[str | None]:
 
 
 def check_slurm(config: DictConfig) -> None:
-    """Check the settings of SLURM.
-
-    Raises:
-        ConfigError: SLURM would accept the settings, but they cannot work.
-    """
+    """Raise ConfigError for settings that SLURM accepts but that cannot work."""
     slurm, name = config.cluster.slurm, config.cluster.name
     if find_spec("submitit") is None:
         raise ConfigError(f"cluster={name} needs submitit: pip install 'turngrid[slurm]'")

@@ -3,11 +3,10 @@
 Hydra itself launches only if the command line sets one of its own keys (``hydra/sweeper=optuna``).
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,16 +16,20 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
+from rich.table import Table
 
 from turngrid.config import base
 from turngrid.config.checks.model import unusable_folders
 from turngrid.config.compose import composer, packages, search_path
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import SEARCHPATH, parse, places, search_paths, typed
+from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
+from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.sweep import record
 from turngrid.records.process.exit_codes import say
-from turngrid.records.run_folder import put_aside
+from turngrid.records.run_folder import put_aside, run_name
+from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch import launching, one_run
 from turngrid.train.launch.sweep import Launch, compose_runs, grid, is_true, prepare_launch, sweep_asked_for
 
@@ -71,8 +74,6 @@ def _ready_sweep(args: argparse.Namespace) -> Start:
         raise ConfigError(f"{typed(own)}: Hydra does not launch a sweep; use cluster=slurm or cluster=local_parallel")
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
-        from turngrid.train.launch.sweep_table import dry_run_table
-
         named = list(zip((run.label for run in launch.sweep.runs), launch.configs, strict=True))
         return lambda: _print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named), launch.configs)
     start = launching.launcher(launch.configs[0], args.config_dir)
@@ -104,8 +105,6 @@ def _ready_grid(args: argparse.Namespace, dry_run: bool) -> Start:
             f"out, as in {ranged.key_or_group}=A,B"
         )
     if dry_run:
-        from turngrid.train.launch.sweep_table import dry_run_table
-
         labels = [run.label for run in one_run.runs_of(runs, "")]
         return lambda: _print(dry_run_table("The grid", list(zip(labels, configs, strict=True))), configs)
     start = launching.launcher(configs[0], args.config_dir)
@@ -215,3 +214,38 @@ def _hydra_app(config: DictConfig) -> None:
         raise RunFailed(f"{run.label} ended with exit code {code}")
     if code:
         _failed.append(f"{run.label} (exit code {code})")
+
+
+WIDTH = 160
+NOT_RECORDED = "no run of this kind was recorded on this machine"
+
+
+def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
+    """Return the runs in launch order, with totals."""
+    root = Path(runs[0][1].output_dir).expanduser().absolute()
+    names = [run_name(config) for _, config in runs]
+    states = [state(root / name) for name in names]
+    hours = [_hours(config) for _, config in runs]
+    episodes = [allocate_budget(config).episodes for _, config in runs]
+    table = Table(title=title, title_justify="left")
+    for column in ("run", "state", "episodes", "hours", "folder"):
+        table.add_column(column, overflow="fold")
+    for (label, _), run_state, played, hour, name in zip(runs, states, episodes, hours, names, strict=True):
+        table.add_row(label, run_state, f"{played:,}", "?" if hour is None else f"{hour:.2f}", name)
+    todo = [index for index, run_state in enumerate(states) if run_state is not State.FINISHED]
+    known = [hour for index in todo if (hour := hours[index]) is not None]
+    counted = ", ".join(f"{count} {run_state}" for run_state, count in Counter(states).items())
+    lines = [f"{len(runs)} runs: {counted}"]
+    lines.append(f"to play: {sum(episodes[index] for index in todo):,} RL episodes; folders are in {root}")
+    if known:
+        lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
+    if len(known) < len(todo):
+        lines.append(f"hours of {len(todo) - len(known)} runs are not known: {NOT_RECORDED}")
+    return "\n".join([plain_text([table], WIDTH).rstrip(), *lines])
+
+
+def _hours(config: DictConfig) -> float | None:
+    """Return the hours predicted from runs recorded here; None if there are none."""
+    each = recorded(config)
+    seconds = forecast(amounts(config), each)["all"] if each else None
+    return None if seconds is None else seconds / 3600

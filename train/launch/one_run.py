@@ -3,8 +3,6 @@
 verl, Ray and wandb keep global state, so each run is ``python -m train`` in a separate process.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 The head's address and the cluster's token are in a file that only the job's owner can read.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

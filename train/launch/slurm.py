@@ -1,7 +1,5 @@
 """Runs as SLURM jobs: one array job a launch, submitted through submitit."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -52,11 +50,7 @@ def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
 
 
 def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> Jobs:
-    """Submit the runs.
-
-    Raises:
-        FailedJobError: sbatch refuses them.
-    """
+    """Submit the runs; raise FailedJobError if sbatch refuses them."""
     if not runs:
         return {}
     jobs = dict(zip(runs, start(slurm, folder, [command(run, config_dir) for run in runs]), strict=True))
@@ -72,11 +66,7 @@ def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
 
 
 def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
-    """Submit one array job with a task for each command.
-
-    Raises:
-        FailedJobError: sbatch refuses it.
-    """
+    """Submit one array job with a task for each command, or raise FailedJobError."""
     # PYTHONPATH also for whatever the job starts
     environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
     again = ["fresh=false"]  # a requeued job must not put aside what its first attempt has begun

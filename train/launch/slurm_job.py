@@ -3,8 +3,6 @@
 It is apart from ``slurm``, so that a job's process does not import Hydra.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

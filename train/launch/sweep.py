@@ -1,13 +1,12 @@
 """The runs of a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``)."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from omegaconf import DictConfig
 from tqdm import tqdm
@@ -17,9 +16,8 @@ from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, search_paths, typed
 from turngrid.envs.utils.names import file_name
-from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import Layout, Point, SweepError, load, part, points, scale_of
-from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.experiments.sweep.definition import Layout, SweepError, SweepRun, load, part, points, scale_of
+from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.run_folder import outside_identity, run_name
 from turngrid.train.launch.one_run import plain
 
@@ -35,21 +33,14 @@ DIGITS = 8
 
 @dataclass(frozen=True)
 class Launch:
-    """A sweep, or a part of it, that is to be launched.
-
-    Attributes:
-        sweep: the sweep with the requested runs.
-        whole: the coordinates of all settings of the sweep.
-        configs: configs of ``sweep.runs``, in the same order.
-        fresh: whether to set the runs' folders aside first.
-    """
+    """A sweep, or a part of it, that is to be launched."""
 
     sweep: Sweep
-    whole: tuple[Mapping[str, str], ...]
-    configs: tuple[DictConfig, ...]
+    whole: tuple[Mapping[str, str], ...]  # the coordinates of all settings of the sweep
+    configs: tuple[DictConfig, ...]  # of ``sweep.runs``
     output_dir: Path
     dry_run: bool
-    fresh: bool
+    fresh: bool  # set the runs' folders aside first
 
 
 def sweep_asked_for(overrides: Sequence[str]) -> bool:
@@ -81,9 +72,11 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     wanted = [[*search_paths(overrides), *point.overrides] for point in chosen_points]
     with composer(config_dir) as composed:
         configs = compose_runs(composed, wanted, [point.label for point in chosen_points])
-    runs = [_run(Path(name).stem, point, config) for point, config in zip(chosen_points, configs, strict=True)]
+    name = Path(name).stem
+    runs = [_recorded(name, point, config) for point, config in zip(chosen_points, configs, strict=True)]
     changing = [typed(o) for o in (*single, *several) if not _is_outside(o.key_or_group)]
-    sweep = record.new(Path(name).stem, definition, scale, chosen, changing, runs)
+    about = (definition.title, definition.question, definition.published)
+    sweep = Sweep(name, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), output_dir, **flags)
 
@@ -107,10 +100,10 @@ def compose_runs(
     return configs
 
 
-def _run(name: str, point: Point, config: DictConfig) -> SweepRun:
-    """Return a run's record; its overrides contain its name in trackers."""
+def _recorded(name: str, point: SweepRun, config: DictConfig) -> SweepRun:
+    """Return a run with its folder; its overrides contain its name in trackers."""
     watched = [f"tracking.group='{config.tracking.group or name}'", f"tracking.run_name='{point.label}'"]
-    return SweepRun(dict(point.coordinates), point.seed, [*point.overrides, *watched], run_name(config))
+    return msgspec.structs.replace(point, overrides=[*point.overrides, *watched], folder=run_name(config))
 
 
 # ---- grids
@@ -119,11 +112,6 @@ def _run(name: str, point: Point, config: DictConfig) -> SweepRun:
 def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Sequence[DictConfig]) -> Sweep | None:
     """Return the record of a grid; its axes are the keys with several values, except the seed.
 
-    Args:
-        overrides: as typed.
-        runs: overrides of each run.
-        configs: of each run.
-
     Returns:
         None if there is one run, or if the runs write to several folders.
     """
@@ -131,18 +119,11 @@ def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Seque
         return None
     several = [o for o in parse(overrides) if o.is_sweep_override() and o.key_or_group != "seed"]
     varied = {o.key_or_group: typed(o).partition("=")[2] for o in several}
-    return Sweep(
-        name=_grid_name(overrides, list(varied)),
-        scale="",
-        title=" ".join(f"{_short(axis)}={values}" for axis, values in varied.items()) or "Seeds",
-        question="",
-        published=None,
-        note="",
-        layout=Layout(rows={}, columns={}),  # the report fills it, once the stages are known
-        takeaways=(),
-        extra=[],
-        runs=[_grid_run(run, config, list(varied)) for run, config in zip(runs, configs, strict=True)],
-    )
+    name = _grid_name(overrides, list(varied))
+    title = " ".join(f"{_short(axis)}={values}" for axis, values in varied.items()) or "Seeds"
+    layout = Layout(rows={}, columns={})  # the report fills it, once the stages are known
+    of_grid = [_grid_run(run, config, list(varied)) for run, config in zip(runs, configs, strict=True)]
+    return Sweep(name, "", title, "", None, "", layout, (), [], of_grid)
 
 
 def _grid_name(overrides: Sequence[str], axes: Sequence[str]) -> str:
@@ -178,11 +159,7 @@ def _split_only(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _one(words: Sequence[Override], key: str, default: str) -> str:
-    """Return the only value of a key, or the default.
-
-    Raises:
-        ConfigError: the key has several values.
-    """
+    """Return the only value of a key, or the default."""
     of_key = [override for override in words if override.key_or_group == key]
     if of_key and of_key[-1].is_sweep_override():
         raise ConfigError(f"{typed(of_key[-1])}: one {key} at a time")
@@ -190,11 +167,7 @@ def _one(words: Sequence[Override], key: str, default: str) -> str:
 
 
 def is_true(words: Sequence[Override], key: str) -> bool:
-    """Return a flag's value, parsed as in a run.
-
-    Raises:
-        ConfigError: it is neither true nor false.
-    """
+    """Return a flag's value; raise ConfigError if it is neither true nor false."""
     word = _one(words, key, "false").lower()
     if word not in YES + NO:
         raise ConfigError(f"{key}={word} must be true or false")
@@ -202,11 +175,7 @@ def is_true(words: Sequence[Override], key: str) -> bool:
 
 
 def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
-    """Return the seeds, or the usual ones.
-
-    Raises:
-        ConfigError: a seed is not a number.
-    """
+    """Return the seeds, or the usual ones."""
     of_seed = [override for override in words if override.key_or_group == "seed"]
     try:
         return [int(text) for text in _values(of_seed[-1])] if of_seed else list(usual)
@@ -220,11 +189,7 @@ def _is_outside(key: str) -> bool:
 
 
 def _values(override: Override) -> list[str]:
-    """Return the listed values of an override.
-
-    Raises:
-        ConfigError: the values are not listed, as in ``algo=glob(*)``.
-    """
+    """Return the listed values of an override."""
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
     if not isinstance(override.value(), ChoiceSweep | RangeSweep):

@@ -3,8 +3,6 @@
 Workers, loop and rewards are those of training: the player sees and earns what a model would.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys
@@ -47,15 +45,10 @@ COLOURS = {"won": "bold green", "lost": "bold red"}
 
 @dataclass
 class PlaySettings:
-    """Keys of ``turngrid.train.play`` alone, as ``game=3`` or ``play.game=3``.
-
-    Attributes:
-        game: counts from 1 in the order of the split's seeds.
-        watch: the expert plays.
-    """
+    """Keys of ``turngrid.train.play`` alone, as ``game=3`` or ``play.game=3``."""
 
     split: str = "test"
-    game: int = 1
+    game: int = 1  # from 1, in the order of the split's seeds
     watch: bool = False
 
 
@@ -121,11 +114,7 @@ async def _play(config: DictConfig, settings: PlaySettings) -> None:
 
 
 def _game(config: DictConfig, split: str, number: int) -> TaskRef:
-    """Make or find game ``number``, from 1.
-
-    Raises:
-        TaskError: the split has fewer games.
-    """
+    """Make or find game ``number``, from 1."""
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     name, progress = config.turn_reward.name, sys.stderr.isatty()
     return catalogue.tasks(config.env.task, split, number, name, progress=progress)[number - 1]

@@ -1,7 +1,5 @@
 """The terminal view of a game and its players, which plug into ``turngrid.rollouts.loop``."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence
@@ -50,11 +48,7 @@ class Screen:
         self._console.print(Text(printable(text), style=style), soft_wrap=not self._console.is_terminal)
 
     def ask(self, prompt: str = "> ") -> str:
-        """Return the next line.
-
-        Raises:
-            Leave: there is none.
-        """
+        """Return the next line; raise Leave if there is none."""
         try:
             if self.interactive:
                 return input(prompt)

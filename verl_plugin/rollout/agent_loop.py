@@ -1,7 +1,5 @@
 """The agent loop: samples episodes and turns them into rows of verl's queue."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -58,9 +56,6 @@ class TurngridAgentLoop:
 
         With ``validate`` the game is as at the last step of a curriculum, and seeded by its name,
         since verl's ids of validation prompts are random.
-
-        Args:
-            row: the data set's fields, and ``global_steps``.
         """
         step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
         turns = config.env.max_turns
@@ -79,11 +74,7 @@ class TurngridAgentLoop:
     async def play(self, spec: EpisodeSpec, sampler: Sampler, entropies: bool = False) -> Episode:
         """Sample an episode and shape its rewards.
 
-        Validation episodes, whose spec has no ``prompt``, have their own sampling settings and are
-        not shaped.
-
-        Args:
-            entropies: request the entropies of the sampled tokens.
+        Validation episodes (without ``prompt``) have own sampling settings and are not shaped.
 
         Raises:
             EpisodeFailed: environment or server failed in every attempt.
@@ -148,8 +139,7 @@ def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
 
 
 def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
-    """Return a row's entropies under verl's name: (T,) in nats, 0 except on actions; {} if not
-    requested.
+    """Return a row's entropies: (T,) in nats, 0 except on actions; {} if not requested.
 
     Raises:
         ValueError: a token has no entropy.

@@ -9,8 +9,6 @@ reproducible. An asynchronous run is not: each turn is a separate request throug
 which continues an answer that a weight update interrupted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging
@@ -131,12 +129,7 @@ class AgentLoopWorker:
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], validate: bool) -> list[Episode]:
-        """Sample a group.
-
-        Raises:
-            GroupFailed: a sample failed in every attempt.
-            Exception: any exception of the rollout form, if the group cannot be sampled.
-        """
+        """Sample a group."""
         loop, rollout, uid = self.loop, self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
         folder = self._folder(prompt, validate)
@@ -188,9 +181,7 @@ class AgentLoopWorker:
         )
 
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
-        """Return the step's folder; in asynchronous runs the folder of groups whose step is not yet
-        known.
-        """
+        """Return the step's folder; in asynchronous runs that of groups without a step yet."""
         run = self.config.run
         if self._asynchronous and not validate:
             return Path(run.groups)
@@ -205,9 +196,7 @@ class AgentLoopWorker:
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
-    """Return one prompt's fields; fields without a row for each prompt are taken from the batch as
-    is.
-    """
+    """Return one prompt's fields; fields without a row for each prompt stay as they are."""
     prompt = {}
     for name, column in batch.items():
         row = column[number] if isinstance(column, Tensor | NonTensorStack) else column

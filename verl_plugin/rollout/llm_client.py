@@ -1,8 +1,4 @@
-"""Clients of rollout servers for verl's asynchronous trainers, and the registration of our
-server.
-"""
-
-from __future__ import annotations
+"""Clients of rollout servers for asynchronous trainers, and our server's registration."""
 
 import importlib
 

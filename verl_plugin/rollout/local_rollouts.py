@@ -1,7 +1,5 @@
 """Episodes of a checkpoint sampled in this process, with the generator of our rollout server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

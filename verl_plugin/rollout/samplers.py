@@ -1,7 +1,5 @@
 """Samplers that request tokens from verl's rollout servers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,8 +16,7 @@ from turngrid.verl_plugin.servers.transformers_server.server import TOO_LONG
 
 @dataclass
 class ServerSampler:
-    """Send one request at a time through verl's load-balancing client, to any server that verl can
-    start.
+    """Send one request at a time through verl's client, to any server that verl can start.
 
     Args:
         client: verl's client.
@@ -71,8 +68,7 @@ class Counted:
 
 @dataclass
 class BatchSampler:
-    """Send a lockstep batch's turns as one call to our server, which samples exactly that batch in
-    order.
+    """Send a lockstep batch's turns as one call to our server, which samples them in order.
 
     The server is called by its actor name, not through verl's load balancer: lockstep batches are
     assigned to the replicas in turn, and a batch stays with the server that caches its prefixes.
@@ -82,11 +78,7 @@ class BatchSampler:
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        """Sample a turn of each episode.
-
-        Raises:
-            SampleLost: the server died.
-        """
+        """Sample a turn of each episode; raise SampleLost if the server died."""
         self._server = self._server or _found(self.replica)
         try:
             answers = await self._server.generate_batch.remote(listed(requests))

@@ -1,7 +1,5 @@
 """Sample episodes of a checkpoint through verl's rollout servers, one per GPU."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -28,17 +26,12 @@ SHARE = 0.85  # share of a GPU's memory; no trainer needs it
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A checkpoint behind rollout servers.
-
-    Attributes:
-        context: the model's context length in tokens.
-        at_once: number of episodes at the same time.
-    """
+    """A checkpoint behind rollout servers."""
 
     sampler: ServerSampler
     codec: TokenCodec
-    context: int
-    at_once: int
+    context: int  # tokens of the model
+    at_once: int  # episodes
 
     async def roll_out(
         self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]

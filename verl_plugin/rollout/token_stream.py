@@ -32,14 +32,12 @@ _NAMES_TOOL = re.compile(r"['\"]tool['\"]")
 class TokenCodec:
     """Tokenizer, builder and cached renderings, shared by all streams of one model.
 
-    Everything that a model reads in training, SFT and evaluation is rendered here. The text of a
-    message never becomes a control token: the only control tokens of a rendering are the
-    template's.
+    Everything that a model reads in training, SFT and evaluation is rendered here. The only control
+    tokens of a rendering are the template's.
 
     Args:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
-        hf_model_type: ``model_type`` of ``config.json``, from which verl chooses how turns are
-            joined.
+        hf_model_type: ``model_type`` of ``config.json``: verl joins turns by it.
         template_kwargs: settings of the chat template (``turngrid.rollouts.chat_settings``).
         marks: text that messages may contain although it is spelled like a control token
             (``turngrid.rollouts.prompt_forms``).
@@ -125,9 +123,7 @@ class TokenCodec:
 
 
 class VerlTokenStream:
-    """The ids of one episode. An action that is cut off by its limit gets the end-of-turn token as
-    context.
-    """
+    """The ids of one episode. An action cut off by its limit gets the end-of-turn as context."""
 
     def __init__(self, codec: TokenCodec) -> None:
         self._codec = codec
@@ -169,11 +165,9 @@ _MARKUP = re.compile(r"[<>\[\]{}|｜]")
 
 
 class ControlTokens:
-    """The control tokens of a tokenizer: special tokens, and added tokens that look like markup
-    (``<think>``).
+    """The control tokens: special tokens, and added ones that look like markup (``<think>``).
 
-    Added runs of spaces and plain words count as text, and so does a single character used for
-    padding.
+    Added runs of spaces and plain words count as text, and so does a single character.
 
     Args:
         allowed: control tokens that messages may contain as text.
@@ -192,12 +186,7 @@ class ControlTokens:
         return [token for token in ids if token in self._ids]
 
     def harmless(self, kind: Hashable, render: Render, texts: Sequence[str]) -> list[int]:
-        """Return ``render(texts)``, with the texts changed until its only control tokens are the
-        template's.
-
-        Args:
-            kind: names the template of ``render``.
-        """
+        """Return ``render(texts)``, changed until its only control tokens are the template's."""
         placeholders = [HARMLESS if text.strip() else "" for text in texts]
         key = (kind, *placeholders)
         if key not in self._own:
@@ -214,23 +203,17 @@ class ControlTokens:
         return broken_up(printable(text), self._marks)
 
     def _normalised(self, text: str) -> str:
-        """Also break up control tokens in full-width letters and capitals, which a tokenizer may
-        normalise.
-        """
+        """Also break up control tokens in full-width letters and capitals."""
         return broken_up(unicodedata.normalize("NFKC", text), self._marks_in_any_case)
 
 
 def _unknown(tokenizer: Any) -> set[int]:
-    """Return the token for unknown characters, which is harmless unless it also has another
-    role.
-    """
+    """Return the token for unknown characters, harmless unless it has another role."""
     others = [token for name, token in tokenizer.special_tokens_map.items() if name != "unk_token"]
     return set() if tokenizer.unk_token in (None, *others) else {tokenizer.unk_token_id}
 
 
 def _any_of(spelled: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """Return a pattern of all tokens, longest first; a number in a token matches any
-    (``<unused17>``).
-    """
+    """Return a pattern of all tokens, longest first; a number matches any (``<unused17>``)."""
     words = {re.sub(r"\d+", r"\\d+", re.escape(word)) for word in spelled}
     return re.compile("|".join(sorted(words, key=len, reverse=True)) or r"(?!)", flags)

@@ -1,8 +1,4 @@
-"""Fields of a row that describe its turns, for methods that compare turns
-(``turngrid.algorithms.turns``).
-"""
-
-from __future__ import annotations
+"""Fields of a row that describe its turns, for methods (``turngrid.algorithms.turns``)."""
 
 import hashlib
 from collections import Counter
@@ -52,8 +48,7 @@ def turn_fields(
 ) -> dict[str, Tensor]:
     """Return the fields of the row of turns ``first`` to ``last``, with an entry for each turn.
 
-    ``turn_outcome`` and ``turn_tree`` have one entry. A summary has a unique state, equal to no
-    other.
+    ``turn_outcome`` and ``turn_tree`` have one entry. A summary has a unique state.
 
     Args:
         state: the kind of state by which turns are compared, of ``STATES``.

@@ -4,8 +4,6 @@
 It is read from verl's queue, as the update reads it, so that log and update cannot differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path

@@ -6,8 +6,6 @@ those that were ready first. Here all groups of a step are sampled to the end, a
 groups of equal scores are replaced one for one. So the training data depends only on the scores.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from typing import Any
@@ -42,8 +40,7 @@ class DynamicSampler(ReplayBuffer):
         """Groups of equal scores are replaced in a bounded number of rounds.
 
         Returns:
-            ``batch_size`` groups, and the numbers of replaced groups and of groups that still have
-                equal scores.
+            ``batch_size`` groups, and how many were replaced or still have equal scores.
         """
         if partition_id == "val":
             return super().sample(global_steps, partition_id, batch_size)
@@ -84,8 +81,7 @@ class DynamicSampler(ReplayBuffer):
         return self.failure_keys[partition_id] - {key.split("_")[0] for key in self.partitions[partition_id]}
 
     def _equal(self, partition_id: str) -> list[str]:
-        """Return the groups whose episodes all have the same score, in the order of their
-        prompts."""
+        """Return the groups of equal scores, in the order of their prompts."""
         rows = list(self.partitions[partition_id])
         if not rows:
             return []

@@ -1,8 +1,4 @@
-"""Registers our advantage estimators with verl, lets verl's count episodes, and computes the KL in
-the reward.
-"""
-
-from __future__ import annotations
+"""Registers our estimators with verl, lets verl's count episodes, and computes the KL."""
 
 import inspect
 from collections import defaultdict
@@ -24,11 +20,7 @@ OUTPUTS = ("advantages", "returns")
 
 
 def register_all() -> None:
-    """Register every estimator of ours; a second call changes nothing.
-
-    Raises:
-        ValueError: another function already has the name.
-    """
+    """Register our estimators, once; raise ValueError if a name is taken."""
     for algorithm in ALGORITHMS.values():
         if algorithm.function and algorithm.estimator not in core_algos.ADV_ESTIMATOR_REGISTRY:
             core_algos.register_adv_est(algorithm.estimator)(adapt(load(algorithm.function)))
@@ -42,9 +34,7 @@ def none_yet(response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
 
 
 def adapt(function: Estimator) -> Estimator:
-    """Wrap a function in verl's signature; its own parameters are filled by name from ``index`` and
-    ``config``.
-    """
+    """Wrap a function in verl's signature; ``index`` and ``config`` fill its parameters."""
     wanted = set(inspect.signature(function).parameters)
 
     def estimator(
@@ -70,8 +60,7 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
         kl_penalty: the name of verl's KL estimator.
 
     Returns:
-        ``data`` with ``token_level_rewards``, and the metrics: the mean KL a token (nats, over the
-            live rows) and beta.
+        ``data`` with ``token_level_rewards``, and the metrics: the mean KL a token (nats) and beta.
     """
     mask, beta = data.batch["response_mask"], kl_ctrl.value
     kl = core_algos.kl_penalty(data.batch["old_log_probs"], data.batch["ref_log_prob"], kl_penalty=kl_penalty) * mask
@@ -86,9 +75,7 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
 
 
 def sessions(keys: Sequence[str]) -> list[list[int]]:
-    """Return the row numbers of each episode in window order; keys are
-    ``<prompt>_<sample>_<row>``.
-    """
+    """Return each episode's row numbers in window order; keys are ``<prompt>_<sample>_<row>``."""
     episodes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, key in enumerate(keys):
         session, _, row = key.rpartition("_")
@@ -97,9 +84,7 @@ def sessions(keys: Sequence[str]) -> list[list[int]]:
 
 
 def concat_rows(rows: Tensor, episodes: Sequence[Sequence[int]]) -> Tensor:
-    """Concatenate each episode's rows, then pad with 0: (rows, tokens) -> (episodes, most rows x
-    tokens).
-    """
+    """Join each episode's rows, padded with 0: (rows, tokens) -> (episodes, most rows x tokens)."""
     longest = max(map(len, episodes))
     joined = rows.new_zeros((len(episodes), longest, rows.shape[1]))
     for number, members in enumerate(episodes):
@@ -117,8 +102,7 @@ def split_rows(joined: Tensor, episodes: Sequence[Sequence[int]], rows: int) -> 
 
 
 def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
-    """Estimate over whole episodes: verl's GRPO scores only the last row, and its other estimators
-    count rows.
+    """Estimate over whole episodes: verl's GRPO scores the last row only, and others count rows.
 
     The rows of an episode, one a window, are concatenated. So a group's baseline counts each
     episode once, and values and returns continue from window to window. Batches with one row an

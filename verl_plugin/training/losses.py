@@ -1,10 +1,7 @@
 """verl's policy loss in the workers, extended by our loss forms and loss terms.
 
-Their inputs come with a step's batch: coefficients under ``IN_WORKERS``, and numbers a token as
-fields.
+Inputs come with a step's batch: coefficients under ``IN_WORKERS``, numbers a token as fields.
 """
-
-from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
@@ -49,12 +46,10 @@ def made(slots: Mapping[str, Any]) -> Chosen:
 
 
 def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Divide loss terms by their total weights over all passes and devices, as verl does with
-    ``batch_num_tokens``.
+    """Divide loss terms by their total weights over all passes and devices.
 
     The weights of value heads are summed too, and turns are counted if the loss is a mean over
-    turns. ``loss_agg_mode=seq-mean-*`` divides by the number of episodes, the same in every update,
-    not by that of rows.
+    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows.
 
     Until verl's losses take columns and terms of a plugin.
     """
@@ -158,9 +153,7 @@ def own_loss_form(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Compute the loss form of ``loss=`` (``turngrid.algorithms.slots.LossForm``) with verl's
-    signature.
-    """
+    """Compute the loss form of ``loss=`` with verl's signature."""
     asked = _of_pass.get()
     (form,) = made({"loss": asked["loss"]}).of("loss", asked["step"]).values()
     losses, metrics = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])

@@ -1,8 +1,4 @@
-"""Advantages of recorded episodes without a trainer: the same estimators and credit, on rows in
-memory.
-"""
-
-from __future__ import annotations
+"""Advantages of recorded episodes without a trainer: the same methods, on rows in memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,66 +14,59 @@ from torch.nn.utils.rnn import pad_sequence
 from verl.trainer.ppo import core_algos
 
 import turngrid.verl_plugin.training.estimators  # noqa: F401 - registers ours with verl
-from turngrid.algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.registry import ON_BATCH, STATES
 from turngrid.algorithms.slots import Tokens, credited
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.row import to_rows, window_starts
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX, turn_fields
 from turngrid.verl_plugin.training.estimators import concat_rows, sessions, split_rows
 
 
 @dataclass(frozen=True)
 class Credited:
-    """Advantages of all episodes in order.
+    """Advantages of all episodes in order."""
 
-    Attributes:
-        turns: (N,) means over each turn's tokens.
-        tokens: (n,) of each action token.
-    """
-
-    turns: np.ndarray
-    tokens: np.ndarray
+    turns: np.ndarray  # (N,) means over each turn's tokens
+    tokens: np.ndarray  # (n,) of each action token
 
 
 def credited_episodes(
-    config: DictConfig, groups: Sequence[Sequence[Episode]], known: Mapping[str, np.ndarray] = MappingProxyType({})
+    run: Run, groups: Sequence[Sequence[Episode]], known: Mapping[str, np.ndarray] = MappingProxyType({})
 ) -> Credited:
-    """Compute the advantages that a run of this config would train on.
+    """Compute the advantages that a run would train on.
 
     They come from an estimator over turns, or else verl's, followed by credit methods. There is no
     KL, no correction of old samples and no filter.
 
     Args:
-        known: (n,) of the action tokens each: a critic's ``values``, and ``entropy`` (nats), if a
-            method needs them.
+        known: (n,) of the action tokens each: a critic's ``values``, ``entropy`` (nats), if needed.
 
     Raises:
         ValueError: an episode has no turn.
     """
-    methods = Chosen(slots_of(config, (*ON_BATCH, ALGO)))
-    turns, tokens, keys, owners = _table(config, groups, sorted(methods.reads()), known)
-    advantages, kind = tokens.reward, algorithm(config.algo.name)
+    methods, base = Chosen(slots_of(run.config, (*ON_BATCH, ALGO))), run.algorithm
+    turns, tokens, keys, owners = _table(run, groups, sorted(methods.reads()), known)
+    advantages = tokens.reward
     estimators = methods.of(ALGO, 1)
     for estimator in estimators.values():
         estimates = estimator(turns, tokens).advantages
         advantages = estimates if estimator.grain == "token" else turns.spread(estimates)
     if not estimators:
-        advantages = _verls(config, tokens, keys, owners)
+        advantages = _verls(run.config.algorithm, tokens, keys, owners)
     mask = tokens.mask.long()
-    advantages, _ = credited(methods.of("credit", 1), turns, advantages, mask, config.algo.name, kind.grain)
+    advantages, _ = credited(methods.of("credit", 1), turns, advantages, mask, base.name, base.grain)
     return Credited(turns.mean(advantages, mask)[turns.mask].numpy(), advantages[tokens.mask].double().numpy())
 
 
 def _table(
-    config: DictConfig, groups: Sequence[Sequence[Episode]], named: Sequence[str], known: Mapping[str, np.ndarray]
+    run: Run, groups: Sequence[Sequence[Episode]], named: Sequence[str], known: Mapping[str, np.ndarray]
 ) -> tuple[Turns, Tokens, list[str], list[str]]:
     """Return the turn table, the tokens, and each row's key and group."""
-    state, reward = config.algo.get("state") or STATES[0], str(config.turn_reward.name)
-    form = prompt_form(config.get("prompt"))
+    state, reward, form = run.config.algo.get("state") or STATES[0], str(run.config.turn_reward.name), run.prompt
     rows, records, keys = [], [], []
     for group, episodes in enumerate(groups):
         for sample, episode in enumerate(episodes):
@@ -99,21 +88,19 @@ def _table(
     return turns, Tokens(mask.bool(), rewards, row_fields.get("values"), row_fields.get("entropy")), keys, owners
 
 
-def _verls(config: DictConfig, tokens: Tokens, keys: Sequence[str], owners: Sequence[str]) -> Tensor:
-    """Estimate with verl's registry, which has our estimators too; an episode of several rows is
-    one sequence.
-    """
+def _verls(numbers: DictConfig, tokens: Tokens, keys: Sequence[str], owners: Sequence[str]) -> Tensor:
+    """Estimate with verl's registry; an episode of several rows is one sequence."""
     episodes = sessions(keys)
     arguments: dict[str, Any] = {
         "token_level_rewards": concat_rows(tokens.reward, episodes),
         "response_mask": concat_rows(tokens.mask.long(), episodes),
         "index": [owners[own[0]] for own in episodes],
     }
-    estimate = core_algos.get_adv_estimator_fn(config.algorithm.adv_estimator)
+    estimate = core_algos.get_adv_estimator_fn(numbers.adv_estimator)
     if tokens.value is None:
-        advantages, _ = estimate(**arguments, config=config.algorithm)
+        advantages, _ = estimate(**arguments, config=numbers)
     else:  # verl's GAE has another signature than its other estimators
         del arguments["index"]
-        values, numbers = concat_rows(tokens.value, episodes), config.algorithm
+        values = concat_rows(tokens.value, episodes)
         advantages, _ = estimate(**arguments, values=values, gamma=numbers.gamma, lam=numbers.lam)
     return split_rows(advantages, episodes, len(keys))

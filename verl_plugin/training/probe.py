@@ -3,8 +3,6 @@
 The process of the RL stage calls ``train`` in place of ``turngrid.verl_plugin.training.task``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,10 +1,7 @@
 """Replay: episodes of earlier steps are stored in a buffer and trained on again.
 
-A stored episode's rows are put back into verl's queue, either for a separate update or to replace
-rows of the step.
+A stored episode's rows return to verl's queue, for a separate update or in place of others.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,11 +47,7 @@ class Replay:
         return batch
 
     def exchange(self, rows: TurnRows, turns: Turns, advantages: Tensor, metrics: Metrics) -> None:
-        """Take the episodes to replay in this step, then offer the step's episodes to the buffer.
-
-        Args:
-            advantages: (E, K) advantages of turns.
-        """
+        """Take the episodes to replay in this step, then offer the step's to the buffer."""
         step = self._step.number
         for name, buffer in self._chosen.of("buffer", self._step.number).items():
             self.taken = buffer.take(step)
@@ -77,8 +70,7 @@ class Replay:
         eos: int,
         in_workers: Mapping[str, Any],
     ) -> None:
-        """Update the policy on the replayed episodes, without KL and terms; then remove their rows
-        from the queue.
+        """Update the policy on the replayed episodes, without KL and terms; remove their rows.
 
         Args:
             batch: the step's own batch.
@@ -102,12 +94,7 @@ class Replay:
 def stored(
     batch: KVBatchMeta, turns: Turns, chosen: Sequence[int], step: int, more: Sequence[str] = ()
 ) -> list[StoredEpisode]:
-    """Return episodes of this step in the buffer's format: token ids, masks, log-probs at sampling.
-
-    Args:
-        chosen: indices of the episodes.
-        more: further fields of their rows.
-    """
+    """Return episodes of this step as the buffer stores them: ids, masks, log-probs."""
     of = members(batch.keys)
     keys = [[batch.keys[row] for row in of[turns.episodes[episode]]] for episode in chosen]
     flat = list(chain.from_iterable(keys))

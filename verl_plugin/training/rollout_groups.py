@@ -6,8 +6,6 @@ then the group was trained on and is in that step's record, was too old (``rl/st
 waits. After a kill, groups that are not in the last checkpoint go to ``rl/discarded/``.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -15,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 import transfer_queue as tq
-from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import write_whole
@@ -35,10 +32,9 @@ class _Line(msgspec.Struct):
 class AsyncGroups(StepGroups):
     """``rl/groups/``: one file a group, ``<prompt id>.jsonl``, or ``.failed`` with the cause."""
 
-    def __init__(self, config: DictConfig, step: Step) -> None:
-        super().__init__(config, step)
-        self._rl = RlFolder(Path(config.run.folder))
-        self._rl.groups.mkdir(parents=True, exist_ok=True)
+    def __init__(self, rl: RlFolder, prompts: int, step: Step) -> None:
+        super().__init__(rl, prompts, step)
+        rl.groups.mkdir(parents=True, exist_ok=True)
         self.trained: list[str] = []  # prompt ids of this step
 
     def file(self, group: str) -> Path:
@@ -82,8 +78,7 @@ class AsyncGroups(StepGroups):
             tq.kv_batch_put(keys=lost, partition_id=PARTITION, tags=tags)
 
     def settle(self, step: int, waiting: Iterable[str]) -> None:
-        """Once the checkpoint of ``step`` is complete, keep only the files of the groups in
-        ``waiting``.
+        """Keep only the files of the groups in ``waiting``: ``step`` has a complete checkpoint.
 
         Files of groups in a step's record are deleted; others were too old and go to ``rl/stale``.
         """

@@ -1,8 +1,4 @@
-"""Ends a process that does not reach its first step: verl waits forever for a Ray worker that
-failed.
-"""
-
-from __future__ import annotations
+"""Ends a process without a first step: verl waits forever for a Ray worker that failed."""
 
 import os
 import sys

@@ -1,7 +1,5 @@
 """The parts of a step, and the state that they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,13 +16,11 @@ class Part(NamedTuple):
 
     Attributes:
         run: takes a batch and the step's metrics and returns the batch, as verl's own parts do.
-        timer: verl's timer to which the part's time is added; "" for none.
-        wanted: if False, the part is skipped.
     """
 
     run: Callable[[KVBatchMeta, Metrics], KVBatchMeta]
-    timer: str = ""
-    wanted: bool = True
+    timer: str = ""  # verl's timer to which the part's time is added; "" for none
+    wanted: bool = True  # if False, the part is skipped
 
 
 @dataclass
@@ -32,20 +28,15 @@ class Step:
     """The running step, shared by its parts.
 
     Attributes:
-        number: counted from 1.
-        total: steps of the run.
-        nothing_left: whether filters or rejection left no episode of the current update to train
-            on.
-        replaced: names of the step's episodes that were replaced by stored ones.
         replayed: stored episodes that this step trains on, each with the name of the episode that
             it replaces, or None if it has a separate update.
         layers: advantages of turns, by episode and by credit method.
     """
 
-    number: int = 1
-    total: int = 1
-    nothing_left: bool = False
-    replaced: frozenset[str] = frozenset()
+    number: int = 1  # counted from 1
+    total: int = 1  # steps of the run
+    nothing_left: bool = False  # whether filters or rejection left no episode to train on
+    replaced: frozenset[str] = frozenset()  # names of the step's episodes that were replaced by stored ones
     replayed: list[tuple[StoredEpisode, str | None]] = field(default_factory=list)
     layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 

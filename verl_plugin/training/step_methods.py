@@ -1,26 +1,22 @@
 """The methods of a step: filters, an estimator over turns, credit, loss terms and a buffer.
 
 Methods see only the turn table, nothing of verl (``turngrid.algorithms.slots``). A filter mutes
-tokens in both masks, since the mean of the loss is over ``loss_mask``. Muted tokens have advantage
-0.
+tokens in both masks, since the mean of the loss is over ``loss_mask``. Their advantage is 0.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from turngrid.algorithms.chosen import ALGO, Chosen, algorithm, slots_of
+from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.registry import ON_BATCH
 from turngrid.algorithms.slots import Estimate, credited
 from turngrid.algorithms.turns import Turns, repeated_states
-from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin import value_heads
 from turngrid.verl_plugin.training.credit_log import rounded
 from turngrid.verl_plugin.training.losses import PREFIX
@@ -42,16 +38,16 @@ class Methods:
             (``losses.IN_WORKERS``).
     """
 
-    def __init__(self, config: DictConfig, step: Step) -> None:
-        self._config, self._step = config, step
-        self._slots = slots_of(config, (*ON_BATCH, ALGO))
+    def __init__(self, run: Run, step: Step) -> None:
+        self._run, self._step = run, step
+        self._slots = slots_of(run.config, (*ON_BATCH, ALGO))
         self.chosen = Chosen(self._slots)
         self.replay = Replay(self.chosen, step, self.rows)
         self.in_workers: dict[str, Any] = {}
 
     def rows(self, batch: KVBatchMeta) -> TurnRows:
         """Read a batch's rows with the fields that the methods need."""
-        return TurnRows(batch, self.chosen.reads(), prompt_form(self._config.get("prompt")).parts)
+        return TurnRows(batch, self.chosen.reads(), self._run.prompt.parts)
 
     def cut_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Cut the values of further heads to the responses, as verl does with the first head's."""
@@ -72,19 +68,15 @@ class Methods:
         return rows.put(self._muted(rows, turns, self._kept(turns, filters, metrics)))
 
     def mute_dead(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Drop episodes that verl's rejection left without tokens, and samples left alone in their
-        group.
-        """
-        needs_group = algorithm(self._config.algo.name).needs_group
-        if needs_group or (self._config.algorithm.rollout_correction or {}).get("rollout_rs"):
+        """Drop episodes without tokens after verl's rejection, and samples alone in a group."""
+        needs_group = self._run.algorithm.needs_group
+        if needs_group or (self._run.config.algorithm.rollout_correction or {}).get("rollout_rs"):
             batch, nothing = mute_dead(batch, needs_group)
             self._step.nothing_left |= nothing
         return batch
 
     def apply(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Run the estimator over turns, credit, filters and the buffer, then prepare the loss
-        terms.
-        """
+        """Run estimator, credit, filters and buffer, then prepare the loss terms."""
         if not self.chosen:
             return batch
         rows = self.rows(batch)
@@ -103,9 +95,7 @@ class Methods:
         return rows.put(columns)
 
     def _estimated(self, rows: TurnRows, turns: Turns) -> dict[str, Tensor]:
-        """Return advantages and returns of an estimator over turns; if there is none, those of
-        verl.
-        """
+        """Return advantages and returns of our estimator over turns, else verl's."""
         columns: dict[str, Tensor] = {}
         for estimator in self.chosen.of(ALGO, self._step.number).values():
             rewarded, tokens = rows.of_estimator(turns)
@@ -121,10 +111,10 @@ class Methods:
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
         """Return token advantages after credit, (B, T); keep those of turns for the log."""
-        credits, name = self.chosen.of("credit", self._step.number), str(self._config.algo.name)
-        mask, base = rows.tokens["response_mask"], algorithm(name)
+        credits = self.chosen.of("credit", self._step.number)
+        mask, base = rows.tokens["response_mask"], self._run.algorithm
         advantages, layers = credited(credits, turns, tokens, mask, base.name, base.grain)
-        if credits and self._config.tracking.credit:
+        if credits and self._run.config.tracking.credit:
             self._step.layers |= by_episode(turns, layers)
         return advantages
 
@@ -135,11 +125,7 @@ class Methods:
         return {name: method for name, method in filters.items() if method.when == when}
 
     def _kept(self, turns: Turns, filters: Mapping[str, Any], metrics: Metrics) -> Tensor:
-        """Return (E, K) bool: the turns that all filters keep.
-
-        Raises:
-            ValueError: a filter before the baseline chooses turns.
-        """
+        """Return (E, K) bool: the turns that all filters keep."""
         keep = turns.mask.clone()
         for name, method in filters.items():
             kept = method(turns, self._step.number)

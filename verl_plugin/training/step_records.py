@@ -1,7 +1,5 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
 from turngrid.records.process.exit_codes import Failure
+from turngrid.records.resume import RlFolder
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.budget import demonstration_price
@@ -28,15 +27,18 @@ class StepGroups:
     """The files of a synchronous step's groups, in the step's folder.
 
     There is one file a prompt: ``.jsonl``, or ``.failed`` with the cause.
+
+    Args:
+        prompts: number of a step's prompts.
     """
 
-    def __init__(self, config: DictConfig, step: Step) -> None:
-        self._config, self._step = config, step
+    def __init__(self, rl: RlFolder, prompts: int, step: Step) -> None:
+        self._rl, self._prompts, self._step = rl, prompts, step
 
     @property
     def folder(self) -> Path:
         """The folder of the step's groups; recording the step merges it into one file."""
-        return Path(self._config.run.episodes) / f"{self._step.number:06d}"
+        return self._rl.episodes / f"{self._step.number:06d}"
 
     def begin(self) -> None:
         """Make the step's folder, which shows the progress bar that the step has begun."""
@@ -61,7 +63,7 @@ class StepGroups:
             EnvironmentKeepsFailing: more than ``MAX_FAILED_GROUPS`` batches of groups failed.
         """
         failures = self.failures()
-        if len(failures) > MAX_FAILED_GROUPS * self._config.data.train_batch_size:
+        if len(failures) > MAX_FAILED_GROUPS * self._prompts:
             cause = failures[-1].read_text(encoding="utf-8").strip()
             raise EnvironmentKeepsFailing(
                 f"step {self._step.number}: {len(failures)} groups failed and were refilled; the last one:\n{cause}"

@@ -6,8 +6,7 @@ a step are those that verl's replay buffer picked for it, whenever their prompts
 no episode is sampled in vain.
 """
 
-from __future__ import annotations
-
+from types import SimpleNamespace
 from typing import Any
 
 import ray
@@ -29,9 +28,7 @@ class AsyncTrainer(StepTrainer):
     """Base of both asynchronous trainers: it limits how many prompts are dispatched."""
 
     groups: AsyncGroups
-
-    def make_groups(self) -> AsyncGroups:
-        return AsyncGroups(self.config, self.now)
+    kind_of_groups = AsyncGroups
 
     def get_llm_client(self) -> Any:
         """Our own server needs one request id for all turns of an episode."""
@@ -43,9 +40,7 @@ class AsyncTrainer(StepTrainer):
         self._add_prompts_to_generate(self.config.data.train_batch_size)
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """No more prompts are dispatched than will be trained on, refills of dropped ones
-        included.
-        """
+        """Dispatches no more prompts than are trained on, refills of dropped ones included."""
         steps = self.total_training_steps - self.global_steps + 1
         still_to_train = steps * self.config.data.train_batch_size - len(self.groups.trained)
         wanted = min(num_prompts, still_to_train - len(prompts_in_queue()))
@@ -57,9 +52,7 @@ class ColocateAsyncTrainer(AsyncTrainer, PPOTrainerColocateAsync):
 
 
 class SeparateAsyncTrainer(AsyncTrainer, PPOTrainerSeparateAsync):
-    """The trainer for ``trainer.v1.trainer_mode=separate_async``: rollouts have separate
-    devices.
-    """
+    """The trainer of ``separate_async``: rollouts have separate devices."""
 
 
 TRAINERS = {
@@ -69,33 +62,18 @@ TRAINERS = {
 }
 
 
-class _Run:
-    """Stands in for a Ray actor's method: has ``remote``, as ``run_ppo`` expects of
-    ``runner.run``.
-    """
-
-    @staticmethod
-    def remote(config: DictConfig) -> ray.ObjectRef:
-        runner: Any = main_ppo.TaskRunnerV1
-        runner.__ray_metadata__.modified_class().run(config)
-        return ray.put(None)
+def _run_here(config: DictConfig) -> ray.ObjectRef:
+    """Run verl's task in this process."""
+    runner: Any = main_ppo.TaskRunnerV1
+    runner.__ray_metadata__.modified_class().run(config)
+    return ray.put(None)
 
 
-class _Runner:
-    """Stands in for the Ray actor class that ``run_ppo`` starts, and runs immediately in this
-    process.
-    """
-
-    run = _Run
-
-    @classmethod
-    def remote(cls) -> type[_Runner]:
-        return cls
+ACTOR = SimpleNamespace(run=SimpleNamespace(remote=_run_here))  # in the place of a Ray actor
 
 
 def train(config: DictConfig) -> None:
-    """Train with our trainers under verl's names of modes, from which verl chooses the replay
-    buffer.
+    """Train with our trainers under verl's names of modes.
 
     Raises what verl raises; if verl refuses the config, before anything heavy starts.
 
@@ -105,4 +83,4 @@ def train(config: DictConfig) -> None:
     TRAINER_REGISTRY.update(TRAINERS)
     # Pickled by value, so that the router's process does not import verl: 5 CPU s and 300 MiB
     ray.cloudpickle.register_pickle_by_value(router)
-    main_ppo.run_ppo(config, task_runner_class=_Runner)
+    main_ppo.run_ppo(config, task_runner_class=SimpleNamespace(remote=lambda: ACTOR))

@@ -1,11 +1,8 @@
-"""Mixtures, curricula and ``filter=solved`` in verl's trainer: choose the games of each step, and
-log their results.
+"""Mixtures, curricula and ``filter=solved`` in verl's trainer: choose each step's games.
 
 verl 0.9.1 has no hook for another sampler. But it reads rows from its data loader and saves the
 loader's state in each checkpoint, so ours replaces the loader.
 """
-
-from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +21,7 @@ SOLVED = "solved"  # the filter that leaves games out
 
 
 class GameLoader:
-    """Endless loader of ``rows`` prompts at a time, in the order of ``draws``; it has a state to
-    save.
-    """
+    """Endless loader of ``rows`` prompts in the order of ``draws``; it has a state to save."""
 
     def __init__(self, dataset: TaskDataset, draws: Draws, rows: int = 1) -> None:
         self._dataset, self.draws, self._rows = dataset, draws, rows
@@ -66,7 +61,8 @@ class Games:
         if not self._mixed and not self._solved:
             return None
         self.draws = draws(dataset, self._config)
-        self._games = {game_of(task): number for number, task in enumerate(dataset.tasks)}
+        keys = (f"{task['env']}/{task['task']}/{task['seed']}" for task in dataset.tasks)  # as ``TaskRef.key``
+        self._games = {key: number for number, key in enumerate(keys)}
         return GameLoader(
             dataset, self.draws, self._config.data.get("gen_batch_size") or self._config.data.train_batch_size
         )
@@ -117,11 +113,6 @@ def draws(dataset: TaskDataset, config: DictConfig) -> Draws:
         games[task["task"] if config.env.tasks else str(config.env.task)].append(number)
     order = curriculum(config.curriculum, list(games))
     return Draws(games, config.data.train_batch_size, order, config.seed)
-
-
-def game_of(task: Mapping[str, Any]) -> str:
-    """Return a row's ``TaskRef.key``."""
-    return f"{task['env']}/{task['task']}/{task['seed']}"
 
 
 def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:

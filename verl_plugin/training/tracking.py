@@ -1,7 +1,5 @@
 """Replaces verl's ``Tracking``: tensorboard, W&B and trackio are our classes, others verl's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -6,12 +6,9 @@ It differs from verl's in these ways:
 - metrics go to our append-only log before the checkpoint of their step is written, so that a killed
   run can resume from any checkpoint with each step logged once; trackers follow that log;
 - a step's episodes are gathered into one file;
-- methods see the turn table of a step (``step_methods``), windows have separate updates
-  (``window_rows``);
+- methods see a step's turn table (``step_methods``), windows have separate updates;
 - an environment that keeps failing ends the run.
 """
-
-from __future__ import annotations
 
 import time
 from collections import Counter
@@ -53,6 +50,8 @@ NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 class StepTrainer(Base):
     """Base of our trainers in all of verl's modes. ``parts`` is the order of a step."""
 
+    kind_of_groups: type[StepGroups] = StepGroups
+
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.replay_buffer.poll_interval = POLL_SECONDS
@@ -65,15 +64,13 @@ class StepTrainer(Base):
     def make_parts(self) -> None:
         """Make the parts that have a state, or that act at several points of a step."""
         config, self.now = self.config, Step()
-        self.groups = self.make_groups()
+        run = Run(config, Path(config.run.folder))
+        self.groups = self.kind_of_groups(run.rl, int(config.data.train_batch_size), self.now)
         self.games = Games(config)
-        self.methods = Methods(config, self.now)
-        several_rows = Run(config, Path(config.run.folder)).window is not None  # an episode may have several
+        self.methods = Methods(run, self.now)
+        several_rows = run.window is not None  # an episode may have several
         self.windows = WindowRows(config, self.parameter_sync_step) if several_rows else None
         self.credit = CreditLog(bool(config.tracking.credit), self.now)
-
-    def make_groups(self) -> StepGroups:
-        return StepGroups(self.config, self.now)
 
     def fit(self, agent_loop_manager: Any) -> None:
         """The agent loop ends before the queue, whose sockets it uses, is closed."""
@@ -243,9 +240,7 @@ class StepTrainer(Base):
     # ---- checkpoints
 
     def _save_checkpoint(self) -> None:
-        """A checkpoint is saved after its step is logged, so that a kill between them loses
-        nothing.
-        """
+        """Save after the step is logged, so that a kill between them loses nothing."""
         self._save_due = True
 
     def save_if_due(self) -> None:
@@ -288,8 +283,6 @@ def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
 
 
 def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-    """Drop the flag for a pass without LoRA, since the critic, which follows, does not accept
-    it.
-    """
+    """Drop the flag for a pass without LoRA: the critic, which follows, does not accept it."""
     batch.extra_info.pop("no_lora_adapter", None)
     return batch

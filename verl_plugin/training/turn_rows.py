@@ -1,7 +1,5 @@
 """Reads rows of verl's queue as a turn table, and writes per-token numbers back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

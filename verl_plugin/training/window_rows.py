@@ -1,7 +1,5 @@
 """Training on the rows of windows: a step has as many updates as with one row an episode."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
@@ -37,9 +35,7 @@ class WindowRows:
         return self._parts() * lcm(devices * self._rows_of_a_pass(), self._actor.rollout.n)
 
     def _parts(self) -> int:
-        """Return the number of parts into which both the policy's and the critic's updates divide a
-        batch.
-        """
+        """Return the parts into which the updates of both policy and critic divide a batch."""
         return lcm(*(self._updates(node) for node in (self._actor.actor, self._config.critic)))
 
     def _updates(self, node: DictConfig) -> int:

@@ -6,8 +6,6 @@ only a pass whose rows all have advantage 0 may be left out. The decision is sen
 batch only: a critic is trained on every row with an action token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, Literal
 
