@@ -44,7 +44,7 @@ class Search(Environment):
     """Tasks: ``hHOPS`` or ``hLEAST-MOST``, the facts that lead to the answer."""
 
     name = "search"
-    rewards = ("sparse", "dense")
+    rewards = ("sparse", "dense", "f1")
     prompt = PromptStyle(
         "You answer a question with a search tool.",
         "Answer with one action: search WORDS to see passages, or answer WORDS to end with your answer.",
