@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import bm25s
@@ -54,6 +55,16 @@ class Bm25:
     def __init__(self, texts: Iterable[str]) -> None:
         self._index = bm25s.BM25(backend="numpy")
         self._index.index([words(text) for text in texts], show_progress=False)
+
+    def save(self, folder: Path) -> None:
+        self._index.save(folder, show_progress=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> Bm25:
+        """Return a saved index, whose arrays stay on disk."""
+        index = cls.__new__(cls)
+        index._index = bm25s.BM25.load(folder, mmap=True)
+        return index
 
     def best(self, query: str, count: int) -> list[int]:
         """Return the best texts that contain a word of the query; equals in their order."""

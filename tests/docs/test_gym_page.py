@@ -54,11 +54,15 @@ def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> 
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_the_commands_compose(page: str) -> None:
+def test_the_commands_compose(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from turngrid.config.checks.check import check
     from turngrid.config.compose import compose
     from turngrid.train.play.__main__ import split_settings
 
+    for file in ("hotpotqa/train.json", "nq/train.jsonl", "wiki.jsonl"):  # a user's files
+        (tmp_path / "sets" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sets" / file).touch()
+    monkeypatch.chdir(tmp_path)
     for _, words in COMMAND.findall(page):
         if "my_package" not in words:
             check(compose(split_settings(shlex.split(words, comments=True))[1]))
