@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from turngrid.envs.environment import Environment, GameRecord, Params, Rejected
 from turngrid.envs.text_env import accepted_file
@@ -53,6 +53,15 @@ class Row:
     place: float
     fields: Fields | None
     problem: str = ""
+
+
+class RowReader(Protocol):
+    """What reads the rows of a source; ``row_id`` is the field that names a row."""
+
+    row_id: str
+
+    @property
+    def read_row(self) -> Reader: ...
 
 
 class DataSetEnvironment(Environment):
@@ -147,9 +156,12 @@ def row_of(task: TaskRef) -> Fields:
     return fields
 
 
-def rows(source: str, environment: DataSetEnvironment) -> tuple[Row, ...]:
+def rows(source: str, environment: RowReader, key: str = "env.instances") -> tuple[Row, ...]:
     """Return the rows of ``source``, sorted by a hash of their ids, so independent of the file's
     order.
+
+    Args:
+        key: the key that names the source, for messages.
 
     Raises:
         TaskError: the source is not available, or none of its rows is a task.
@@ -158,11 +170,11 @@ def rows(source: str, environment: DataSetEnvironment) -> tuple[Row, ...]:
     if path.is_file():
         result = _of_file(path.absolute(), path.stat().st_mtime_ns, read, environment.row_id)
     else:
-        _check_source("env.instances", source)
+        _check_source(key, source)
         result = _of_hub(source, read, environment.row_id)
     if not any(row.fields for row in result):
         why = f"; the first: {result[0].problem}" if result else ""
-        raise TaskError(f"env.instances={source!r}: none of its {len(result)} rows is a usable instance{why}")
+        raise TaskError(f"{key}={source!r}: none of its {len(result)} rows is a usable instance{why}")
     return result
 
 
@@ -179,13 +191,24 @@ def _check_source(key: str, source: str) -> None:
 
 @functools.lru_cache(maxsize=4)
 def _of_file(path: Path, changed_ns: int, read: Reader, row_id: str) -> tuple[Row, ...]:
+    if path.suffix == ".parquet":
+        return _sorted(_parquet(path), read, row_id)
     text = path.read_text(errors="replace")
     if path.suffix == ".json":
         try:
             return _sorted(json.loads(text), read, row_id)
         except ValueError as error:
-            raise TaskError(f"env.instances={str(path)!r} is not JSON: {error}") from error
+            raise TaskError(f"{str(path)!r} is not JSON: {error}") from error
     return _sorted((line for line in text.split("\n") if line.strip()), read, row_id)
+
+
+def _parquet(path: Path) -> list[Any]:
+    try:
+        from pyarrow.parquet import read_table
+
+        return read_table(path).to_pylist()
+    except (ImportError, OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+        raise TaskError(f"{str(path)!r} cannot be read as parquet: {str(error)[:200]}") from error
 
 
 @functools.lru_cache(maxsize=4)

@@ -100,6 +100,7 @@ class Observation:
         legal: commands accepted now; a prompt lists them only with ``prompt.admissible``.
         expert: the rest of an expert plan, if the environment knows one; never in a prompt.
         results: after calls, the text of each one's result; ``text`` has them all.
+        gold: right answers, for scorers only; never in a prompt.
     """
 
     text: str
@@ -107,6 +108,7 @@ class Observation:
     legal: tuple[str, ...] = ()
     expert: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    gold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

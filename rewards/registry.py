@@ -16,6 +16,7 @@ REWARDS: dict[str, str] = {
     "binary": "turngrid.rewards.repair:Binary",
     "ratio": "turngrid.rewards.repair:Ratio",
     "pass_ratio_reference": "turngrid.rewards.repair:PassRatioReference",
+    "f1": "turngrid.rewards.answers:F1",
     "judge": "turngrid.rewards.judge:Judge",
 }
 

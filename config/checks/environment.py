@@ -123,6 +123,9 @@ def not_where_evaluated(config: DictConfig, *also: str) -> Iterator[str]:
             yield f"prompt.admissible=true: {reason}; use prompt.admissible=false"
         if form_of(config).calls and not environment.prompt.functions:
             yield f"prompt={config.prompt.name}: the actions of env={name} are phrases, not functions; {THINKING}"
+        names = {function.name for function in environment.prompt.functions}
+        if lacking := [wanted for wanted in form_of(config).functions if wanted not in names]:
+            yield f"prompt={config.prompt.name}: env={name} has no function {' and '.join(lacking)}; {THINKING}"
 
 
 def little_room(config: DictConfig) -> Iterator[str]:

@@ -50,6 +50,7 @@ class PromptForm:
     Attributes:
         thinks: answers contain a thought.
         calls: actions are calls of the environment's functions.
+        functions: names of functions that the environment must have.
         labels: kinds of answer that methods may distinguish (``turngrid.algorithms.turns``).
         parts: names of parts of an answer that methods may distinguish.
         marks: text of the instructions that looks like a control token (``<think>``).
@@ -62,6 +63,7 @@ class PromptForm:
 
     thinks: ClassVar[bool] = False
     calls: ClassVar[bool] = False
+    functions: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[tuple[str, ...]] = ()
     parts: ClassVar[tuple[str, ...]] = ()
 

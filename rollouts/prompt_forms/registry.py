@@ -16,6 +16,7 @@ PROMPTS: dict[str, str] = {
     "think_action": "turngrid.rollouts.prompt_forms.think_action:ThinkAction",
     "react": "turngrid.rollouts.prompt_forms.react:React",
     "tool_call": "turngrid.rollouts.prompt_forms.tool_call:ToolCall",
+    "search_tags": "turngrid.rollouts.prompt_forms.search_tags:SearchTags",
     "hiper": "turngrid.rollouts.prompt_forms.hiper:Hiper",
     "rlvmr": "turngrid.rollouts.prompt_forms.rlvmr:Rlvmr",
 }

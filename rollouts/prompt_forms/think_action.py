@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, between, pair, tagged
 
@@ -11,8 +13,6 @@ from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, betw
 @dataclass(frozen=True)
 class ThinkAction(Thinking):
     """A thought, then exactly one action outside of thoughts; text after the action is ignored.
-
-    A thought may lack its opening tag, since some chat templates put that into the prompt.
 
     Raises:
         ValueError: the tags are equal, or not words.
@@ -45,24 +45,46 @@ class ThinkAction(Thinking):
         return f"No action could be read in your answer: write {thought}one {action} {end_action}."
 
     def read(self, text: str) -> Answer:
-        think, _, begin, _ = self.marks
-        begun = think if self._begun_in_prompt(text) else ""
-        whole = begun + text
-        thoughts = list(between(self.think_tag).finditer(whole))
-        rest = between(self.think_tag).sub(lambda thought: " " * len(thought[0]), whole)
-        action = between(self.action_tag).search(rest)
-        if not action or len(_is(begin).findall(rest)) != 1 or _is(think).search(rest[: action.start()]):
+        found = read_tags(text, self.think_tag, (self.action_tag,))
+        if found is None or (self.require_thought and not found.thoughts):
             return UNPARSED
-        before = [thought[1].strip() for thought in thoughts if thought.end() <= action.start()]
-        answer = Answer(action[1].strip(), "\n".join(before), max(0, action.start() - len(begun)))
-        return answer if before or not self.require_thought else UNPARSED
-
-    def _begun_in_prompt(self, text: str) -> bool:
-        ended = _is(self.marks[1]).search(text)
-        return ended is not None and not _is(self.marks[0]).search(text[: ended.start()])
+        return Answer(found.content, "\n".join(found.thoughts), found.begins)
 
     def write(self, action: str, thought: str) -> str:
         return f"{tagged(self.think_tag, thought)}\n{tagged(self.action_tag, action)}"
+
+
+class Tags(NamedTuple):
+    """An answer's action: its tag, what is inside, the thoughts before it, and where it begins."""
+
+    tag: str
+    content: str
+    thoughts: list[str]
+    begins: int
+
+
+def read_tags(text: str, think: str, tags: Sequence[str]) -> Tags | None:
+    """Read thoughts and the one action, in one of ``tags``; None if there is not exactly one.
+
+    A thought may lack its opening tag, since some chat templates put that into the prompt.
+    """
+    opening, _ = pair(think)
+    begun = opening if _begun_in_prompt(text, think) else ""
+    whole = begun + text
+    thoughts = list(between(think).finditer(whole))
+    rest = between(think).sub(lambda thought: " " * len(thought[0]), whole)
+    begins = [tag for tag in tags for _ in _is(pair(tag)[0]).finditer(rest)]
+    action = between(begins[0]).search(rest) if len(begins) == 1 else None
+    if not action or _is(opening).search(rest[: action.start()]):
+        return None
+    before = [thought[1].strip() for thought in thoughts if thought.end() <= action.start()]
+    return Tags(begins[0], action[1].strip(), before, max(0, action.start() - len(begun)))
+
+
+def _begun_in_prompt(text: str, think: str) -> bool:
+    opening, closing = pair(think)
+    ended = _is(closing).search(text)
+    return ended is not None and not _is(opening).search(text[: ended.start()])
 
 
 def _is(mark: str) -> re.Pattern[str]:

@@ -113,6 +113,8 @@ prompt.thinking=true
     prompt.thinking=true; use prompt=think_action
 prompt=tool_call
     prompt=tool_call; use prompt=think_action
+prompt=search_tags
+    prompt=search_tags: env=textworld has no function search and answer; use prompt=think_action
 trainer.use_v1=false
     trainer.use_v1=false; use trainer.use_v1=true
 trainer.v1.trainer_mode=none

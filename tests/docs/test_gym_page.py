@@ -21,7 +21,8 @@ from turngrid.envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
-    name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "sokoban", "crafting", "play")
+    name: (ROOT / "docs" / f"{name}.md").read_text()
+    for name in ("gym", "textarena", "sokoban", "crafting", "search", "play")
 }
 GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
@@ -44,7 +45,7 @@ def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> Non
     assert run(tmp_path, game_cache, "-m", "turngrid.train.play", *arguments.split(), says=says) == transcript
 
 
-@pytest.mark.parametrize("name", ["sokoban", "crafting"])
+@pytest.mark.parametrize("name", ["sokoban", "crafting", "search"])
 def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> None:
     code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGES[name], re.DOTALL).groups()  # type: ignore[union-attr]
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -53,11 +54,15 @@ def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> 
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_the_commands_compose(page: str) -> None:
+def test_the_commands_compose(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from turngrid.config.checks.check import check
     from turngrid.config.compose import compose
     from turngrid.train.play.__main__ import split_settings
 
+    for file in ("hotpotqa/train.json", "nq/train.jsonl", "wiki.jsonl"):  # a user's files
+        (tmp_path / "sets" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sets" / file).touch()
+    monkeypatch.chdir(tmp_path)
     for _, words in COMMAND.findall(page):
         if "my_package" not in words:
             check(compose(split_settings(shlex.split(words, comments=True))[1]))

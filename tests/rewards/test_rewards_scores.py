@@ -32,6 +32,12 @@ def test_worked_by_hand(name, deltas, won, max_score, expected):
     assert reward(name).turn_rewards(turns(*deltas), won, max_score) == expected
 
 
+def test_f1_is_that_of_the_answer():
+    answered = [Turn("", "search x", info={"searches": 1}), Turn("", "answer y", info={"f1": 0.5})]
+    assert reward("f1").turn_rewards(answered, False, 3.0) == [0, 0.5]
+    assert reward("f1").turn_rewards(answered[:1], False, 3.0) == [0]
+
+
 def test_a_reward_of_another_package_goes_by_its_module():
     """Under which its episodes are recorded, and read again."""
     found = reward("turngrid.rewards.scores:Dense")

@@ -216,6 +216,37 @@ def test_kinds_of_thought(text: str) -> None:
     assert form_of("rlvmr", require_thought=False).read("so <action>go</action>") == Answer("go", "so", 3)
 
 
+SEARCHES = {
+    "<think>a</think><search>who built it</search>": ("search who built it", "a"),
+    "a</think>\n<answer> Orlen\n Bridge </answer> is it": ("answer Orlen Bridge", "a"),
+    "<think><search>no</search></think><ANSWER>yes</ANSWER>": ("answer yes", "<search>no</search>"),
+    "<think>a</think><search>who</search><information>Doc 1</information><answer>he</answer>": None,
+    "<think>a</think><answer>he</answer><search>who": None,
+    "<think>a</think><search>who</answer>": None,
+    "<think>a</think>search who": None,
+    "<search>who</search>": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", SEARCHES)
+def test_searches_and_answers(text: str) -> None:
+    form = form_of("search_tags")
+    answer = form.read(text)
+    assert ((answer.action, answer.thought) if answer.parsed else None) == SEARCHES[text]
+    assert form_of("search_tags", require_thought=False).read("<search>who</search>").action == "search who"
+    if answer.parsed:
+        assert form.read(form.write(answer.action, "b")) == Answer(answer.action, "b", len("<think>b</think>\n"))
+
+
+def test_a_search_form_writes_nothing_else() -> None:
+    form = form_of("search_tags")
+    assert form.demonstrate("", ["search A", "search B"]) == "<think>I search A.</think>\n<search>A</search>"
+    assert form.head(STYLE, "win").startswith("You are in a house. First think it over inside <think> </think>, then ")
+    with pytest.raises(ValueError, match="writes searches and answers, not 'go east'"):
+        form.write("go east", "")
+
+
 @pytest.mark.parametrize("text", READ)
 def test_tags(text: str) -> None:
     check(TAGS, text, READ[text])
@@ -283,6 +314,7 @@ def test_nothing_takes_long_to_read() -> None:
         form_of("react"),
         form_of("hiper"),
         form_of("rlvmr"),
+        form_of("search_tags"),
         form_of("tool_call"),
     ],
 )
@@ -293,7 +325,7 @@ def test_each_form_says_what_it_expected(form: PromptForm) -> None:
     assert len(form.format_error) < 200 and form.format_error.endswith(".")
 
 
-@pytest.mark.parametrize("name", ["think_action", "react", "rlvmr", "tool_call"])
+@pytest.mark.parametrize("name", ["think_action", "react", "rlvmr", "search_tags", "tool_call"])
 def test_a_thought_is_asked_for_only_where_one_is_required(name: str) -> None:
     with_thought, without = (form_of(name, require_thought=required).format_error for required in (True, False))
     assert len(with_thought) > len(without)

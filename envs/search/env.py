@@ -1,0 +1,95 @@
+"""Answer a question with a search tool."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from turngrid.envs.search.retrieval import Document, GoldFact, Retriever, cut, shows, words
+from turngrid.envs.search.scores import exact_match, f1, normalised
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import TASK_TYPE, InvalidAction, Observation, TaskRef
+from turngrid.envs.utils.printable import printable
+
+MAX_CHARS = 300
+_COMMAND = re.compile(r"(search|answer)(?:\s*:\s*|\s+)(.+)", re.IGNORECASE)
+_READ_CHARS = 100 * MAX_CHARS
+HOW = "Write search WORDS, or answer WORDS."
+
+
+class SearchEnv(TextEnv):
+    """One question at a time; a point for each gold fact when it is first shown, and one for the
+    answer.
+    """
+
+    def __init__(self, opened: Callable[[dict[str, Any]], Retriever], *, legal: bool = False, expert: bool = False):
+        """``opened`` returns the collection of a game file."""
+        self._opened, self._legal, self._expert = opened, legal, expert
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        game = json.loads(accepted_file(task).read_bytes())
+        self._retriever = self._opened(game)
+        self._top_k, self._result_chars = task.params["top_k"], task.params["result_chars"]
+        self._question, self._golds = game["question"], tuple(game["golds"])
+        self._facts = [GoldFact(*fact) for fact in game["facts"]]
+        self._kind, self._plan = game.get("kind", ""), task.expert_plan
+        self._seen: frozenset[int] = frozenset()
+        self._searches = 0
+        self._titles: tuple[str, ...] = ()
+        return self.observe_message("You have not searched yet.")
+
+    def clean_action(self, action: str) -> str:
+        """Return the first line that is not blank, in any alphabet, at most 300 characters."""
+        first = next((line for line in action[:_READ_CHARS].splitlines() if line.strip()), "")
+        return " ".join(printable(first).split())[:MAX_CHARS].rstrip()
+
+    def step_game(self, command: str) -> RawStep:
+        match = _COMMAND.fullmatch(command)
+        if not match:
+            raise InvalidAction(f"That is neither a search nor an answer. {HOW}")
+        return self._answer(match[2]) if match[1].lower() == "answer" else self._search(match[2])
+
+    def _search(self, query: str) -> RawStep:
+        if not words(query):
+            raise InvalidAction(f"A search needs words. {HOW}")
+        shown = cut(self._retriever.search(query, self._top_k), self._result_chars)
+        self._searches += 1
+        self._titles = tuple(document.title for document in shown)
+        self._seen |= {number for number, fact in enumerate(self._facts) if shows(shown, fact)}
+        return RawStep(self.observe_message(_information(shown)), len(self._seen), info=self._info())
+
+    def _answer(self, answer: str) -> RawStep:
+        if not normalised(answer):
+            raise InvalidAction(f"An answer needs a word that is no article. {HOW}")
+        won = exact_match(answer, self._golds)
+        info = self._info() | {"em": float(won), "f1": f1(answer, self._golds)}
+        seen = self.observe_message("The answer is right." if won else "The answer is wrong.")
+        return RawStep(seen, len(self._seen) + won, won=won, lost=not won, info=info)
+
+    def _info(self) -> dict[str, Any]:
+        counts = {"facts": len(self._seen), "searches": self._searches}
+        return counts | ({TASK_TYPE: self._kind} if self._kind else {})
+
+    def save_game(self) -> tuple[frozenset[int], int, tuple[str, ...]]:
+        return self._seen, self._searches, self._titles
+
+    def restore_game(self, saved: tuple[frozenset[int], int, tuple[str, ...]]) -> None:
+        self._seen, self._searches, self._titles = saved
+
+    def observe_message(self, message: str) -> Observation:
+        missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
+        expert = self._plan[missing:] if self._expert else ()
+        return Observation(message, legal=self._commands(), expert=expert, gold=self._golds)
+
+    def _commands(self) -> tuple[str, ...]:
+        """Return searches for the question and for the titles shown last, which may be answers."""
+        titles = dict.fromkeys(self._titles)
+        listed = (f"search {self._question}", *(f"{verb} {title}" for title in titles for verb in ("search", "answer")))
+        return listed if self._legal else ()
+
+
+def _information(shown: list[Document]) -> str:
+    lines = [f"Doc {number} ({title}): {' '.join(text)}" for number, (_, title, text) in enumerate(shown, 1)]
+    return "\n".join(["<information>", *(lines or ["Nothing was found."]), "</information>"])

@@ -1,0 +1,182 @@
+"""Questions answered with a search tool, over worlds made here or users' files: ``env=search``.
+
+bm25s takes a while to import, so only processes that make or run games import it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.functions import CommandFunction
+from turngrid.envs.search.files import QuestionFiles
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
+
+if TYPE_CHECKING:
+    from turngrid.envs.search.retrieval import Retriever
+
+TEST_SPLITS = ("new_names", "new_wording")
+RETRIEVERS = ("bm25", "http")
+_FILE_TURNS = 5
+_EXTRA_TURNS = 3
+_TASK = re.compile(r"h([1-4])(?:-([1-4]))?")
+_NAMES = {"test": "test", "test_paper": "test", "validation": "validation"}  # other splits: train
+_FUNCTIONS = (
+    CommandFunction("search", "the passages that fit these words best", pattern="search {query}"),
+    CommandFunction("answer", "the answer, in a few words; it ends the episode", pattern="answer {text}"),
+)
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Keys of ``env`` for ``env=search``; conf/env/search.yaml explains them."""
+
+    worlds: int = field(metadata={"range": (1, 10_000)})
+    passages: int = field(metadata={"range": (100, 20_000)})  # more would exhaust the names
+    distractors: float = field(metadata={"range": (0, 20)})
+    test_split: str
+    top_k: int = field(metadata={"range": (1, 100)})
+    result_chars: int = field(metadata={"range": (100, 1_000_000)})
+    data_dir: str
+    corpus: str
+    retriever: str
+    url: str
+    timeout_s: float = field(metadata={"range": (0.1, 3600)})
+
+
+class Search(Environment):
+    """Tasks: ``hHOPS`` or ``hLEAST-MOST``, the facts that lead to the answer; or a folder of
+    ``env.data_dir``.
+    """
+
+    name = "search"
+    rewards = ("sparse", "dense", "f1")
+    prompt = PromptStyle(
+        "You answer a question with a search tool.",
+        "Answer with one action: search WORDS to see passages, or answer WORDS to end with your answer.",
+        _FUNCTIONS,
+    )
+    Settings = SearchSettings
+    examples = ("h1", "h2", "h3", "h4", "h1-4")
+    agent_stops = True
+
+    @property
+    def version(self) -> str:
+        return f"bm25s-{version('bm25s')}-1"
+
+    @property
+    def longest_step_s(self) -> float:
+        if self.settings.retriever != "http":
+            return 0.0
+        from turngrid.envs.search.sources import TRIES, WAITS_S
+
+        return TRIES * self.settings.timeout_s + sum(WAITS_S)
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        settings = self.settings
+        check_settings(settings)
+        shown = {"top_k": settings.top_k, "result_chars": settings.result_chars}
+        if settings.data_dir:
+            files = self.files(str(task))
+            files.check()
+            return {"set": files.task, "paragraphs": files.paragraphs, **shown}
+        match = _TASK.fullmatch(str(task))
+        hops = [int(match[1]), int(match[2] or match[1])] if match else []
+        if hops != sorted(hops) or not hops:
+            raise TaskError(f"unknown task {task!r} of search; use {nearest(str(task), self.examples)}")
+        sizes = {"worlds": settings.worlds, "passages": settings.passages, "distractors": settings.distractors}
+        return {"hops": hops, **sizes, **shown}
+
+    def files(self, task: str) -> QuestionFiles:
+        settings = self.settings
+        return QuestionFiles(settings.data_dir, task, not settings.corpus and settings.retriever != "http")
+
+    def max_turns(self, task: str) -> int:
+        return self.parse_task(task)["hops"][-1] + _EXTRA_TURNS if not self.settings.data_dir else _FILE_TURNS
+
+    def optimal_turns(self, params: Params) -> int | None:
+        least, most = params.get("hops", (0, 1))
+        return least + 1 if least == most else None
+
+    def for_split(self, params: Params, split: str) -> dict[str, Any]:
+        if "set" in params:
+            return {**params, "split": "train" if split in ("demonstrations", "pretraining") else split}
+        names = _NAMES.get(split, "train")
+        new = names == "test" and self.settings.test_split == "new_wording"
+        return {**params, "names": names, "wording": "new" if new else "usual"}
+
+    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
+        return [row.seed for row in self.files(params["set"]).of_split(split)] if "set" in params else None
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        if "set" in params:
+            return self.files(params["set"]).make(seed, params["split"], folder)
+        return self._make_in_a_world(params, seed, folder)
+
+    def _make_in_a_world(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        import random
+
+        from turngrid.envs.search.games import ask, collection_of, fingerprint, written
+        from turngrid.envs.search.world import WorldSpec
+
+        rest = (params["passages"], params["distractors"], params["wording"])
+        collection = collection_of(WorldSpec(params["names"], seed % params["worlds"], *rest))
+        draw = random.Random(f"search question {seed}")
+        hops = draw.randint(*params["hops"])
+        question = ask(collection, hops, params["top_k"], params["result_chars"], draw)
+        (folder / "game.json").write_text(written(collection, question))
+        same = fingerprint(collection.world, question)
+        return GameRecord("game.json", "", question.text, question.plan, same, hops + 1)
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from turngrid.envs.search.env import SearchEnv
+
+        return SearchEnv(partial(opened, self.settings), legal=legal, expert=expert)
+
+
+def opened(settings: SearchSettings, game: dict[str, Any]) -> Retriever:
+    """Return what a game is searched in.
+
+    Raises:
+        EnvError: the world, or the file of the collection, is not what it was.
+    """
+    from turngrid.envs.search.games import collection_in
+    from turngrid.envs.search.sources import Paragraphs, corpus_of, server_of
+
+    if "world" in game:
+        return collection_in(game)
+    if settings.retriever == "http":
+        return server_of(settings.url, settings.timeout_s)
+    return corpus_of(Path(settings.corpus).expanduser()) if settings.corpus else Paragraphs(game["paragraphs"])
+
+
+def check_settings(settings: SearchSettings) -> None:
+    """Check what the task's name does not say.
+
+    Raises:
+        TaskError: bm25s is missing, or a setting cannot be.
+    """
+    for key, value, choices in (
+        ("test_split", settings.test_split, TEST_SPLITS),
+        ("retriever", settings.retriever, RETRIEVERS),
+    ):
+        if value not in choices:
+            raise TaskError(f"env.{key}={value} is unknown; use env.{key}={nearest(value, choices)}")
+    if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
+        raise TaskError(f"env.retriever=http needs env.url=http://HOST:8000/retrieve, not {settings.url!r}")
+    for key, value in {"env.corpus": settings.corpus, "env.retriever": "http" * (settings.retriever == "http")}.items():
+        if value and not settings.data_dir:
+            raise TaskError(f"{key}={value}: the worlds made here have their own passages; use env.data_dir too")
+    if settings.corpus and settings.retriever == "bm25" and not Path(settings.corpus).expanduser().is_file():
+        raise TaskError(f"env.corpus={settings.corpus}: no such file; use a .jsonl file of passages with contents")
+    if find_spec("bm25s") is None:
+        raise TaskError('env=search needs bm25s: pip install "turngrid[search]"')

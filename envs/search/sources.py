@@ -1,0 +1,145 @@
+"""Collections of users: a question's own paragraphs, a file of passages, a retrieval server."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from filelock import FileLock
+
+from turngrid.envs.games.cache import cache_root
+from turngrid.envs.search.files import sentences
+from turngrid.envs.search.retrieval import Bm25, Document
+from turngrid.envs.types import EnvError
+
+TRIES = 3
+WAITS_S = (1.0, 2.0)  # before the second and third try
+
+
+class Paragraphs:
+    """The paragraphs of one question: titles and sentences."""
+
+    def __init__(self, paragraphs: Sequence[tuple[str, Sequence[str]]]) -> None:
+        self._documents = [Document(title, title, tuple(texts)) for title, texts in paragraphs]
+        self._index = Bm25(f"{title} {' '.join(texts)}" for title, texts in paragraphs)
+
+    def search(self, query: str, count: int) -> list[Document]:
+        return [self._documents[number] for number in self._index.best(query, count)]
+
+
+class Corpus:
+    """A file of passages, ``{"id": ..., "contents": ...}`` a line, whose index is kept on disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Load the index, which the first process that needs it makes.
+
+        Raises:
+            EnvError: the file has a line that is no passage.
+        """
+        folder = _indexed(path)
+        self._index = Bm25.load(folder)
+        self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+        self._file = path.open("rb")
+
+    def search(self, query: str, count: int) -> list[Document]:
+        return [self._document(number) for number in self._index.best(query, count)]
+
+    def _document(self, number: int) -> Document:
+        self._file.seek(int(self._offsets[number]))
+        return document(json.loads(self._file.readline())["contents"])
+
+
+@functools.cache
+def corpus_of(path: Path) -> Corpus:
+    """Return the collection of a file, one a process."""
+    return Corpus(path)
+
+
+def _indexed(path: Path) -> Path:
+    """Return the folder of a file's index; make it if it is not there."""
+    state = path.stat()
+    name = hashlib.sha256(f"{path.resolve()} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:16]
+    folder = cache_root() / "search" / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            making = Path(f"{folder}.{os.getpid()}")
+            texts, offsets = _read(path)
+            Bm25(texts).save(making)
+            np.save(making / "offsets.npy", np.array(offsets))
+            making.rename(folder)
+    return folder
+
+
+def _read(path: Path) -> tuple[list[str], list[int]]:
+    """Return the passages and where their lines begin."""
+    texts, offsets, place = [], [], 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    texts.append(str(json.loads(line)["contents"]))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise EnvError(f'env.corpus={path}: line {number} is no passage {{"contents": ...}}') from error
+                offsets.append(place)
+            place += len(line)
+    if not texts:
+        raise EnvError(f"env.corpus={path}: it has no passage")
+    return texts, offsets
+
+
+def document(contents: str) -> Document:
+    """Return a passage whose first line is its title, mostly in quotes."""
+    title, _, text = contents.partition("\n")
+    title = title.strip().strip('"')
+    return Document(title, title, tuple(sentences(text)) or (title,))
+
+
+class Server:
+    """Search-R1's retrieval server; its answers need not repeat."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._url = url
+        self._client = httpx.Client(timeout=timeout_s)
+
+    def search(self, query: str, count: int) -> list[Document]:
+        for wait in WAITS_S:
+            try:
+                return self._ask(query, count)
+            except EnvError:
+                time.sleep(wait)
+        return self._ask(query, count)
+
+    def _ask(self, query: str, count: int) -> list[Document]:
+        # without scores the server fails: it unpacks one value into two
+        body = {"queries": [query], "topk": count, "return_scores": True}
+        try:
+            reply = self._client.post(self._url, json=body)
+            if not reply.is_success:
+                raise EnvError(f"the server at env.url={self._url} answered {reply.status_code}")
+            return [document(_contents(item)) for item in reply.json()["result"][0][:count]]
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise EnvError(f"the server at env.url={self._url} did not answer: {error!r}") from error
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+            raise EnvError(f"the server at env.url={self._url} sent no passages: {error!r:.200}") from error
+
+
+@functools.cache
+def server_of(url: str, timeout_s: float) -> Server:
+    """Return the client of a server, one a process, which keeps its connection."""
+    return Server(url, timeout_s)
+
+
+def _contents(item: Any) -> str:
+    contents = item["document"]["contents"]
+    if not isinstance(contents, str):
+        raise TypeError("a passage is no text")
+    return contents

@@ -1,0 +1,244 @@
+"""A fictional world: entities, facts, and the passages that tell them, from a seed alone."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from turngrid.envs.search.names import roots
+from turngrid.envs.search.relations import RELATIONS, in_use
+
+_SHARES = {"person": 0.45, "town": 0.08, "river": 0.05, "work": 0.27, "organisation": 0.15}
+NOBODY = -1  # what such passages are about
+_ENTITIES = 0.35  # for each passage, if every entity is mentioned twice
+_NAMESAKES = 0.2  # share of persons who have another's name; such persons are told apart by trade
+_ALIASES = {"person": 0.2, "town": 0.25, "organisation": 0.2}
+_BY_ALIAS = 0.5  # share of the mentions of an entity with an alias that use it
+_TOLD_OF_SUBJECT = 0.75  # share of facts that a passage about their subject tells
+_FACTS_A_PASSAGE = (1, 2, 3, 3)
+_TRADES = ("glazier", "cooper", "weaver", "tanner", "potter", "brewer", "mason", "saddler", "carter", "thatcher")
+_BEASTS = ("Heron", "Fox", "Badger", "Otter", "Lynx", "Raven", "Stag", "Hare", "Wolf", "Adder", "Crane", "Pike")
+_THINGS = ("Lantern", "Orchard", "Mirror", "Ladder", "Harvest", "Compass", "Garden", "Window", "Ferry", "Winter")
+_HOUSES = ("Academy", "Brothers", "Guild", "Company", "Institute", "Society", "Press", "Museum")
+_FILLERS = (
+    *("Little else is recorded", "The papers on this are few", "So an old chronicle has it", "Nobody doubts it today"),
+    *("Later accounts add nothing", "The archive holds a copy", "It is told with some pride", "Other sources are lost"),
+)
+_MENTIONS = (
+    *("A letter about {} lay in an attic for years", "Two travellers quarrelled about {} all evening"),
+    *("An old song makes fun of {}", "A drawing of {} was sold at a fair", "A lost diary speaks of {} on every page"),
+    *("Children once played a game about {}", "A clerk misspelled {} in three ledgers"),
+)
+
+
+@dataclass(frozen=True)
+class WorldSpec:
+    """What determines a world.
+
+    Attributes:
+        names: key of ``turngrid.envs.search.names.CLASSES``.
+        passages: roughly so many, if ``distractors`` is 2.
+        distractors: passages that mention an entity and tell nothing of it, on average.
+        wording: ``usual``, or ``new`` for sentences that no training world has.
+    """
+
+    names: str
+    number: int
+    passages: int
+    distractors: float
+    wording: str
+
+
+@dataclass(frozen=True)
+class Entity:
+    """An entity; ``trade`` tells it from a namesake."""
+
+    kind: str
+    name: str
+    trade: str = ""
+    alias: str = ""
+    pronoun: str = "It"
+
+    @property
+    def called(self) -> str:
+        """The text that names this entity and no other."""
+        return f"{self.name} the {self.trade}" if self.trade else self.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(filter(None, (self.called, self.name, self.alias))))
+
+
+class Fact(NamedTuple):
+    """Indices of entities, and a key of ``RELATIONS``."""
+
+    subject: int
+    relation: str
+    object: int
+
+
+class Passage(NamedTuple):
+    """``about``: index of an entity."""
+
+    title: str
+    sentences: tuple[str, ...]
+    about: int
+
+
+@dataclass(frozen=True)
+class World:
+    """``told``: for each fact, its passage and its sentence there."""
+
+    spec: WorldSpec
+    entities: tuple[Entity, ...]
+    facts: tuple[Fact, ...]
+    passages: tuple[Passage, ...]
+    told: tuple[tuple[int, int], ...]
+
+    @functools.cached_property
+    def steps(self) -> dict[tuple[int, str], tuple[int, int]]:
+        """For an entity and a relation: the fact's index, and the entity to which it leads."""
+        steps = {(fact.subject, fact.relation): (number, fact.object) for number, fact in enumerate(self.facts)}
+        couples = [(number, fact) for number, fact in enumerate(self.facts) if fact.relation == "spouse"]
+        return steps | {(fact.object, fact.relation): (number, fact.subject) for number, fact in couples}
+
+    @functools.cached_property
+    def linked(self) -> frozenset[tuple[int, int]]:
+        """Pairs of entities with a fact, in both orders."""
+        pairs = [(fact.subject, fact.object) for fact in self.facts]
+        return frozenset([*pairs, *((second, first) for first, second in pairs)])
+
+    @functools.cached_property
+    def of_kind(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number, entity in enumerate(self.entities):
+            found.setdefault(entity.kind, []).append(number)
+        return found
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A hash of the passages."""
+        texts = (f"{passage.title}: {' '.join(passage.sentences)}" for passage in self.passages)
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def make_world(spec: WorldSpec) -> World:
+    """Make the world of a spec: 10 ms for 700 passages."""
+    draw = random.Random(f"search world {sorted(asdict(spec).items())}")
+    entities = _entities(spec, draw)
+    facts = _facts(entities, draw)
+    told, passages = _tell(entities, facts, spec.wording, draw)
+    passages += _mentions(entities, spec.distractors, draw)
+    places = draw.sample(range(len(passages)), len(passages))  # where each passage goes
+    moved = [passage for _, passage in sorted(zip(places, passages, strict=True))]
+    return World(
+        spec, tuple(entities), tuple(facts), tuple(moved), tuple((places[told[n][0]], told[n][1]) for n in told)
+    )
+
+
+def _entities(spec: WorldSpec, draw: random.Random) -> list[Entity]:
+    counts = {kind: max(2, round(share * _ENTITIES * spec.passages)) for kind, share in _SHARES.items()}
+    root = roots(draw, spec.names)
+    towns = [_entity("town", next(root), next(root), draw) for _ in range(counts["town"])]
+    rivers = [Entity("river", f"River {next(root)}") for _ in range(counts["river"])]
+    houses = [
+        _entity("organisation", f"{next(root)} {draw.choice(_HOUSES)}", next(root), draw)
+        for _ in range(counts["organisation"])
+    ]
+    works = [Entity("work", f"The {draw.choice(_THINGS)} of {next(root)}") for _ in range(counts["work"])]
+    years = [Entity("year", str(year)) for year in range(1700, 1900)]
+    return [*_persons(counts["person"], towns, root, draw), *towns, *rivers, *houses, *works, *years]
+
+
+def _entity(kind: str, name: str, alias: str, draw: random.Random) -> Entity:
+    return Entity(kind, name, alias=alias if draw.random() < _ALIASES[kind] else "")
+
+
+def _persons(count: int, towns: list[Entity], root: Iterator[str], draw: random.Random) -> list[Entity]:
+    first, last = ([next(root) for _ in range(count // part + 2)] for part in (4, 3))
+    pairs = [f"{one} {other}" for one in first for other in last]
+    names = draw.sample(pairs, count)
+    aliases = draw.sample([f"the {beast} of {town.name}" for beast in _BEASTS for town in towns], 12 * len(towns))
+    namesakes = draw.sample(range(count), 2 * round(count * _NAMESAKES / 2))
+    trades: dict[int, str] = {}
+    for one, other in zip(namesakes[::2], namesakes[1::2], strict=True):
+        names[other] = names[one]
+        trades[one], trades[other] = draw.sample(_TRADES, 2)
+    return [
+        Entity("person", name, trades.get(number, ""), _alias(aliases, draw), draw.choice(("He", "She")))
+        for number, name in enumerate(names)
+    ]
+
+
+def _alias(aliases: list[str], draw: random.Random) -> str:
+    return aliases.pop() if aliases and draw.random() < _ALIASES["person"] else ""
+
+
+def _facts(entities: list[Entity], draw: random.Random) -> list[Fact]:
+    of_kind: dict[str, list[int]] = {}
+    for number, entity in enumerate(entities):
+        of_kind.setdefault(entity.kind, []).append(number)
+    facts = []
+    for name, relation in RELATIONS.items():
+        if name == "spouse":
+            persons = draw.sample(of_kind["person"], len(of_kind["person"]))
+            facts += [Fact(one, name, other) for one, other in zip(persons[::2], persons[1::2], strict=False)]
+            continue
+        for subject in of_kind[relation.subject]:
+            objects = [number for number in draw.sample(of_kind[relation.object], 2) if number != subject]
+            facts.append(Fact(subject, name, objects[0]))
+    return facts
+
+
+def _tell(
+    entities: list[Entity], facts: list[Fact], wording: str, draw: random.Random
+) -> tuple[dict[int, tuple[int, int]], list[Passage]]:
+    """Return where each fact is told, and the passages: one to three facts of an entity each."""
+    about: dict[int, list[int]] = {}
+    for number, fact in enumerate(facts):
+        of_subject = draw.random() < _TOLD_OF_SUBJECT or RELATIONS[fact.relation].object == "year"
+        about.setdefault(fact.subject if of_subject else fact.object, []).append(number)
+    told: dict[int, tuple[int, int]] = {}
+    passages: list[Passage] = []
+    for entity, numbers in about.items():
+        draw.shuffle(numbers)
+        while numbers:
+            part = [numbers.pop() for _ in range(min(len(numbers), draw.choice(_FACTS_A_PASSAGE)))]
+            filler = draw.randint(1, len(part))
+            sentences = [
+                _sentence(entities, facts[number], entity, wording, number == part[0], draw) for number in part
+            ]
+            sentences.insert(filler, f"{draw.choice(_FILLERS)}.")
+            told |= {number: (len(passages), place + (place >= filler)) for place, number in enumerate(part)}
+            passages.append(Passage(entities[entity].name, tuple(sentences), entity))
+    return dict(sorted(told.items())), passages
+
+
+def _sentence(entities: list[Entity], fact: Fact, about: int, wording: str, first: bool, draw: random.Random) -> str:
+    """Tell a fact; the entity that the passage is about is named in its first sentence only."""
+    told = RELATIONS[fact.relation].wordings[draw.choice(in_use(wording))]
+    topic, other = entities[about], entities[fact.object if about == fact.subject else fact.subject]
+    introduced = f"{topic.called}, also called {topic.alias}," if topic.alias else topic.called
+    named = introduced if first else topic.pronoun
+    mentioned = other.alias if other.alias and draw.random() < _BY_ALIAS else other.called
+    if about == fact.subject:
+        text = told.of_subject.format(s=named, o=mentioned)
+    else:
+        text = told.of_object.format(s=mentioned, o=named)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _mentions(entities: list[Entity], distractors: float, draw: random.Random) -> list[Passage]:
+    """Return passages of two sentences that mention two entities."""
+    topics = [number for number, entity in enumerate(entities) if entity.kind not in ("year", "river")]
+    passages = []
+    for _ in range(round(distractors * len(topics) / 2)):
+        two = [entities[topic] for topic in draw.sample(topics, 2)]
+        texts = [text.format(entity.called) for text, entity in zip(draw.sample(_MENTIONS, 2), two, strict=True)]
+        sentences = tuple(f"{text}." for text in [*texts, draw.choice(_FILLERS)])
+        passages.append(Passage(two[0].name, sentences, NOBODY))
+    return passages

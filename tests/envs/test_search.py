@@ -1,0 +1,305 @@
+"""Fictional worlds and their questions: proven again by other means, hard to shortcut, paid."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.search import environment as search_environment
+from turngrid.envs.search.games import HOPS, Collection, Question, ask, collection_in, collection_of, mentions
+from turngrid.envs.search.names import CLASSES, root_class
+from turngrid.envs.search.relations import RELATIONS, in_use, keys
+from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows, words
+from turngrid.envs.search.scores import exact_match, f1
+from turngrid.envs.search.world import World, WorldSpec, make_world
+from turngrid.envs.types import Call, EnvError, TaskError
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages
+
+TOP_K, CHARS = 3, 1200
+
+
+def asked(names: str, wording: str, count: int) -> list[tuple[Collection, Question]]:
+    found = []
+    for hops in HOPS:
+        for seed in range(count):
+            collection = collection_of(WorldSpec(names, seed % 4, 700, 2.0, wording))
+            found.append((collection, ask(collection, hops, TOP_K, CHARS, random.Random(f"{hops} {seed}"))))
+    return found
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[tuple[Collection, Question]]:
+    return asked("train", "usual", 50)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "em", "score"),
+    [
+        ("The Orlen Bridge.", "Orlen Bridge", 1, 1),
+        ("Orlen Bridge in Vask", "Orlen Bridge", 0, 2 / 3),
+        ("Vask Vask", "Vask", 0, 2 / 3),
+        ("12 March 1871", "March 12, 1871", 0, 1),
+        ("Orlen-Bridge", "Orlen Bridge", 0, 0),
+        ("a", "A", 0, 0),  # no word is left of either
+        ("no bridge", "no", 0, 0),
+        ("Ærø", "ærø", 1, 1),
+    ],
+)
+def test_scores_of_worked_examples(answer: str, gold: str, em: int, score: float) -> None:
+    assert exact_match(answer, ["Else", gold]) == em
+    assert f1(answer, ["Else", gold]) == pytest.approx(score)
+
+
+# ---- worlds
+
+
+def test_kinds_of_worlds_share_no_name_and_no_new_sentence() -> None:
+    names: dict[str, set[str]] = {}
+    for kind in CLASSES:
+        worlds = [make_world(WorldSpec(kind, number, 200, 2.0, "usual")) for number in range(20)]
+        entities = [entity for world in worlds for entity in world.entities if entity.kind != "year"]
+        names[kind] = {name for entity in entities for name in entity.names}
+        assert len({world.digest for world in worlds}) == 20 and len(names[kind]) > 1_000
+        roots = [
+            word for entity in entities for word in words(entity.name) if root_class(word.capitalize()) in CLASSES[kind]
+        ]
+        assert len(roots) >= len(entities)  # so each name has one
+    assert sum(map(len, names.values())) == len(set().union(*names.values()))
+    assert in_use("usual") == (0, 1, 2) and in_use("new") == (3,)
+
+
+def test_relations_are_asked_in_other_words_than_they_are_told_in() -> None:
+    in_questions = set(words(" ".join(relation.asks for relation in RELATIONS.values())))
+    told = [wording for relation in RELATIONS.values() for wording in relation.wordings]
+    for wording in told:
+        sentences = filter(None, wording[1:])
+        assert all(wording.key in words(sentence) for sentence in sentences) and wording.key not in in_questions
+    assert len({sentence for wording in told for sentence in wording[1:] if sentence}) == 4 * (2 * 14 - 3)
+    assert keys("employer", "usual") == "post wages" and keys("employer", "new") == "desk"
+
+
+def test_each_fact_is_told_once_by_a_sentence_about_it(questions: list[tuple[Collection, Question]]) -> None:
+    world = questions[0][0].world
+    for fact, (passage, place) in zip(world.facts, world.told, strict=True):
+        text = world.passages[passage].sentences[place]
+        ends = world.entities[fact.subject], world.entities[fact.object]
+        about = world.entities[world.passages[passage].about]
+        assert about in ends
+        other = ends[about == ends[0]]
+        assert any(mentions(text, name) for name in (other.called, other.alias) if name)
+        assert any(mentions(text, wording.key) for wording in RELATIONS[fact.relation].wordings)
+    assert len(set(world.told)) == len(world.facts)
+
+
+# ---- questions
+
+
+def solved(world: World, text: str) -> set[str]:
+    """Evaluate a question from its words, over all facts; another way than the chain's."""
+    phrase, path = re.fullmatch(r"\w+ is (.*)\?", text)[1], []  # type: ignore[index]
+    while found := [
+        (name, match[1])
+        for name, relation in RELATIONS.items()
+        if (match := re.fullmatch(relation.asks.replace("{}", "(.*)"), phrase))
+    ]:
+        [(name, phrase)] = found
+        path.insert(0, name)
+    now = {number for number, entity in enumerate(world.entities) if phrase in (entity.called, entity.alias)}
+    assert len(now) == 1
+    for name in path:
+        pairs = [fact for fact in world.facts if fact.relation == name]
+        both = [(fact.object, fact.subject) for fact in pairs] if name == "spouse" else []
+        now = {end for begin, end in [*both, *((fact.subject, fact.object) for fact in pairs)] if begin in now}
+        assert len(now) == 1
+    return {name for number in now for name in world.entities[number].names}
+
+
+def test_questions_have_one_answer_and_no_shortcut(questions: list[tuple[Collection, Question]]) -> None:
+    for collection, question in questions:
+        world, chain = collection.world, question.chain
+        assert solved(world, question.text) == set(question.golds)
+        assert len(set(chain)) == len(chain) == len(question.facts) + 1
+        ends = [{world.facts[fact].subject, world.facts[fact].object} for fact in question.facts]
+        assert ends == [set(pair) for pair in itertools.pairwise(chain)]
+        for fact in world.facts:
+            if fact.subject in chain and fact.object in chain:
+                assert abs(chain.index(fact.subject) - chain.index(fact.object)) == 1
+        told = [world.passages[world.told[fact][0]] for fact in question.facts]
+        earlier = " ".join(text for passage in told[:-1] for text in passage.sentences)
+        assert not any(mentions(f"{question.text} {earlier}", name) for name in question.golds)
+
+
+def test_the_expert_names_only_what_it_was_shown(questions: list[tuple[Collection, Question]]) -> None:
+    for collection, question in questions:
+        known = question.text
+        for action, fact in zip(question.plan, question.facts, strict=False):
+            query = action.removeprefix("search ")
+            name = query.rsplit(" ", 2 if collection.world.spec.wording == "usual" else 1)[0]
+            assert mentions(known, name)
+            shown = cut(collection.search(query, TOP_K), CHARS)
+            assert shows(shown, collection.gold_fact(fact))
+            known = " ".join(text for document in shown for text in document.sentences)
+        answer = question.plan[-1].removeprefix("answer ")
+        assert mentions(known, answer) and exact_match(answer, question.golds)
+
+
+def test_retrieval_is_not_trivial(questions: list[tuple[Collection, Question]]) -> None:
+    """The targets of docs/search.md: a bare name shows its fact in 60 to 80 % of the cases."""
+    bare, whole, kinds = [], [], []
+    for collection, question in questions:
+        world, best = collection.world, collection.index.best
+        passages = [world.told[fact][0] for fact in question.facts]
+        names = [world.entities[entity].name for entity in question.chain]
+        bare += [passage in best(name, TOP_K) for passage, name in zip(passages, names, strict=False)]
+        whole += [passages[-1] in best(question.text, TOP_K)] if len(passages) > 1 else []
+        kinds.append(world.entities[question.chain[-1]].kind)
+    assert 0.6 <= sum(bare) / len(bare) <= 0.8
+    assert sum(whole) / len(whole) < 0.05
+    assert max(kinds.count(kind) for kind in kinds) < 0.3 * len(kinds)
+
+
+def test_ties_are_in_the_order_of_documents() -> None:
+    index = Bm25(["red fox", "blue fox", "red fox", "red hare", "red fox"])
+    assert index.best("Fox, RED!", 3) == [0, 2, 4] and index.best("fox red", 9)[:3] == [0, 2, 4]
+    assert index.best("owl", 3) == index.best("!", 3) == []
+    assert len(index.best("red", 100)) == 4
+
+
+# ---- games
+
+
+@pytest.fixture(scope="module")
+def place():
+    return make_environment("search")
+
+
+@pytest.fixture(scope="module")
+def task(place, game_cache: Path):
+    [task] = Catalogue(place, game_cache).tasks("h3", "test", 1, reward="dense", workers=1, progress=False)
+    return task
+
+
+def test_splits_share_no_game(tmp_path: Path) -> None:
+    place = make_environment("search", {"worlds": 2, "passages": 300})
+    wanted = {"test": 20, "validation": 10, "demonstrations": 15, "train": 15}
+    listings = Catalogue(place, tmp_path).listings("h1-4", wanted, workers=1, progress=False)
+    tasks = [task for listing in listings.values() for task in listing.tasks]
+    assert len({task.fingerprint for task in tasks}) == len(tasks) == 60
+    assert [len(task.expert_plan) for task in tasks] == [task.max_score for task in tasks]
+    assert {task.max_score for task in tasks} == {2, 3, 4, 5}
+
+
+def test_facts_are_paid_once_and_only_if_shown(place, task) -> None:
+    env = place.new_env(expert=True, legal=True)
+    opening = env.reset(task, 0)
+    assert opening.expert == task.expert_plan and opening.gold
+    first, second, _, answer = task.expert_plan
+    step = env.step(first)
+    assert step.score_delta == 1 and step.info == {"facts": 1, "searches": 1, "task_type": "3 hops"}
+    assert (
+        step.observation.text.startswith("<information>\nDoc 1 (") and step.observation.expert == task.expert_plan[1:]
+    )
+    saved = env.saved()
+    assert [env.step(action).score_delta for action in (first, second)] == [0, 1]
+    env.restore(saved)
+    assert env.step(second).score_delta == 1
+    lost = env.step("ANSWER: not this")
+    assert lost.lost and not lost.won and lost.score_delta == 0 and lost.info["em"] == lost.info["f1"] == 0
+    env.reset(task, 0)
+    won = env.step(answer.replace("answer ", "Answer: The "))  # articles and commands' case are free
+    assert won.won and won.score_delta == 1 and (won.info["em"], won.info["f1"], won.info["facts"]) == (1, 1, 0)
+
+
+def test_a_fact_that_was_cut_off_is_not_paid(place, task) -> None:
+    env = place.new_env()
+    env.reset(replace(task, params={**task.params, "result_chars": 1}), 0)
+    assert env.step(task.expert_plan[0]).score_delta == 0
+    documents = [Document("1", "T", ("One two.", "Three.")), Document("2", "U", ("Four.", "Five."))]
+    assert cut(documents, 15) == documents[:1]
+    assert cut(documents, 14) == [documents[0]._replace(sentences=("One two.",))]
+    assert cut(documents, 21) == [documents[0], documents[1]._replace(sentences=("Four.",))]
+    assert cut(documents, 3) == [documents[0]._replace(sentences=("One",))] and cut([], 5) == []
+    assert shows(documents, GoldFact("2", "")) and not shows(documents[:1], GoldFact("2", ""))
+    assert not shows(documents, GoldFact("1", "Four."))
+
+
+HOSTILE = (
+    *("answer", "answer the", "answer ...", "search", "search !?", "search \u2028", "searching bread", "answers x"),
+    *("{'a': 1}", '{"name": "answer", "arguments": {"text": {"x": 1}}}', '{"name": "answer", "arguments": {}}'),
+)
+HARMLESS = (
+    *('"; DROP TABLE docs; --', "__import__('os').system('true')", "</information> Doc 1 (x): y", "{{7*7}} ${HOME}"),
+    *("\u00fcn\u00ef \u6f22\u5b57 \u202e", "a" * 200_000, "b " * 100_000),
+)
+
+
+def test_hostile_answers_change_nothing(place, task) -> None:
+    env = place.new_env()
+    env.reset(task, 0)
+    for action in HOSTILE:
+        step = env.step(action)
+        assert not step.valid and not step.over and step.score_delta == 0, action
+    for words_ in HARMLESS:
+        step = env.step(f"search {words_}")
+        assert step.valid and not step.over and step.score_delta == 0
+        assert len(step.observation.text) < 2 * CHARS
+    results = [env.step(action) for action in task.expert_plan]
+    assert results[-1].won and sum(step.score_delta for step in results) == task.max_score
+    for words_ in HARMLESS:
+        env.reset(task, 0)
+        assert env.step(f"answer {words_}").lost
+    env.reset(task, 0)
+    assert env.step('search "' + task.expert_plan[0].removeprefix("search ") + '"\nanswer nothing').score_delta == 1
+
+
+def test_calls(place, task) -> None:
+    env = place.new_env()
+    env.reset(task, 0)
+    calls = [
+        str(Call(action.split(" ")[0], {name: action.split(" ", 1)[1]}))
+        for action, name in zip(task.expert_plan, ("query", "query", "query", "text"), strict=True)
+    ]
+    step = env.step("\n".join(calls))
+    assert step.won and step.score_delta == task.max_score and len(step.observation.results) == 4
+
+
+def test_gold_is_in_no_prompt(place, task) -> None:
+    opening = place.new_env(legal=True).reset(task, 0)
+    shown = PLAIN_FORM.head(place.prompt, task.goal) + str(messages(PLAIN_FORM, opening))
+    assert opening.gold and not any(mentions(shown, gold) for gold in opening.gold)
+
+
+def test_a_world_that_changed_is_an_error() -> None:
+    world = {"names": "test", "number": 1, "passages": 100, "distractors": 2.0, "wording": "usual"}
+    with pytest.raises(EnvError, match="has other passages in this version"):
+        collection_in({"world": world, "sha256": "of another"})
+
+
+def test_new_wording_is_a_test_split_of_its_own() -> None:
+    place = make_environment("search", {"test_split": "new_wording"})
+    params = place.parse_task("h2")
+    assert [place.for_split(params, split)["wording"] for split in ("train", "validation", "test")] == [
+        "usual",
+        "usual",
+        "new",
+    ]
+    for collection, question in asked("test", "new", 5):
+        assert solved(collection.world, question.text) == set(question.golds)
+
+
+def test_bad_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for task in ("h5", "h3-2", "h", "d2"):
+        with pytest.raises(TaskError, match=f"unknown task '{task}' of search; use h"):
+            make_environment("search").parse_task(task)
+    with pytest.raises(TaskError, match="env.test_split=new_word is unknown; use env.test_split=new_wording"):
+        make_environment("search", {"test_split": "new_word"}).parse_task("h1")
+    monkeypatch.setattr(search_environment, "find_spec", lambda name: None)
+    with pytest.raises(TaskError, match=r'pip install "turngrid\[search\]"'):
+        make_environment("search").parse_task("h1")

@@ -1,0 +1,337 @@
+"""env=search over users' questions, in the forms in which others publish them, and a retrieval
+server that answers, fails, hangs and talks nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.search import sources
+from turngrid.envs.search.files import read_row
+from turngrid.envs.search.retrieval import Document
+from turngrid.envs.search.sources import Corpus, Server, document
+from turngrid.envs.types import EnvError, TaskError, TaskRef
+
+BRIDGE = ["The Orlen Bridge crosses the Vask.", "It was built by Ada Rull."]
+RULL = ["Ada Rull was an engineer.", "She was born in Tamm."]
+LISTED = [["Orlen Bridge", BRIDGE], ["Ada Rull", RULL], ["Vask", ["The Vask is a river."]]]
+FACTS = [("Orlen Bridge", BRIDGE[1]), ("Ada Rull", RULL[1])]
+WHERE = "Where was the builder of the Orlen Bridge born?"
+HOTPOT = {
+    "_id": "5a",
+    "question": WHERE,
+    "answer": "Tamm",
+    "type": "bridge",
+    "level": "hard",
+    "supporting_facts": [["Orlen Bridge", 1], ["Ada Rull", 1], ["Ada Rull", 9]],
+    "context": LISTED,
+}
+TWO_WIKI = {**HOTPOT, "evidences": [["Orlen Bridge", "builder", "Ada Rull"]]}
+COLUMNS = {
+    "id": "dev_0",
+    "question": WHERE,
+    "golden_answers": ["Tamm"],
+    "metadata": {
+        "type": "bridge",
+        "supporting_facts": {"title": ["Orlen Bridge", "Ada Rull"], "sent_id": [1, 1]},
+        "context": {"title": [title for title, _ in LISTED], "sentences": [texts for _, texts in LISTED]},
+    },
+}
+MUSIQUE = {
+    "id": "2hop__1_2",
+    "question": WHERE,
+    "answer": "Tamm",
+    "answer_aliases": ["Tamm Town"],
+    "answerable": True,
+    "paragraphs": [
+        {"idx": number, "title": title, "paragraph_text": " ".join(texts), "is_supporting": number < 2}
+        for number, (title, texts) in enumerate(LISTED)
+    ],
+}
+PLAIN = {"id": "test_1", "question": "who built the bridge", "golden_answers": ["Ada Rull", "Rull"]}
+ASKED = "Answer inside <answer>. For example, <answer> Beijing </answer>. Question: who built it?\n"
+SEARCH_R1 = {
+    "data_source": "nq",
+    "prompt": [{"role": "user", "content": ASKED}],
+    "reward_model": {"style": "rule", "ground_truth": {"target": ["Ada Rull"]}},
+}
+CORPUS = [{"id": str(n), "contents": f'"{title}"\n{" ".join(texts)}'} for n, (title, texts) in enumerate(LISTED)]
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("row", "question", "golds", "facts", "paragraphs", "kind"),
+    [
+        (HOTPOT, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+        (TWO_WIKI, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+        (COLUMNS, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+        (MUSIQUE, WHERE, ["Tamm", "Tamm Town"], [("Orlen Bridge", BRIDGE[0]), ("Ada Rull", RULL[0])], 3, ""),
+        (PLAIN, "who built the bridge", ["Ada Rull", "Rull"], [], 0, ""),
+        (SEARCH_R1, "who built it?", ["Ada Rull"], [], 0, ""),
+    ],
+    ids=["hotpotqa", "2wiki", "flashrag", "musique", "nq", "search-r1"],
+)
+def test_rows_of_each_form(row, question, golds, facts, paragraphs, kind) -> None:
+    read = read_row(row)
+    assert (read["question"], read["golds"], read["facts"], read["kind"]) == (question, golds, facts, kind)
+    assert len(read["paragraphs"]) == paragraphs
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({**MUSIQUE, "answerable": False}, "no answer"),
+        ({**PLAIN, "golden_answers": ["the"]}, "no answer"),
+        ({**PLAIN, "question": " "}, "no question"),
+        ({**HOTPOT, "context": 3}, "another form"),
+        ({**SEARCH_R1, "prompt": []}, "another form"),
+        ({**PLAIN, "metadata": [1]}, "another form"),
+    ],
+)
+def test_rows_that_are_no_questions(row, why) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_row(row)
+    with pytest.raises(KeyError):
+        read_row({"id": 1})
+
+
+# ---- sets
+
+
+def place(folder: Path, **settings: Any):
+    return make_environment("search", {"data_dir": str(folder), **settings})
+
+
+def games(environment, cache: Path, task: str, split: str, count: int | None = None) -> list[TaskRef]:
+    return Catalogue(environment, cache).tasks(task, split, count, reward="dense", workers=1, progress=False)
+
+
+def test_a_question_is_searched_in_its_paragraphs(tmp_path: Path) -> None:
+    (tmp_path / "hotpotqa").mkdir()
+    (tmp_path / "hotpotqa/hotpot_dev_distractor_v1.json").write_text(json.dumps([HOTPOT, {"_id": "x"}]))
+    environment = place(tmp_path)
+    [task] = games(environment, tmp_path / "cache", "hotpotqa", "test")
+    assert environment.max_turns("hotpotqa") == 5 and task.expert_plan == () and task.max_score == 3
+    env = environment.new_env(legal=True)
+    assert env.reset(task, 0).gold == ("Tamm",) and task.goal == WHERE
+    first = env.step("search Orlen Bridge")
+    assert first.score_delta == 1 and "It was built by Ada Rull." in first.observation.text
+    assert first.info["task_type"] == "bridge" and "answer Orlen Bridge" in first.observation.legal
+    assert env.step("search Rull engineer").score_delta == 1
+    assert env.step("answer the Tamm").won
+
+
+def test_splits_of_files(tmp_path: Path) -> None:
+    """The test split is dev where test has no answers; no question of it is in training."""
+    shared = {"id": "t", "question": "Who, built the BRIDGE?", "golden_answers": ["Ada Rull"]}
+    rows = [{**PLAIN, "id": f"train_{n}", "question": f"question {n}"} for n in range(300)]
+    lines(tmp_path / "nq/train.jsonl", [*rows, shared])
+    lines(tmp_path / "nq/dev.jsonl", [PLAIN, {**PLAIN, "id": "2", "question": "another"}])
+    lines(tmp_path / "nq/test.jsonl", [{"id": "no", "question": "hidden"}])
+    corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
+    environment = place(tmp_path, corpus=str(corpus))
+    params = environment.parse_task("nq")
+    seeds = {split: environment.seeds(params, split) for split in ("test", "validation", "train", "demonstrations")}
+    assert len(seeds["test"]) == 2 and seeds["train"] == seeds["demonstrations"]
+    assert 1 <= len(seeds["validation"]) <= 15 and len(seeds["validation"]) + len(seeds["train"]) == 301
+    test = games(environment, tmp_path / "cache", "nq", "test")
+    with Path(test[0].game_file).open() as file:
+        assert json.load(file)["paragraphs"] == []
+    found = Catalogue(environment, tmp_path / "cache").listing(
+        "nq", "train", 5, workers=1, progress=False, avoid=[task.fingerprint for task in test]
+    )
+    assert shared["question"] not in {task.goal for task in found.tasks}
+    same = [task.fingerprint for task in test if task.goal == PLAIN["question"]]
+    folder = tmp_path / "made"
+    folder.mkdir()
+    train = environment.files("nq").of_split("train")
+    seed = next(row.seed for row in train if row.fields and row.fields["question"] == shared["question"])
+    assert [environment.make_game({**params, "split": "train"}, seed, folder).fingerprint] == same
+
+
+def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
+    (tmp_path / "nq_search").mkdir()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([SEARCH_R1]), tmp_path / "nq_search/test.parquet")
+    corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
+    environment = place(tmp_path, corpus=str(corpus))
+    [task] = games(environment, tmp_path / "cache", "nq_search", "test")
+    env = environment.new_env()
+    env.reset(task, 0)
+    text = env.step("search orlen bridge").observation.text
+    assert text.startswith("<information>\nDoc 1 (Orlen Bridge): The Orlen Bridge crosses the Vask. It was built")
+    assert env.step("answer Ada Rull.").won
+
+
+def test_a_title_is_the_fact_in_another_collection(tmp_path: Path) -> None:
+    lines(tmp_path / "musique/musique_ans_v1.0_dev.jsonl", [MUSIQUE])
+    corpus = lines(tmp_path / "corpus.jsonl", [{"contents": '"Ada Rull"\nOther words on her.'}, {"contents": "Alone"}])
+    environment = place(tmp_path, corpus=str(corpus))
+    [task] = games(environment, tmp_path / "cache", "musique", "test")
+    env = environment.new_env()
+    env.reset(task, 0)
+    assert [env.step("search rull").score_delta for _ in range(2)] == [1, 0]
+    assert "Doc 1 (Alone): Alone" in env.step("search alone").observation.text
+
+
+def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
+    path = lines(tmp_path / "corpus.jsonl", CORPUS)
+    assert Corpus(path).search("river", 2)[0] == Document("Vask", "Vask", ("The Vask is a river.",))
+    made = list((tmp_path / "cache/search").glob("*/offsets.npy"))
+    monkeypatch.setattr(sources, "_read", lambda path: pytest.fail("read again"))
+    assert [found.title for found in Corpus(path).search("rull engineer", 3)] == ["Ada Rull", "Orlen Bridge"]
+    monkeypatch.undo()
+    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
+    lines(path, [*CORPUS, {"contents": "Tamm\nA town by a river and a lake."}])
+    assert {found.title for found in Corpus(path).search("river", 5)} == {"Vask", "Tamm"}
+    assert len(made) == 1 and len(list((tmp_path / "cache/search").glob("*/offsets.npy"))) == 2
+    with pytest.raises(EnvError, match=r"line 2 is no passage"):
+        Corpus(lines(tmp_path / "broken.jsonl", [CORPUS[0], {"id": 1}]))
+    with pytest.raises(EnvError, match="it has no passage"):
+        Corpus(lines(tmp_path / "empty.jsonl", []))
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "message"),
+    [
+        ("nq", {"data_dir": "none"}, "env.data_dir=none: no such folder"),
+        ("hotpot", {}, "env.task=hotpot: .* has no such folder; use env.task=hotpotqa"),
+        ("empty", {}, "has no file of questions, such as train.jsonl"),
+        ("twice", {}, "has train.json and train.jsonl for one split; keep one of them"),
+        ("nq", {"corpus": "none.jsonl"}, "env.corpus=none.jsonl: no such file"),
+        ("nq", {"retriever": "faiss"}, "env.retriever=faiss is unknown; use env.retriever="),
+        ("nq", {"retriever": "http", "url": "localhost"}, "env.retriever=http needs env.url=http://"),
+        ("h2", {"data_dir": "", "corpus": "c.jsonl"}, "env.corpus=c.jsonl: .* use env.data_dir too"),
+        ("h2", {"data_dir": "", "retriever": "http", "url": "http://x"}, "env.retriever=http: .* use env.data_dir too"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, task: str, settings: dict[str, Any], message: str) -> None:
+    for name in ("hotpotqa", "empty"):
+        (tmp_path / name).mkdir()
+    lines(tmp_path / "nq/test.jsonl", [PLAIN])
+    for name in ("train.json", "train.jsonl"):
+        lines(tmp_path / "twice" / name, [PLAIN])
+    with pytest.raises(TaskError, match=message):
+        make_environment("search", {"data_dir": str(tmp_path), **settings}).parse_task(task)
+
+
+def test_questions_without_paragraphs_need_a_collection(tmp_path: Path) -> None:
+    lines(tmp_path / "nq/test.jsonl", [PLAIN])
+    environment = place(tmp_path)
+    with pytest.raises(TaskError, match="use env.corpus=FILE.jsonl or env.retriever=http"):
+        environment.seeds(environment.parse_task("nq"), "test")
+    with pytest.raises(TaskError, match="has no file train.jsonl"):
+        environment.seeds(environment.parse_task("nq"), "train")
+
+
+# ---- Search-R1's server
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers as ``server.says`` has it, the first of several once; as the real one, it fails
+    without scores."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(body)  # type: ignore[attr-defined]
+        says = self.server.says  # type: ignore[attr-defined]
+        said = says.pop(0) if len(says) > 1 else says[0]
+        if said == "hang":
+            self.server.over.wait(60.0)  # type: ignore[attr-defined]
+        status, text = (500, "") if said == 500 or not body["return_scores"] else (200, said)
+        with contextlib.suppress(OSError):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+GOOD = json.dumps({"result": [[{"document": row, "score": 1.5} for row in CORPUS]]})
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+    monkeypatch.setattr(sources, "WAITS_S", (0.0, 0.0))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.asked, running.says, running.over = [], [GOOD], threading.Event()  # type: ignore[attr-defined]
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield running
+        running.over.set()  # type: ignore[attr-defined]
+        running.shutdown()
+        thread.join()
+
+
+def address(server: ThreadingHTTPServer) -> str:
+    return f"http://127.0.0.1:{server.server_port}/retrieve"
+
+
+def test_the_server_is_asked_as_search_r1_asks_it(server: Any) -> None:
+    found = Server(address(server), 30.0).search("the bridge", 2)
+    assert server.asked == [{"queries": ["the bridge"], "topk": 2, "return_scores": True}]
+    assert found == [Document(title, title, tuple(texts)) for title, texts in LISTED[:2]]
+    assert document("no title") == Document("no title", "no title", ("no title",))
+
+
+def test_a_server_that_fails_twice_is_asked_a_third_time(server: Any) -> None:
+    server.says = [500, "{", GOOD]
+    assert len(Server(address(server), 30.0).search("x", 3)) == 3 == len(server.asked)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (500, "answered 500"),
+        ("hang", "did not answer: ReadTimeout"),
+        *((said, "sent no passages") for said in ("", "[]", '{"result": []}', '{"result": [[{"document": null}]]}')),
+        ('{"result": [[{"document": {"contents": 3}}]]}', "sent no passages"),
+        ("[" * 100_000, "sent no passages"),
+    ],
+)
+def test_nonsense_is_an_error_of_the_environment(server: Any, said: Any, message: str) -> None:
+    server.says = [said]
+    with pytest.raises(EnvError, match=message) as error:
+        Server(address(server), 0.2 if said == "hang" else 30.0).search("x", 3)
+    assert len(server.asked) == 3 and len(str(error.value)) < 400
+
+
+def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
+    """Through a worker: the next game of the same session goes on when the server is back."""
+    lines(tmp_path / "nq/test.jsonl", [PLAIN])
+    environment = place(tmp_path, retriever="http", url=address(server), timeout_s=10.0)
+    assert environment.longest_step_s == 30.0
+    [task] = games(environment, tmp_path / "cache", "nq", "test")
+
+    async def play() -> None:
+        async with EnvPool("search", 1, 60.0, settings=vars(environment.settings)) as pool:
+            session = await pool.open()
+            await session.reset(task, 0)
+            server.says = ["nonsense"]
+            with pytest.raises(EnvError, match="sent no passages"):
+                await session.step("search bridge")
+            server.says = [GOOD]
+            await session.reset(task, 0)
+            assert "Orlen Bridge" in (await session.step("search bridge")).observation.text
+            assert (await session.step("answer Rull")).won
+
+    asyncio.run(play())
