@@ -57,7 +57,7 @@ DEPARTMENTS = (
         "color",
         _COLOURS,
         ("x-small", "small", "medium", "large", "x-large", "xx-large"),
-        (12, 160),
+        (12, 240),
     ),
     Department(
         "Beauty",
@@ -76,7 +76,7 @@ DEPARTMENTS = (
             *("peach", "cedar", "honey", "bergamot", "lilac", "almond"),
         ),
         ("1 ounce", "2 ounce", "4 ounce", "8 ounce", "12 ounce", "16 ounce"),
-        (6, 90),
+        (6, 180),
     ),
     Department(
         "Electronics",
@@ -92,7 +92,7 @@ DEPARTMENTS = (
         "color",
         _COLOURS,
         ("mini", "compact", "standard", "plus", "pro", "max"),
-        (15, 240),
+        (15, 400),
     ),
     Department(
         "Home",
@@ -108,7 +108,7 @@ DEPARTMENTS = (
         "color",
         _COLOURS,
         ("12 inch", "18 inch", "24 inch", "36 inch", "48 inch", "60 inch"),
-        (20, 300),
+        (20, 500),
     ),
     Department(
         "Grocery",
@@ -127,7 +127,7 @@ DEPARTMENTS = (
             *("caramel", "chili", "garlic", "basil", "apple", "pecan"),
         ),
         ("pack of 1", "pack of 2", "pack of 4", "pack of 6", "pack of 8", "pack of 12"),
-        (4, 60),
+        (4, 120),
     ),
 )
 
