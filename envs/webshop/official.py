@@ -72,8 +72,7 @@ def official_shop(found: Files) -> Path:
     """Return the folder of the shop, which is written at the first call.
 
     Raises:
-        TaskError: the files are not WebShop's.
-        EnvError: the folder cannot be written.
+        TaskError: the files are not WebShop's, or the folder cannot be written.
     """
     try:
         return shop.kept(f"official-{found.key}", lambda folder: _write(folder, found))

@@ -23,7 +23,7 @@ import numpy as np
 from filelock import FileLock
 
 from turngrid.envs.games.cache import cache_root
-from turngrid.envs.types import EnvError
+from turngrid.envs.types import TaskError
 
 T = TypeVar("T")
 TOP = 50  # results of a search, as in WebShop
@@ -182,7 +182,7 @@ def kept(name: str, write: Callable[[Path], None]) -> Path:
     """Return a folder of the cache; ``write`` fills it if it is not there yet.
 
     Raises:
-        EnvError: the folder cannot be written.
+        TaskError: the folder cannot be written.
     """
     folder = cache_root() / "webshop" / name
     if folder.is_dir():
@@ -198,7 +198,7 @@ def kept(name: str, write: Callable[[Path], None]) -> Path:
                 os.rename(draft, folder)
     except OSError as error:
         problem = f"the shop cannot be kept in {folder.parent} ({error.strerror or error})"
-        raise EnvError(f"{problem}: name another folder by TURNGRID_CACHE") from error
+        raise TaskError(f"{problem}: name another folder by TURNGRID_CACHE") from error
     return folder
 
 

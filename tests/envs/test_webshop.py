@@ -16,7 +16,7 @@ import pytest
 
 from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.registry import make_environment
-from turngrid.envs.types import Call, EnvError, TaskError, TaskRef
+from turngrid.envs.types import Call, TaskError, TaskRef
 from turngrid.envs.webshop import environment as family
 from turngrid.envs.webshop import pages, products
 from turngrid.envs.webshop.games import _OPENINGS, drawn
@@ -144,7 +144,7 @@ def test_the_products_are_the_same_bytes_everywhere(tmp_path: Path, monkeypatch:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "file"))
-    with pytest.raises(EnvError, match=f"the shop cannot be kept in {tmp_path}/file/webshop .*TURNGRID_CACHE$"):
+    with pytest.raises(TaskError, match=f"the shop cannot be kept in {tmp_path}/file/webshop .*TURNGRID_CACHE$"):
         made_shop(1000)
 
 
