@@ -64,7 +64,7 @@ def files(data_dir: str, goals: str) -> Files:
     missing = [file.name for file in found.all if not file.is_file()]
     if missing:
         other = "; env.goals=synthetic needs none" if missing == [_HUMAN] else ""
-        raise TaskError(f"env.data_dir={data_dir}: {' and '.join(missing)} is missing; {_ORIGIN}{other}")
+        raise TaskError(f"env.data_dir={data_dir}: there is no {' and no '.join(missing)}; {_ORIGIN}{other}")
     return found
 
 

@@ -20,9 +20,8 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "sokoban", "crafting", "webshop", "play")
-}
+NAMES = ("gym", "textarena", "sokoban", "crafting", "webshop", "play")
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in NAMES}
 GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)

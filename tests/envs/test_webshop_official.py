@@ -184,7 +184,7 @@ def test_equal_files_are_equal_games_and_other_files_are_refused(data: Path, tmp
 @pytest.mark.parametrize("name", ["items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json"])
 def test_a_missing_file_is_named_with_its_origin(data: Path, name: str) -> None:
     (data / name).unlink()
-    with pytest.raises(TaskError, match=rf"^env.data_dir={data}: {name} is missing; .*setup.sh.*WebShop"):
+    with pytest.raises(TaskError, match=rf"^env.data_dir={data}: there is no {name}; .*setup.sh.*WebShop"):
         family(data).parse_task("all")
 
 
