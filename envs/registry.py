@@ -16,6 +16,7 @@ ENVIRONMENTS: dict[str, str] = {
     "swegym": "turngrid.envs.swegym.environment:SweGym",
     "repo_repair": "turngrid.envs.repair.environment:RepoRepair",
     "sokoban": "turngrid.envs.sokoban.environment:Sokoban",
+    "webshop": "turngrid.envs.webshop.environment:WebShop",
     "crafting": "turngrid.envs.crafting.environment:Crafting",
     "search": "turngrid.envs.search.environment:Search",
     "gym": "turngrid.envs.gym.environment:Gym",

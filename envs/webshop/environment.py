@@ -1,0 +1,146 @@
+"""WebShop (Yao et al. 2022): ``env=webshop``, in a shop made here or with the official data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.functions import CommandFunction
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.utils.names import nearest
+
+if TYPE_CHECKING:
+    from turngrid.envs.webshop.shop import Shop
+
+_RECIPE = 1  # version of the instructions and their plans
+_GOALS = ("human", "synthetic")
+_WITH_PLAN = ("demonstrations", "pretraining")
+_FUNCTIONS = (
+    CommandFunction("search", "the shop's search engine", pattern="search[{query}]"),
+    CommandFunction("click", "a button, product or option of the page", pattern="click[{button}]"),
+)
+
+
+@dataclass(frozen=True)
+class WebShopSettings:
+    """Keys of ``env`` for this environment; ``conf/env/webshop.yaml`` explains them."""
+
+    data_dir: str
+    goals: str
+    products: int = field(metadata={"range": (1000, 1_000_000)})
+
+
+class WebShop(Environment):
+    """Tasks: ``aATTRIBUTES-oOPTIONS``, how many of each an instruction names; ``all``: any."""
+
+    name = "webshop"
+    rewards = ("sparse", "dense")
+    prompt = PromptStyle(
+        "You are shopping online. Find, configure and buy a product that fits the instruction.",
+        'Answer with one action: search[KEYWORDS] or click[BUTTON], such as "click[Buy Now]".',
+        _FUNCTIONS,
+    )
+    Settings = WebShopSettings
+    examples = ("all", *(f"a{attributes}-o{options}" for attributes in (1, 2, 3) for options in (0, 1, 2)))
+    settings: WebShopSettings
+
+    @property
+    def version(self) -> str:
+        return f"bm25s-{version('bm25s')}-{_RECIPE}"
+
+    @property
+    def more_games(self) -> str:
+        return "use env.task=all, or more attributes and options"
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        """Return the numbers of attributes and options (None: any), and the shop.
+
+        Raises:
+            TaskError: unknown task or setting, a missing package, or a file missing in the data.
+        """
+        if task not in self.examples:
+            raise TaskError(f"unknown task {task!r} of webshop; use {nearest(str(task), self.examples)}")
+        if find_spec("bm25s") is None:
+            raise TaskError('env=webshop needs bm25s: pip install "turngrid[webshop]"')
+        attributes, options = map(int, re.findall(r"\d", task)) if task != "all" else (None, None)
+        return {"attributes": attributes, "options": options, **self._source()}
+
+    def _source(self) -> dict[str, Any]:
+        settings = self.settings
+        if settings.goals not in _GOALS:
+            raise TaskError(f"env.goals={settings.goals} is unknown; use {nearest(settings.goals, _GOALS)}")
+        if not settings.data_dir:
+            return {"products": settings.products}
+        from turngrid.envs.webshop.official import files
+
+        files(settings.data_dir, settings.goals)
+        return {"goals": settings.goals}
+
+    def max_turns(self, task: str) -> int:
+        return 15
+
+    def for_split(self, params: Params, split: str) -> dict[str, Any]:
+        """Add the split, whose products no other has; of official data also a hash of them."""
+        share = "test" if split == "test_paper" else split
+        if "products" in params:
+            return {**params, "split": share}
+        return {**params, "split": share, "data": self._digest(params), "needs_plan": split in _WITH_PLAN}
+
+    def _digest(self, params: Params) -> str:
+        from turngrid.envs.webshop.official import digest
+
+        return digest(self._folder(params))
+
+    def _folder(self, params: Params) -> Path:
+        if "products" in params:
+            from turngrid.envs.webshop.products import made_shop
+
+            return made_shop(params["products"])
+        from turngrid.envs.webshop.official import files, official_shop
+
+        return official_shop(files(self.settings.data_dir, params["goals"]))
+
+    def shop(self, params: Params) -> Shop:
+        """Return the shop of a game's parameters.
+
+        Raises:
+            EnvError: the official data is not that of the game.
+        """
+        from turngrid.envs.webshop.shop import opened
+
+        if "data" in params and self._digest(params) != params["data"]:
+            raise EnvError("the files in env.data_dir are not those that the games were made of")
+        return opened(self._folder(params))
+
+    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
+        """Return the numbers of official instructions: WebShop's numbers of its sessions."""
+        if "products" in params:
+            return None
+        return self.shop(params).goals_of(params["split"], [params["attributes"], params["options"]])
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        import msgspec
+
+        from turngrid.envs.webshop.expert import plan
+        from turngrid.envs.webshop.games import drawn
+        from turngrid.envs.webshop.pages import SEARCH
+
+        shop = self.shop(params)
+        goal = shop.goals[seed] if shop.goals else drawn(shop, params, seed)
+        actions = plan(shop, goal, SEARCH)
+        if not actions and params.get("needs_plan", True):
+            raise Rejected("the expert finds no product that earns 1")
+        (folder / "goal.json").write_bytes(msgspec.json.encode(goal))
+        return GameRecord("goal.json", goal=goal.instruction, expert_plan=actions, fingerprint=goal.same)
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from turngrid.envs.webshop.env import WebShopEnv
+
+        return WebShopEnv(self.shop, legal=legal, expert=expert)

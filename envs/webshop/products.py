@@ -1,0 +1,179 @@
+"""A shop made here: products drawn from words, each by its number alone."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from turngrid.envs.webshop import shop
+from turngrid.envs.webshop.shop import Product
+
+VERSION = 1
+_TEST_SHARE = 0.25
+_SIZE = "size"  # the option whose values must be equal
+
+
+@dataclass(frozen=True)
+class Department:
+    """Kinds of products, and what they have in common.
+
+    Attributes:
+        look: name of the option beside the size.
+        prices: lowest and highest, in dollars.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    attributes: tuple[str, ...]
+    look: str
+    looks: tuple[str, ...]
+    sizes: tuple[str, ...]
+    prices: tuple[int, int]
+
+
+_COLOURS = ("black", "white", "navy", "red", "green", "grey", "pink", "brown", "beige", "purple", "orange", "teal")
+_BRANDS = (
+    *("Norvale", "Brightfen", "Kestrelle", "Oakmere", "Lumoria", "Tavisham", "Wrenfold", "Solgatto", "Pinehollow"),
+    *("Marrowby", "Quillaine", "Fernadel", "Dunmarsh", "Elverstone", "Harrowen", "Ivelyne", "Jorvanne", "Cobbleton"),
+)
+# No two types have a word in common, and in a department no two attributes are nearly equal.
+DEPARTMENTS = (
+    Department(
+        "Clothing",
+        (
+            *("hiking boots", "running shoes", "rain jacket", "denim jeans", "wool sweater", "swim trunks"),
+            *("polo shirt", "evening dress", "ankle socks", "winter gloves", "leather belt", "bucket hat"),
+        ),
+        (
+            *("machine washable", "water resistant", "quick drying", "stretch fabric", "moisture wicking", "slim fit"),
+            *("wrinkle free", "cotton lining", "hand stitched", "sun protective", "double layered", "light weight"),
+            *("odor control", "gift boxed"),
+        ),
+        "color",
+        _COLOURS,
+        ("x-small", "small", "medium", "large", "x-large", "xx-large"),
+        (12, 240),
+    ),
+    Department(
+        "Beauty",
+        (
+            *("face cream", "lip balm", "hair conditioner", "shower gel", "nail polish", "eye shadow"),
+            *("body lotion", "makeup brush", "perfume spray", "tooth powder", "beard oil", "clay mask"),
+        ),
+        (
+            *("cruelty free", "paraben free", "fragrance allergy tested", "long lasting", "dermatologist approved"),
+            *("plant based", "sensitive skin", "easy rinse", "non greasy", "fast absorbing", "tea tree"),
+            *("refillable jar", "vitamin enriched", "alcohol free"),
+        ),
+        "scent",
+        (
+            *("lavender", "vanilla", "citrus", "coconut", "sandalwood", "jasmine"),
+            *("peach", "cedar", "honey", "bergamot", "lilac", "almond"),
+        ),
+        ("1 ounce", "2 ounce", "4 ounce", "8 ounce", "12 ounce", "16 ounce"),
+        (6, 180),
+    ),
+    Department(
+        "Electronics",
+        (
+            *("wireless earbuds", "phone case", "desk lamp", "power bank", "game controller", "camera tripod"),
+            *("charging cable", "bluetooth speaker", "computer keyboard", "tablet stand", "smart watch", "memory card"),
+        ),
+        (
+            *("noise cancelling", "high definition", "plug and play", "hands free", "shock absorbing", "dual band"),
+            *("low energy", "voice activated", "touch sensitive", "heavy duty", "ultra thin", "carrying pouch"),
+            *("dust sealed", "braided cord"),
+        ),
+        "color",
+        _COLOURS,
+        ("mini", "compact", "standard", "plus", "pro", "max"),
+        (15, 400),
+    ),
+    Department(
+        "Home",
+        (
+            *("coffee table", "throw pillow", "floor rug", "window curtain", "book shelf", "bath towel"),
+            *("bed frame", "bar stool", "photo album", "kitchen knife", "storage basket", "candle holder"),
+        ),
+        (
+            *("easy assembly", "solid wood", "space saving", "stain resistant", "non slip", "hand woven"),
+            *("eco friendly", "fade proof", "foldable design", "mid century", "double sided", "child safe"),
+            *("scratch guarded", "recycled material"),
+        ),
+        "color",
+        _COLOURS,
+        ("12 inch", "18 inch", "24 inch", "36 inch", "48 inch", "60 inch"),
+        (20, 500),
+    ),
+    Department(
+        "Grocery",
+        (
+            *("trail mix", "herbal tea", "dark chocolate", "rice crackers", "energy bites", "pasta sauce"),
+            *("maple syrup", "oat cereal", "espresso beans", "dried mango", "popcorn kernels", "peanut spread"),
+        ),
+        (
+            *("gluten free", "no added sugar", "low sodium", "high protein", "non gmo", "certified organic"),
+            *("keto friendly", "dairy alternative", "resealable bag", "small batch", "stone ground", "kosher made"),
+            *("individually wrapped", "family recipe"),
+        ),
+        "flavor name",
+        (
+            *("original", "cinnamon", "ginger", "hazelnut", "berry", "lemon"),
+            *("caramel", "chili", "garlic", "basil", "apple", "pecan"),
+        ),
+        ("pack of 1", "pack of 2", "pack of 4", "pack of 6", "pack of 8", "pack of 12"),
+        (4, 120),
+    ),
+)
+
+
+def product(number: int) -> Product:
+    """Make a product; its number is its seed."""
+    draw = random.Random(f"webshop product {VERSION} {number}")
+    kind = draw.choice(DEPARTMENTS)
+    query, brand = draw.choice(kind.types), draw.choice(_BRANDS)
+    first, second, told, listed, *rest = attributes = draw.sample(kind.attributes, draw.randint(4, 6))
+    options = {kind.look: draw.sample(kind.looks, draw.randint(4, 6)), _SIZE: _some(kind.sizes, draw)}
+    price = draw.randint(100 * kind.prices[0], 100 * kind.prices[1]) / 100
+    return Product(
+        asin="B" + hashlib.sha256(f"webshop {number}".encode()).hexdigest()[:9].upper(),
+        title=f"{brand} {query.title()}, {first.title()}, {second.title()}",
+        query=query,
+        category=f"{kind.name} › {query.title()}",
+        nouns=query.split(),
+        attributes=attributes,
+        options=options,
+        price=price,
+        price_tag=f"${price:.2f}",
+        rating=f"{draw.randint(25, 50) / 10}",
+        description=f"{query.capitalize()} by {brand} for every day, {told}.",
+        features=[f"{attribute.capitalize()}." for attribute in (listed, *rest)],
+    )
+
+
+def _some(sizes: tuple[str, ...], draw: random.Random) -> list[str]:
+    """Draw four or five sizes, in their order."""
+    return [sizes[number] for number in sorted(draw.sample(range(len(sizes)), draw.randint(4, 5)))]
+
+
+def made_shop(count: int) -> Path:
+    """Return the folder of the shop with the products 0 to ``count`` - 1."""
+    return shop.kept(f"made-{VERSION}-{count}", lambda folder: _write(folder, count))
+
+
+def _write(folder: Path, count: int) -> None:
+    shop.write_lines(folder, "products", map(product, range(count)))
+    shop.write_index(folder, (product(number).indexed for number in range(count)))
+    np.save(folder / "splits.npy", np.fromiter(_splits(count), np.int8))
+
+
+def _splits(count: int) -> Iterator[int]:
+    """Yield the code of each product's split."""
+    draw = random.Random(f"webshop splits {VERSION}")
+    for _ in range(count):
+        yield shop.CODES["test"] if draw.random() < _TEST_SHARE else shop.code_of(draw.random())
