@@ -43,7 +43,7 @@ def of_rl(config: DictConfig) -> DictConfig:
     ("words", "full"),
     [
         (["model=tiny"], (4e-4, 1e-4)),
-        (["model=smollm2_135m"], (5e-6, 1e-4)),
+        (["model=smollm2_135m"], (1e-5, 1e-4)),
         (["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1"], (5e-7, 1e-6)),
         (["model=qwen2.5_7b", "algo=gigpo", "cluster=gpu1"], (1e-6, 1e-6)),
     ],
