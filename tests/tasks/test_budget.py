@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
-import hydra
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
@@ -29,9 +29,11 @@ ROWS = {
 
 
 @pytest.fixture(scope="module")
-def rows(composed: Composer) -> dict[str, DictConfig]:
+def rows() -> dict[str, DictConfig]:
     """Their nodes; such an option sets no other (test_config_checks.py)."""
-    return {row: hydra.compose("config", overrides=[f"budget={row}"]).budget for row in ROWS}
+    shared: Any = OmegaConf.load(CONF / "config.yaml")
+    files: dict[str, Any] = {row: OmegaConf.load(CONF / "budget" / f"{row}.yaml") for row in ROWS}
+    return {row: OmegaConf.create(OmegaConf.merge(shared.budget, file.budget)) for row, file in files.items()}
 
 
 def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -> DictConfig:
