@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = Callable[[dict[str, Any]], "tuple[int, str]"]
+Answer = Callable[[dict[str, Any]], "tuple[int, str | bytes]"]
 
 
 @dataclass
@@ -44,7 +44,7 @@ def chat_stub(answer: Answer) -> Iterator[Stub]:
             status, text = answer(body)
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(text.encode())
+            self.wfile.write(text if isinstance(text, bytes) else text.encode())
 
         def log_message(self, *_: object) -> None:
             """Nothing: the tests read ``seen``."""

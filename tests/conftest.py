@@ -57,6 +57,7 @@ WITH_RAY = (
     "test_server_actor",
     "test_async_trainer",
 )
+PLAIN_VERL = ("test_platform", "test_verl_changes", "test_verl_bugs")  # share a process of verl without our plugin
 # What takes longest, longest first: begun last, one of these would keep one worker busy when the
 # others have ended.
 LONG = (
@@ -66,7 +67,7 @@ LONG = (
     *WITH_RAY,
     "test_slurm_jobs",
     "test_experiments_sft",
-    "test_platform",
+    *PLAIN_VERL,
     "test_train_play",
     "test_train_sweep",
     "test_environments_contract",
@@ -80,7 +81,6 @@ LONG = (
     "test_config_checks",
     "test_windows",
     "test_alfworld_official",
-    "test_verl_changes",
     "test_cost_estimate",
     "test_envs_games",
     "test_sweep_files",
@@ -91,7 +91,7 @@ LONG = (
     "test_viewer_browser",
     "test_alfworld_games",
     "test_generator",
-    "test_worked_algo",
+    "test_worked_examples",
     "test_chat_settings",
     "test_evaluation_sets",
     "test_credit_replay",
@@ -115,8 +115,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """A worker is given whole files, those with Ray together; the next one when one test is left,
-    not two, which may be long while another worker has nothing to do."""
+    """A worker is given whole files, those that share something together; the next one when one
+    test is left, not two, which may be long while another worker has nothing to do."""
 
     def _reschedule(self, node: WorkerController) -> None:
         if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
@@ -124,7 +124,7 @@ class Scheduling(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "with Ray" if Path(file).stem in WITH_RAY else file
+        return next((names[0] for names in (WITH_RAY, PLAIN_VERL) if Path(file).stem in names), file)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -138,26 +138,3 @@ def test_rapo_replays_as_the_paper_does(chosen: Made) -> None:
     """A drawn episode makes way, however old the win."""
     replay = chosen("buffer", "task_replay", algo="rapo")
     assert (replay.keep, replay.tolerate, replay.replaced) == (1, None, "random")
-
-
-def test_rollout_forms(chosen: Made) -> None:
-    """Numbers of their specifications; whole groups are in tests/rollouts/test_forms.py, and played
-    by the agent loop."""
-    turn = {"action_ids": [7], "logprobs": [-1.0]}
-    rose = [Turn("", "", **turn, entropies=[entropy / 20] * 20) for entropy in (3.0, 3.5, 3.5)]
-    episode = Episode("t", 1, "train", "win", [], [1], rose, Outcome.LOST, sample=0)
-    assert chosen("rollout_form", "arpo", algo="arpo").chance(episode, 2) == pytest.approx(0.6)
-    aepo = chosen("rollout_form", "aepo", algo="aepo")
-    probe = Episode(
-        "t",
-        1,
-        "train",
-        "win",
-        [],
-        [1],
-        [Turn("", "", **turn, entropies=[e / 20] * 20) for e in (0.5, 0.3)],
-        Outcome.LOST,
-    )
-    assert aepo.from_the_start(probe, 16) == pytest.approx(8.79734, abs=1e-5)
-    tree = chosen("rollout_form", "tree", "nodes=2", algo="tree_grpo")
-    assert tree.episodes(6) == 2 * (1 + 2 * 1)

@@ -65,8 +65,6 @@ def test_void_turns(shape: dict) -> None:
     understood = Turns(**{**vars(turns), "parsed": turns.mask})
     assert as_shipped(VoidTurns, void="invalid")(turns, 1).tolist() == [True, False, True, True, True, True, True]
     assert as_shipped(VoidTurns)(understood, 1).all()
-    with pytest.raises(ValueError, match="void=some must be one of: unparsed, invalid"):
-        as_shipped(VoidTurns, void="some")
 
 
 def epo_example(dead: bool) -> tuple[Turns, Tensor]:
@@ -84,18 +82,18 @@ def epo_example(dead: bool) -> tuple[Turns, Tensor]:
 
 
 @pytest.mark.parametrize("dead", [False, True])
-@pytest.mark.parametrize("passes", [1, 2])
-def test_epo(dead: bool, passes: int) -> None:
+def test_epo(dead: bool) -> None:
+    """In two passes; through verl's own in tests/verl_plugin/test_method_losses.py, as those of
+    turn_clip."""
     turns, entropy = epo_example(dead)
     epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
     epo.load({"total": 0.3, "count": 1})
     data, coefficients = epo.prepare(turns, turns.mask, entropy, step=11, steps=40)
     assert coefficients["beta"] == pytest.approx(1.60653, abs=1e-5)
     assert data["weight"].sum().item() == pytest.approx(1.0)
-    parts = [slice(None)] if passes == 1 else [slice(0, 1), slice(1, None)]
     found = [
         epo.loss(LossView(entropy[part], entropy[part], {"weight": data["weight"][part]}, 1.0), coefficients)
-        for part in parts
+        for part in (slice(0, 1), slice(1, None))
     ]
     assert sum(loss.item() for loss, _ in found) == pytest.approx(-5.20547e-4, abs=1e-9)
     assert sum(metrics["entropy"].item() for _, metrics in found) == pytest.approx(0.55, abs=1e-5)
@@ -138,31 +136,6 @@ def test_epo_counts_the_episodes_that_are_kept() -> None:
     assert metrics["entropy"].item() == pytest.approx((0.3 + 1.0) / 2)
 
 
-LOG_RATIOS = torch.tensor([[0.1, -0.1, 0.3, 0.0, -0.5, 0.2], [0.05, 0.0, 0, 0, 0, 0], [0.0] * 6])
-MASK = torch.tensor([[1, 1, 1, 0, 1, 1], [1, 1, 0, 0, 0, 0], [0] * 6])
-ADVANTAGES = torch.tensor([[1.0, 1, 1, 0, -1, -1], [0.5, 0.5, 0, 0, 0, 0], [0.0] * 6])
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "loss", "first", "second"),
-    [
-        (0.2, 0.2, -0.37420, [-0.15788] * 3 + [0, 0.12296, 0.12296], [-0.07324] * 2),
-        (3e-4, 4e-4, -0.28603, [0.0] * 6, [0.0] * 2),
-    ],
-)
-def test_turn_clip(low: float, high: float, loss: float, first: list[float], second: list[float]) -> None:
-    old = torch.full_like(LOG_RATIOS, -1.0)
-    now = (old + LOG_RATIOS).requires_grad_()
-    losses, metrics = TurnClip(low=low, high=high)(old, now, ADVANTAGES, MASK, turn_ids(MASK))
-    total = (losses * MASK).sum() / MASK.sum()
-    total.backward()
-    assert now.grad is not None
-    assert total.item() == pytest.approx(loss, abs=1.01e-5)
-    assert now.grad[0].tolist() == pytest.approx(first, abs=1.01e-5)
-    assert now.grad[1, :2].tolist() == pytest.approx(second, abs=1.01e-5)
-    assert (metrics["clipped"] * MASK).sum() == (0 if low == 0.2 else 7)
-
-
 def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
     """A = -1: ratios e^0.5 and e^2 cost 1.5 at most with dual 1.5; a good turn is bounded by the
     clip alone."""
@@ -192,18 +165,14 @@ def stored(score: float, step: int = 1) -> StoredEpisode:
     return StoredEpisode([{}], score, 0.0, step)
 
 
-def test_self_imitation_judges_anew_and_empties() -> None:
+def test_self_imitation_takes_what_is_good_today_and_empties() -> None:
+    """What it makes of it: test_composed_numbers.py."""
     buffer = as_shipped(SelfImitation, capacity=1)
     means, deviations = [0.25, 0.5, 0, 0.75, 0.5, 1], [0.4, 0.5, 0, 0.4, 0.5, 0]
     buffer.load({"episodes": [], "groups": [(1, means, deviations)]})
     buffer._episodes = [stored(score) for score in (1, 1, 0.25, 0.5, 0)]
     assert [episode.score for episode in buffer.take(2)] == [1, 1, 0.5]
     assert len(buffer) == 0 and buffer.take(3) == []
-    buffer._episodes = [stored(score) for score in (1, 1, 0.25, 0.5, 0)]
-    assert [episode.advantage for episode in buffer.take(2)] == pytest.approx([1.25, 1.25, 0], abs=1e-4)
-    plain = as_shipped(SelfImitation, capacity=1, std=False, weight=0.5)
-    plain.load({**buffer.state(), "episodes": [vars(stored(score)) for score in (1, 1, 0.25, 0.5, 0)]})
-    assert [episode.advantage for episode in plain.take(2)] == [0.25, 0.25, 0]
 
 
 def test_self_imitation_divides_by_no_deviation_of_0() -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from small_slurm import SmallSlurm, missing
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))  # small.py, also where these tests run alone
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def test_several_runs_are_one_array_and_the_launch_names_the_one_that_failed(slu
 def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: SmallSlurm, tmp_path: Path) -> None:
     """One run without -m is a job too. SLURM is told to start it tomorrow."""
     later = "cluster.slurm.additional_parameters={begin: tomorrow}"
-    arguments = (*TINY, "cluster=slurm", later)
+    arguments = (*TINY, "cluster=slurm", "cluster.slurm.lost_after_s=2", later)
     launch = front_door(*arguments, cwd=tmp_path)
     assert launch.stderr is not None
     said = iter(launch.stderr.readline, "")

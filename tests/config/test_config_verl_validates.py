@@ -28,12 +28,12 @@ OTHERS = {"slurm_gpu1": "1x1", "slurm_gpu8": "1x8", "slurm_multinode": "2x8"}  #
 
 
 def test_verl_and_we_accept_every_model_every_algorithm_and_number_of_gpus(composed: Composer) -> None:
-    """Each model and algorithm once with 1, 2, 4, 8 and 16 GPUs, and every ``algo=`` word."""
+    """Each model and algorithm once with 2, 4, 8 and 16 GPUs, and every other ``algo=`` word."""
     pairs = list(zip(ALGORITHMS, itertools.cycle(MODELS)))
     asked = [f"model={model} algo={algo} cluster=gpu8|{SIZES}" for algo, model in pairs]
     asked += [f"model={MODELS[0]} cluster=gpu1|1x1"]
     asked += [f"model={MODELS[0]} cluster={cluster}|{sizes}" for cluster, sizes in OTHERS.items()]
-    asked += [f"model=tiny {words(algo)} cluster=cpu|1x1" for algo in algo_words()]
+    asked += [f"model=tiny {words(algo)} cluster=cpu|1x1" for algo in ("ppo", *{*algo_words()} - {*ALGORITHMS})]
     asked += [f"model={MODELS[0]} cluster=gpu8 {mode}|1x8 2x8" for mode in ASYNC]
     asked += [
         f"model=tiny cluster=cpu trainer.v1.trainer_mode={mode}|1x1" for mode in ("colocate_async", "separate_async")

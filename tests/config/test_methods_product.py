@@ -28,7 +28,7 @@ PAIRS = list(itertools.permutations(SLOTS["credit"], 2))
 FILTERS = [(), *((name,) for name in SLOTS["filter"]), ("std_top", "dr_bot")]
 TERMS = [(name,) for name in SLOTS["terms"]]
 PRODUCT = [*itertools.product(CREDITS, FILTERS, [()]), *itertools.product(CREDITS, [()], TERMS)]
-FILTERED = list(itertools.product([(), ("gigpo",), ("aem",)], FILTERS, [()]))  # a loss minds no credit and no term
+FILTERED = list(itertools.product([()], FILTERS, [()]))  # a loss minds no credit and no term
 PAIRED = [(pair, (), ()) for pair in PAIRS]
 MANY = ("credit", "filter", "terms")  # slots that hold several methods
 

@@ -3,14 +3,13 @@ name what exists."""
 
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.overrides import parse
 from turngrid.config.schema import Curriculum
 from turngrid.experiments.sweep.definition import load, points
@@ -22,12 +21,6 @@ PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("mixtures
 ALL = "\n".join(PAGES.values())
 BLOCKS = re.findall(r"```bash\n(.*?)```", ALL, re.DOTALL)
 COMMANDS = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines()]
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,14 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from turngrid.config.base import CONF
 from turngrid.config.checks.check import CHECKS
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.experiments.sweep.definition import load
 
 ROOT = Path(__file__).parents[2]
@@ -18,12 +17,6 @@ COMING = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
 COMMAND = re.compile(r"^(?:\|.*`)?python -m train ([^`\n]*)", re.MULTILINE)
 COMMANDS = COMMAND.findall((README + COMING).replace("\\\n", " "))
 GROUPS = ("env", "reward", "prompt", "budget", "curriculum", "model", "cluster", "rollout", "tracking")
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,7 +15,7 @@ import torch
 from omegaconf import OmegaConf
 
 from turngrid.config.checks.check import CHECKS
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.rollouts.episode import Turn
 
 ROOT = Path(__file__).parents[2]
@@ -39,12 +39,6 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
 
         yield mine
         del sys.modules["mine"]
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 def test_its_reward_charges_each_turn(mine: ModuleType) -> None:

@@ -40,6 +40,23 @@ def counting(fragile):
     return fragile.tasks("fast", "test", 4, progress=False)
 
 
+@pytest.fixture(scope="module")
+def pool(pool_of_one):
+    """One worker, or the one that took its place. A session that other tests left open does nothing
+    before its next step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(registry.ENVIRONMENTS, "fragile", "fragile:Fragile")
+        return pool_of_one("fragile")
+
+
+async def started(pool, *tasks):
+    """A session a task, at the beginning of its game."""
+    sessions = [await pool.open() for _ in tasks]
+    for session, task in zip(sessions, tasks, strict=True):
+        await session.reset(task, 0)
+    return sessions
+
+
 async def finish(session, steps=3):
     for _ in range(steps):
         result = await session.step("add")
@@ -104,11 +121,13 @@ def test_a_killed_worker_is_replaced_and_its_games_go_on(custom_games):
 
 
 def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
+    """15 steps of 0.2 s on one worker, each allowed 2 s: waiting for the others is not counted."""
+
     async def main():
         async with EnvPool("fragile", 1, 2.0) as pool:
-            hung, other = await pool.open(), await pool.open()
-            await hung.reset(counting[0], 0)
-            await other.reset(counting[1], 0)
+            hung, other, *slow = await started(pool, *counting[:2], *[counting[0]] * 15)
+            results = await asyncio.gather(*(s.step("wait") for s in slow))
+            assert [result.score_delta for result in results] == [0] * 15  # all answered, none given up
             await other.step("add one")
             stuck = asyncio.create_task(hung.step("sleep"))
             await asyncio.sleep(0)
@@ -125,63 +144,31 @@ def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
     asyncio.run(main())
 
 
-def test_each_step_has_its_own_deadline(counting):
-    """15 steps of 0.2 s on one worker, each allowed 2 s: waiting for the others is not counted."""
+def test_a_game_that_kills_its_worker_once_is_played_again(runner, pool, counting):
+    async def main():
+        (session,) = await started(pool, counting[2])
+        await session.step("add")
+        await session.step("die once")
+        assert (await session.step("add")).observation.text == "2 of 3"
+
+    runner.run(main())
+
+
+def test_neighbours_bear_any_number_of_lost_workers(runner, pool, counting):
+    """Three games bring down two workers each, an error for their policies alone; the fourth is
+    played again from its beginning each time, and goes on."""
 
     async def main():
-        async with EnvPool("fragile", 1, 2.0) as pool:
-            sessions = [await pool.open() for _ in range(15)]
-            await asyncio.gather(*(s.reset(counting[0], 0) for s in sessions))
-            results = await asyncio.gather(*(s.step("wait") for s in sessions))
-            assert [result.score_delta for result in results] == [0] * 15  # all answered, none given up
+        other, *deadly = await started(pool, *[counting[1]] * 4)
+        await finish(other, 2)
+        ends = await asyncio.gather(*(s.step("die") for s in deadly), other.step("add"), return_exceptions=True)
+        assert all(isinstance(end, GameStuck) and "worker died" in str(end) for end in ends[:3])
+        assert ends[3].won
 
-    asyncio.run(main())
-
-
-def test_a_game_that_kills_its_worker_once_is_played_again(counting):
-    async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            session = await pool.open()
-            await session.reset(counting[2], 0)
-            await session.step("add")
-            await session.step("die once")
-            assert (await session.step("add")).observation.text == "2 of 3"
-
-    asyncio.run(main())
+    runner.run(main())
 
 
-def test_a_game_that_always_kills_its_worker_is_an_error_for_its_policy_alone(counting):
-    async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            deadly, other = await pool.open(), await pool.open()
-            await deadly.reset(counting[0], 0)
-            await other.reset(counting[1], 0)
-            await other.step("add")
-            with pytest.raises(EnvError, match="worker died"):
-                await deadly.step("die")
-            assert (await finish(other, 2)).won
-
-    asyncio.run(main())
-
-
-def test_neighbours_bear_any_number_of_lost_workers(counting):
-    """Three games bring down two workers each; the fourth is played again from its beginning each
-    time, and goes on."""
-
-    async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            other, *deadly = [await pool.open() for _ in range(4)]
-            for session in (other, *deadly):
-                await session.reset(counting[1], 0)
-            await finish(other, 2)
-            ends = await asyncio.gather(*(s.step("die") for s in deadly), other.step("add"), return_exceptions=True)
-            assert all(isinstance(end, GameStuck) for end in ends[:3])
-            assert ends[3].won
-
-    asyncio.run(main())
-
-
-def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(counting):
+def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(runner, pool, counting):
     """Not by another try of the whole episode either: its actions would be the same."""
     opened = []
 
@@ -191,30 +178,27 @@ def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(counting
         return await session.step("note and die")
 
     async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            with pytest.raises(EpisodeFailed, match="not retried: the game failed twice .*worker died"):
-                await run_with_retries(pool.open, play)
+        with pytest.raises(EpisodeFailed, match="not retried: the game failed twice .*worker died"):
+            await run_with_retries(pool.open, play)
 
-    asyncio.run(main())
+    runner.run(main())
     assert len(opened) == 1
     assert Path(counting[0].game_file + ".deaths").read_text() == "xx"
 
 
-def test_half_an_answer_is_asked_for_again(counting):
+def test_half_an_answer_is_asked_for_again(runner, pool, counting):
     """The worker was killed while it wrote: more than the socket holds, and nobody read."""
 
     async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            session = await pool.open()
-            await session.reset(counting[0], 0)
-            step = asyncio.create_task(session.step("talk"))
-            for _ in range(3):
-                await asyncio.sleep(0)  # until it is sent
-            time.sleep(0.5)  # noqa: ASYNC251 - this loop is what does not read
-            os.kill(pool.pids[0], signal.SIGKILL)
-            return await step
+        (session,) = await started(pool, counting[0])
+        step = asyncio.create_task(session.step("talk"))
+        for _ in range(3):
+            await asyncio.sleep(0)  # until it is sent
+        time.sleep(0.5)  # noqa: ASYNC251 - this loop is what does not read
+        os.kill(pool.pids[0], signal.SIGKILL)
+        return await step
 
-    assert asyncio.run(main()).observation.text.startswith("0 of 3!")
+    assert runner.run(main()).observation.text.startswith("0 of 3!")
 
 
 @pytest.mark.parametrize(
@@ -225,89 +209,69 @@ def test_half_an_answer_is_asked_for_again(counting):
         ("hide", "Encoding objects of type object"),
     ],
 )
-def test_an_environment_that_fails_leaves_the_worker_running(counting, action, message):
+def test_an_environment_that_fails_leaves_the_worker_running(runner, pool, counting, action, message):
     async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            failed, other = await pool.open(), await pool.open()
-            await failed.reset(counting[0], 0)
-            await other.reset(counting[1], 0)
-            pids = pool.pids
-            with pytest.raises(EnvError, match=message):
-                await failed.step(action)
-            assert (await finish(other)).won
-            await failed.reset(counting[0], 0)
-            assert (await finish(failed)).won
-            assert pool.pids == pids
+        failed, other = await started(pool, *counting[:2])
+        pids = pool.pids
+        with pytest.raises(EnvError, match=message):
+            await failed.step(action)
+        assert (await finish(other)).won
+        await failed.reset(counting[0], 0)
+        assert (await finish(failed)).won
+        assert pool.pids == pids
 
-    asyncio.run(main())
+    runner.run(main())
 
 
 def test_an_environment_of_another_package_goes_by_its_module(counting):
     async def main():
         async with EnvPool("fragile:Fragile", 1, 60.0) as pool:
-            session = await pool.open()
-            await session.reset(counting[0], 0)
+            (session,) = await started(pool, counting[0])
             assert (await finish(session)).won
 
     asyncio.run(main())
 
 
-def test_what_a_game_prints_does_not_reach_the_protocol(counting):
+def test_what_a_game_prints_or_half_a_character_does_not_harm_the_protocol(runner, pool, counting):
     async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            session = await pool.open()
-            await session.reset(counting[0], 0)
-            await session.step("shout")
-            assert (await finish(session)).won
+        (session,) = await started(pool, counting[0])
+        await session.step("shout")
+        assert (await session.step("add \ud800 é 🚪")).observation.text == "1 of 3"
+        assert (await finish(session, 2)).won
 
-    asyncio.run(main())
+    runner.run(main())
 
 
-def test_half_a_character_travels_as_a_question_mark(counting):
+def test_a_cancelled_step_ends_the_episode_and_not_the_session(runner, pool, counting):
     async def main():
-        async with EnvPool("fragile", 1, 30.0) as pool:
-            session = await pool.open()
-            await session.reset(counting[0], 0)
-            result = await session.step("add \ud800 é 🚪")
-            assert result.observation.text == "1 of 3"
-            assert (await finish(session, 2)).won
+        (session,) = await started(pool, counting[0])
+        step = asyncio.create_task(session.step("wait"))
+        for _ in range(3):
+            await asyncio.sleep(0)  # until it is sent
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        with pytest.raises(EnvError, match="reset first"):
+            await session.step("add")
+        await session.reset(counting[0], 0)
+        assert (await finish(session)).won
 
-    asyncio.run(main())
-
-
-def test_a_cancelled_step_ends_the_episode_and_not_the_session(counting):
-    async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            session = await pool.open()
-            await session.reset(counting[0], 0)
-            step = asyncio.create_task(session.step("wait"))
-            for _ in range(3):
-                await asyncio.sleep(0)  # until it is sent
-            step.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await step
-            with pytest.raises(EnvError, match="reset first"):
-                await session.step("add")
-            await session.reset(counting[0], 0)
-            assert (await finish(session)).won
-
-    asyncio.run(main())
+    runner.run(main())
 
 
-def test_a_wrong_environment_or_a_missing_game_is_said_at_once(counting):
+def test_a_wrong_environment_or_a_missing_game_is_said_at_once(runner, pool, counting):
     with pytest.raises(TaskError, match="use fragile"):
         EnvPool("fragil", 1, 60.0)
 
     async def main():
-        async with EnvPool("fragile", 1, 60.0) as pool:
-            session = await pool.open()
-            Path(counting[3].game_file).unlink()
-            with pytest.raises(EnvError, match="FileNotFoundError"):
-                await session.reset(counting[3], 0)
-            with pytest.raises(EnvError, match="reset first"):
-                await session.step("add")
+        session = await pool.open()
+        Path(counting[3].game_file).unlink()
+        with pytest.raises(EnvError, match="FileNotFoundError"):
+            await session.reset(counting[3], 0)
+        with pytest.raises(EnvError, match="reset first"):
+            await session.step("add")
 
-    asyncio.run(main())
+    runner.run(main())
 
 
 def test_an_environment_that_cannot_be_imported_says_so():

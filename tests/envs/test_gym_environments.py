@@ -3,7 +3,6 @@ be played."""
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import dataclasses
 import sys
@@ -14,7 +13,6 @@ import pytest
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
 from turngrid.envs.games.catalogue import Catalogue
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import reward
@@ -35,16 +33,20 @@ def steps(task, actions, **options):
     return env.reset(task, 0), [env.step(action) for action in actions]
 
 
-def play(tasks, policy, turns, name="dense"):
+@pytest.fixture(scope="module")
+def play(runner, pool_of_one):
     """An episode a task, one after another, through one worker process."""
+    pool = pool_of_one("gym")
 
-    async def main():
-        async with EnvPool("gym", 1, 20.0, legal=True) as pool:
+    def play(tasks, policy, turns, name="dense"):
+        async def main():
             session, earned = await pool.open(), reward(name)
             specs = [EpisodeSpec(task, make_environment("gym").prompt, turns, earned) for task in tasks]
             return [await run_episode(policy, session, spec, None) for spec in specs]
 
-    return asyncio.run(main())
+        return runner.run(main())
+
+    return play
 
 
 def test_a_lake_is_drawn_from_the_seed_and_won_by_its_expert_plan(game_cache: Path) -> None:
@@ -174,7 +176,7 @@ def test_legal_actions_and_the_rest_of_the_plan_are_told_when_asked_for(game_cac
     assert after.observation.expert == task.expert_plan[1:]
 
 
-def test_policies_and_rewards_through_the_pool(game_cache: Path) -> None:
+def test_policies_and_rewards_through_the_pool(play, game_cache: Path) -> None:
     task = games(game_cache, 1, id="Taxi-v4")[0]
     turns = make_environment("gym", {"id": "Taxi-v4"}).max_turns("Taxi-v4")
     [expert] = play([task], ExpertPolicy(), turns)
@@ -187,7 +189,7 @@ def test_policies_and_rewards_through_the_pool(game_cache: Path) -> None:
     assert sum(turn.rewards["dense"] for turn in random.turns) == pytest.approx(by_hand / task.max_score)
 
 
-def test_a_random_policy_drowns_and_the_expert_crosses(game_cache: Path) -> None:
+def test_a_random_policy_drowns_and_the_expert_crosses(play, game_cache: Path) -> None:
     tasks = games(game_cache, 8)
     assert {episode.outcome for episode in play(tasks, ExpertPolicy(), 16)} == {Outcome.WON}
     outcomes = collections.Counter(episode.outcome for episode in play(tasks, RandomPolicy(), 16))

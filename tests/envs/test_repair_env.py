@@ -379,7 +379,7 @@ def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
 
 
 def test_slow_tests_of_the_agent_are_ended(tmp_path):
-    env = RepairEnv(Setup(options=Options(limits=Limits(wall_s=400.0, cpu_s=4.0))))
+    env = RepairEnv(Setup(options=Options(limits=Limits(wall_s=400.0, cpu_s=2.5))))
     env.reset(task(tmp_path, Instance.from_dict(row())), 0)
     told(env, "edit shop/calc.py 5-5\n    while True: pass")
     assert "The run did not end well: out of cpu time during tests/test_calc.py::test_add." in told(env, "test")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig
 
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
@@ -22,12 +21,6 @@ from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_o
 from turngrid.records.run_folder import run_name
 
 EACH = {"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}  # seconds of a unit
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 @pytest.fixture(scope="module")
@@ -171,12 +164,6 @@ def test_disk_with_lora_by_hand(composed: Composer) -> None:
     assert shape is not None
     more = disk(config, shape)["output_dir"] - disk(config, None)["output_dir"]
     assert more == 3 * (8 * (shape.parameters + 40_960) + 8 * 40_960)
-
-
-def test_a_full_disk_says_which_key_to_set(composed: Composer, cache: Path, tmp_path: Path) -> None:
-    words = [f"env.cache_dir={cache}", f"output_dir={tmp_path}/not/there/yet", "budget.rl_steps=100000000"]
-    _, (problem,) = estimate.make(composed(words))
-    assert f"in {tmp_path}/not/there/yet; use output_dir=FOLDER" in problem
 
 
 def test_memory_of_this_machine_by_hand(composed: Composer) -> None:

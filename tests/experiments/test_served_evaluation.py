@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import small
 
 from turngrid.config.compose import compose
 from turngrid.experiments.evaluate import main
@@ -14,8 +14,6 @@ from turngrid.experiments.evaluation.stage import through_servers
 from turngrid.records.run_folder import identity
 from turngrid.rollouts.sampling import SampleRequest
 from turngrid.verl_plugin.rollout.local_rollouts import generator_on
-
-CLOCKS = ("act_seconds", "env_seconds")
 
 
 @pytest.mark.parametrize(
@@ -43,11 +41,7 @@ def test_on_a_cpu_the_process_plays_in_fp32() -> None:
 
 def episodes(folder: Path) -> list[dict[str, Any]]:
     (file,) = folder.glob("evaluations/*/evaluation/*.jsonl")
-    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    for turn in (turn for episode in found for turn in episode["turns"]):
-        for clock in CLOCKS:
-            turn.pop(clock)
-    return found
+    return small.without_clocks(file)
 
 
 @pytest.mark.slow

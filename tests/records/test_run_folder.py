@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,16 +14,10 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config.base import ROOT
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import Attempt
 from turngrid.records.run_folder import RunFolderBusy, identity, open_run, outside_identity, run_name
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 @pytest.fixture(scope="module")

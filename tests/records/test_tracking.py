@@ -162,20 +162,9 @@ def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> Non
     assert table["data"] == [[1, '{"sparse": 0.0}'], [2, '{"sparse": 1.0}']]
 
 
-def test_what_a_kill_swallowed_is_sent_by_the_next_attempt(config: DictConfig, tmp_path: Path) -> None:
-    """The first two steps were logged under another tracker, or never reached the disk."""
-    with open_run(config, tmp_path) as run:
-        path = run.path / "rl" / "metrics.jsonl"
-        path.parent.mkdir()
-        path.write_text('{"step": 1, "success/train": 0.1}\n{"step": 2, "success/train": 0.2}\n')
-        log(config, run.path, (3, 3), kept=3)
-        (found,) = read_runs(run.path)
-    assert [(line["_step"], line["success/train"]) for line in found.history] == [(1, 0.1), (2, 0.2), (3, 0.3)]
-
-
 def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_path: Path) -> None:
-    """Three steps of SFT and two of RL are there already: the evaluation, whose steps begin with 0,
-    comes after them."""
+    """Three steps of SFT and two of RL are there already, logged under another tracker or swallowed
+    by a kill: RL's are sent. The evaluation, whose steps begin with 0, comes after them."""
     with open_run(config, tmp_path) as run:
         for stage, steps in (("sft", 3), ("rl", 2)):
             path = run.path / stage / "metrics.jsonl"

@@ -105,13 +105,3 @@ def test_a_real_win_adds_up_to_one_in_every_density(house):
     assert sum(dense) == pytest.approx(1.0)
     assert dense[:3] == [1 / house.max_score] * 3
     assert reward("sparse").turn_rewards(scored, won, house.max_score) == [0.0] * (len(scored) - 1) + [1.0]
-
-
-def test_a_real_loss_that_ends_the_game_pays_no_sparse_reward(house):
-    """Eating the food ends the game as surely as cooking it does."""
-    take = next(i for i, action in enumerate(house.expert_plan) if action.startswith("take") and i > 1)
-    food = house.expert_plan[-1].removeprefix("put ").removesuffix(" on stove")
-    scored, won = played(house, [*house.expert_plan[: take + 1], f"eat {food}"])
-    assert not won
-    assert sum(reward("sparse").turn_rewards(scored, won, house.max_score)) == 0.0
-    assert 0 < sum(reward("dense").turn_rewards(scored, won, house.max_score)) < 1

@@ -1,7 +1,7 @@
 """Episodes on real games: who wins, what is recorded, what happens when the environment fails."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -18,25 +18,28 @@ from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy, Reply, TurnCont
 STYLE = make_environment("textworld").prompt
 
 
-def with_pool(play: Callable[[EnvPool], Awaitable[Episode]]) -> Episode:
-    async def main() -> Episode:
-        async with EnvPool("textworld", workers=1, step_deadline_s=30.0, legal=True) as pool:
-            return await play(pool)
-
-    return asyncio.run(main())
+Play = Callable[[object, EpisodeSpec], Episode]
 
 
-def play(policy: object, spec: EpisodeSpec) -> Episode:
-    return with_pool(
-        lambda pool: run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None), retries=1)
-    )
+@pytest.fixture(scope="module")
+def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
+    return pool_of_one("textworld")
+
+
+@pytest.fixture
+def play(runner: asyncio.Runner, pool: EnvPool) -> Play:
+    def play(policy: object, spec: EpisodeSpec) -> Episode:
+        episode = run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None), retries=1)
+        return runner.run(episode)
+
+    return play
 
 
 def spec_for(task: TaskRef, max_turns: int = 12) -> EpisodeSpec:
     return EpisodeSpec(task, STYLE, max_turns, reward("sparse"))
 
 
-def test_the_expert_wins_and_is_paid_at_the_last_turn(demonstration_games: list[TaskRef]):
+def test_the_expert_wins_and_is_paid_at_the_last_turn(play: Play, demonstration_games: list[TaskRef]):
     task = demonstration_games[0]
     episode = play(ExpertPolicy(), spec_for(task))
     assert episode.won
@@ -46,7 +49,7 @@ def test_the_expert_wins_and_is_paid_at_the_last_turn(demonstration_games: list[
     assert episode.score == 1.0
 
 
-def test_messages_alternate_and_the_first_states_role_form_and_goal(demonstration_games: list[TaskRef]):
+def test_messages_alternate_and_the_first_states_role_form_and_goal(play: Play, demonstration_games: list[TaskRef]):
     episode = play(ExpertPolicy(), spec_for(demonstration_games[0]))
     roles = [message["role"] for message in episode.messages]
     assert roles == ["user", "assistant"] * 4
@@ -56,7 +59,7 @@ def test_messages_alternate_and_the_first_states_role_form_and_goal(demonstratio
     assert episode.goal not in episode.messages[2]["content"]
 
 
-def test_turns_run_out_without_a_win(demonstration_games: list[TaskRef]):
+def test_turns_run_out_without_a_win(play: Play, demonstration_games: list[TaskRef]):
     episode = play(ExpertPolicy(), spec_for(demonstration_games[0], max_turns=2))
     assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_TURNS, 2)
     assert episode.messages[-1]["role"] == "assistant"
@@ -64,13 +67,15 @@ def test_turns_run_out_without_a_win(demonstration_games: list[TaskRef]):
     assert episode.score == 0.0
 
 
-def test_a_expert_plan_of_another_game_is_an_error_and_not_a_loss(demonstration_games: list[TaskRef]):
+def test_a_expert_plan_of_another_game_is_an_error_and_not_a_loss(play: Play, demonstration_games: list[TaskRef]):
     task = replace(demonstration_games[0], expert_plan=("look", "inventory"))
     with pytest.raises(EpisodeFailed, match="expert plan of 2 steps ended without a win"):
         play(ExpertPolicy(), spec_for(task))
 
 
-def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(demonstration_games: list[TaskRef]):
+def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(
+    play: Play, demonstration_games: list[TaskRef]
+):
     first, again = (play(RandomPolicy(run_seed=3), spec_for(demonstration_games[1], 6)) for _ in range(2))
     other = play(RandomPolicy(run_seed=4), spec_for(demonstration_games[1], 6))
     actions = [[turn.action for turn in episode.turns] for episode in (first, again, other)]
@@ -78,7 +83,7 @@ def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(demonst
     assert all(turn.valid for turn in first.turns)
 
 
-def test_a_game_that_comes_twice_in_a_step_is_not_played_twice_alike(demonstration_games: list[TaskRef]):
+def test_a_game_that_comes_twice_in_a_step_is_not_played_twice_alike(play: Play, demonstration_games: list[TaskRef]):
     """Randomness follows the prompt (the group), not the game: a refill may bring the same game
     again."""
     spec = spec_for(demonstration_games[1], 6)
@@ -99,7 +104,7 @@ class Says:
         return Reply(self.texts[context.turn])
 
 
-def test_an_answer_without_an_action_is_not_one_that_was_not_understood(demonstration_games: list[TaskRef]):
+def test_an_answer_without_an_action_is_not_one_that_was_not_understood(play: Play, demonstration_games: list[TaskRef]):
     """What is left of the answer after cleaning decides; other rewards are recorded beside the
     chosen one."""
     task = demonstration_games[0]
@@ -117,7 +122,9 @@ def test_an_answer_without_an_action_is_not_one_that_was_not_understood(demonstr
 
 
 @pytest.mark.parametrize(("void", "turns"), [("", 8), ("unparsed", 3), ("invalid", 1)])
-def test_a_void_turn_ends_an_episode_and_loses_it(demonstration_games: list[TaskRef], void: str, turns: int) -> None:
+def test_a_void_turn_ends_an_episode_and_loses_it(
+    play: Play, demonstration_games: list[TaskRef], void: str, turns: int
+) -> None:
     """Not understood, not understood, no action, and then a win."""
     texts = ("dance", "quit", " \n", "look", *demonstration_games[0].expert_plan)
     episode = play(Says(*texts), replace(spec_for(demonstration_games[0]), void=void))
@@ -158,7 +165,7 @@ class NoRoom:
         return Reply("", out_of_context=True) if context.turn == 1 else Reply("look")
 
 
-def test_a_full_context_has_an_outcome_of_its_own(demonstration_games: list[TaskRef]):
+def test_a_full_context_has_an_outcome_of_its_own(play: Play, demonstration_games: list[TaskRef]):
     episode = play(NoRoom(), spec_for(demonstration_games[0]))
     assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_CONTEXT, 1)
 
@@ -173,13 +180,15 @@ class NoNumber:
         return [0.0] * (len(turns) - 1) + [float("nan")]
 
 
-def test_a_reward_that_is_no_number_is_refused_by_its_name(demonstration_games: list[TaskRef]):
+def test_a_reward_that_is_no_number_is_refused_by_its_name(play: Play, demonstration_games: list[TaskRef]):
     task = demonstration_games[0]
     with pytest.raises(ValueError, match=f"reward=mine gave nan to turn {len(task.expert_plan)}"):
         play(ExpertPolicy(), replace(spec_for(task), reward=NoNumber()))
 
 
-def test_a_failed_episode_is_played_again_on_a_fresh_game(demonstration_games: list[TaskRef]):
+def test_a_failed_episode_is_played_again_on_a_fresh_game(
+    runner: asyncio.Runner, pool: EnvPool, demonstration_games: list[TaskRef]
+):
     spec, tries = spec_for(demonstration_games[0]), []
 
     async def fails_once(session: Session) -> Episode:
@@ -188,6 +197,6 @@ def test_a_failed_episode_is_played_again_on_a_fresh_game(demonstration_games: l
             raise EnvError("a hiccup")
         return await run_episode(ExpertPolicy(), session, spec, None)
 
-    episode = with_pool(lambda pool: run_with_retries(pool.open, fails_once))
+    episode = runner.run(run_with_retries(pool.open, fails_once))
     assert episode.won and episode.retries == 1
     assert tries[0] is not tries[1]

@@ -34,36 +34,27 @@ def test_a_record_of_an_older_version_is_read(tmp_path: Path):
     assert list(read_episodes(tmp_path / "new.jsonl")) == [episode]
 
 
-def test_entropies_that_only_the_update_reads_are_not_recorded(tmp_path: Path):
-    turn = Turn("seen", "look", [1], [-0.5], entropies=[0.25], full_entropies=[0.5])
+def back(tmp_path: Path, turn: Turn) -> Turn:
     write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "train", "g", [], [], [turn], Outcome.LOST)])
     (read,) = read_episodes(tmp_path / "a.jsonl")
-    assert read.turns == [replace(turn, full_entropies=[])]
-    assert (turn.full_entropies, "full_entropies" in (tmp_path / "a.jsonl").read_text()) == ([0.5], False)
+    return read.turns[0]
 
 
-def test_half_a_character_is_kept_as_a_question_mark(tmp_path: Path):
-    """As ``turngrid.envs.hosting.pool`` sends it to the game: what a policy says must not cost the
-    other episodes their records."""
-    turn = Turn("seen", "go \ud800 north")
-    write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
-    assert [episode.turns[0].action for episode in read_episodes(tmp_path / "a.jsonl")] == ["go ? north"]
+def test_entropies_that_only_the_update_reads_are_not_recorded(tmp_path: Path):
+    turn = Turn("seen", "look", [1], [-0.5], entropies=[0.25], full_entropies=[0.5])
+    assert back(tmp_path, turn) == replace(turn, full_entropies=[]) and turn.full_entropies == [0.5]
 
 
-def test_a_number_that_is_none_comes_back(tmp_path: Path):
-    """msgspec, which writes and reads what is JSON, knows neither of these."""
-    turn = Turn("seen", "look", [1, 2], [-float("inf"), float("nan")])
-    write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
-    (episode,) = read_episodes(tmp_path / "a.jsonl")
-    assert episode.turns[0].logprobs[0] == -float("inf") and isnan(episode.turns[0].logprobs[1])
-
-
-def test_numbers_of_numpy_are_numbers(tmp_path: Path):
-    """As a reward of one's own may give them, or an environment in what it says of a turn."""
-    turn = Turn("seen", "look", rewards={"mine": np.float64(0.5)}, env_seconds=np.float64(0.25))
-    write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "test", "g", [], [], [turn], Outcome.LOST)])
-    (episode,) = read_episodes(tmp_path / "a.jsonl")
-    assert episode.turns[0].rewards == {"mine": 0.5} and episode.turns[0].env_seconds == 0.25
+def test_what_json_does_not_know_comes_back(tmp_path: Path):
+    """Numbers that are none, those of numpy, as a reward of one's own may give them; and half a
+    character as the question mark that ``turngrid.envs.hosting.pool`` sends to the game: what a
+    policy says must not cost the other episodes their records."""
+    rewards = {"mine": np.float64(0.5)}
+    turn = Turn("seen", "go \ud800 north", [1, 2], [-float("inf"), float("nan")], rewards=rewards)
+    turn.env_seconds = np.float64(0.25)
+    read = back(tmp_path, turn)
+    assert read.action == "go ? north" and read.logprobs[0] == -float("inf") and isnan(read.logprobs[1])
+    assert read.rewards == {"mine": 0.5} and read.env_seconds == 0.25
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path):

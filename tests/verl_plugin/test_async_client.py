@@ -4,14 +4,12 @@ balancer and client, real games."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import torch
 from omegaconf import OmegaConf
-from parity_servers import TINY, Plain, Served, transformers_server
+from parity_servers import TINY, Plain, Served
 from transformers import AutoTokenizer
 from verl.workers.rollout.router import get_router_handle
 
@@ -28,12 +26,6 @@ from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 EPISODES, TURNS, TOKENS, TEMPERATURE = 16, 6, 8, 0.7
 BREAK = EPISODES * TURNS // 2  # turns that are played before the weights change
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(ray_session: None) -> AsyncIterator[Served]:
-    async with transformers_server() as server:
-        yield server
 
 
 def client(served: Served) -> Any:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import torch
-from parity_servers import SERVERS, TINY, Plain, Served
+from parity_servers import TINY, Plain, Served, vllm_server
 
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
@@ -33,10 +34,12 @@ LIMIT = 12  # tokens a turn
 EPISODES = 64
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=sorted(SERVERS))
-async def served(request: pytest.FixtureRequest, ray_session: None) -> AsyncIterator[Served]:
-    async with SERVERS[request.param]() as server:
-        yield server
+if find_spec("vllm"):  # make test-vllm-cpu; else conftest.py has ours
+
+    @pytest_asyncio.fixture(scope="module", loop_scope="module")
+    async def served(ray_session: None) -> AsyncIterator[Served]:
+        async with vllm_server() as server:
+            yield server
 
 
 @pytest.fixture(scope="module")

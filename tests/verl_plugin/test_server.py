@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import ray
 import torch
-from parity_servers import end
+from parity_servers import Served, TinyModel
 from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
@@ -21,7 +21,7 @@ from turngrid.verl_plugin.servers.transformers_server.generator import (
     RequestTooLong,
     SampleRequest,
 )
-from turngrid.verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync, server_name
+from turngrid.verl_plugin.servers.transformers_server.replica import WeightSync, server_name
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
@@ -151,53 +151,37 @@ def test_a_caller_that_gave_up_harms_nobody() -> None:
     assert serve(scenario).token_ids == expected(SampleRequest("kept", PROMPT, 7, seed=2))[0][0]
 
 
-class ModelConfig:
-    """All that the replica reads of verl's model config."""
-
-    path = TINY
-
-
-def test_verls_replica_serves_and_takes_new_weights(ray_session: None) -> None:
-    """Launched, asked and updated as verl does it; the answers are the trainer's model's."""
-    config = RolloutConfig(
-        name="transformers", max_num_seqs=8, response_length=7, tensor_model_parallel_size=1, dtype="float32"
-    )
-    replica = TransformersReplica(0, config, ModelConfig(), gpus_per_node=1)
-    sync = WeightSync(config, ModelConfig(), None)
+def test_verls_replica_serves_and_takes_new_weights(served: Served) -> None:
+    """Asked and updated as verl does it; the answers are the trainer's model's."""
     model = AutoModelForCausalLM.from_pretrained(TINY)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.9)
     requests = [SampleRequest(f"r{i}", PROMPT[: i + 1], 6, temperature=1.0, seed=i) for i in range(6)]
 
-    async def scenario() -> tuple[list[GenResult], list[GenResult], TokenOutput, dict[str, Any]]:
-        await replica.launch_servers()
-        server = ray.get_actor(server_name(0))
+    async def scenario() -> tuple[list[GenResult], TokenOutput, int]:
+        replica, server = served.replica, ray.get_actor(server_name(0))
         assert server == replica.server_handle
-        before = await server.generate_batch.remote(requests)
-        await sync.update_weights(iter(model.state_dict().items()), global_steps=4)
-        after = await server.generate_batch.remote(requests)
+        before = (await server.stats.remote())["weight_updates"]
+        await served.sync.update_weights(iter(model.state_dict().items()), global_steps=4)
+        answers = await server.generate_batch.remote(requests)
         single = await server.generate.remote(
             request_id="s", prompt_ids=PROMPT, sampling_params={"seed": 1}, image_data=None, video_data=None
         )
         await asyncio.gather(replica.sleep(), replica.wake_up(), replica.clear_kv_cache(), replica.release_kv_cache())
         await asyncio.gather(replica.abort_all_requests(reject_request=True))
         await replica.resume_generation()
-        return before, after, single, await server.stats.remote()
+        return answers, single, (await server.stats.remote())["weight_updates"] - before
 
-    before, after, single, stats = asyncio.run(scenario())
-    end(replica)
-    assert [answer.token_ids for answer in before] == [tokens for tokens, _ in expected(*requests)]
-    assert {answer.step for answer in before} == {None}
+    answers, single, updates = asyncio.run(scenario())
     results = Generator(model, [2]).generate(requests)
-    assert [answer.token_ids for answer in after] == [result.token_ids for result in results]
-    assert [answer.log_probs for answer in after] == [pytest.approx(r.log_probs, abs=1e-6) for r in results]
-    assert {answer.step for answer in after} == {4}
+    assert [answer.token_ids for answer in answers] == [result.token_ids for result in results]
+    assert [answer.log_probs for answer in answers] == [pytest.approx(r.log_probs, abs=1e-6) for r in results]
+    assert {answer.step for answer in answers} == {4} and updates == 1
     assert single.extra_fields["global_steps"] == 4
-    assert stats["weight_updates"] == 1
 
 
 def test_only_whole_tensors_are_taken() -> None:
-    sync = WeightSync(RolloutConfig(name="transformers"), ModelConfig(), None)
+    sync = WeightSync(RolloutConfig(name="transformers"), TinyModel(), None)
     with pytest.raises(ValueError, match="delta_flush"):
         asyncio.run(sync.update_weights(iter(()), wire_format="delta_flush"))

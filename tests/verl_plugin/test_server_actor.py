@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import ray
 import torch
+from parity_servers import Served
 from ray.actor import ActorHandle
 from transformers import AutoModelForCausalLM
 
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, SampleRequest
-from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 ROOT = Path(__file__).parents[2]
 TINY = str(ROOT / "assets" / "tiny")
@@ -24,9 +24,9 @@ MIB = 2**20
 
 
 @pytest.fixture(scope="module")
-def server(ray_session: None) -> ActorHandle:
-    """One actor for all tests here; each of them begins by sending the weights that it needs."""
-    return ray.remote(TransformersServer).options(num_cpus=0, max_concurrency=1000).remote(TINY, 64, 16)
+def server(served: Served) -> ActorHandle:
+    """Each test begins by sending the weights that it needs."""
+    return served.replica.server_handle
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
+import small
 from parity_servers import TINY, Plain
 
 from turngrid.envs.hosting.pool import EnvPool
@@ -48,16 +48,6 @@ async def play_all(replica: int, codec: TokenCodec, games: list[TaskRef], turns:
         return await asyncio.gather(*samples, return_exceptions=True)
 
 
-def assert_sampled_by(plain: Plain, episode: Episode) -> None:
-    ids, places, logprobs = list(episode.prompt_ids), [], []
-    for turn in episode.turns:
-        places += range(len(ids), len(ids) + len(turn.action_ids))
-        logprobs += turn.logprobs
-        ids += [*turn.action_ids, *turn.context_ids]
-    expected = plain.log_probs(ids[:1], ids[1:], 0.7)[torch.tensor(places) - 1]
-    torch.testing.assert_close(torch.tensor(logprobs), expected, atol=1e-4, rtol=0)
-
-
 async def process_of(server: Any) -> int:
     return await server.__ray_call__.remote(lambda _: os.getpid())
 
@@ -80,7 +70,7 @@ async def test_an_episode_that_the_model_cannot_hold_ends_alone(
         assert length <= SMALL_CONTEXT
         unseen = [*codec.stream().start([episode.messages[-1]])] if episode in outgrown else []
         assert (length + len(unseen) + TOKENS > SMALL_CONTEXT) == (episode in outgrown)
-        assert_sampled_by(plain, episode)
+        small.assert_sampled_by(plain.model, episode.to_dict())
     assert len({len(episode.turns) for episode in outgrown}) > 1, "they ended at different turns"
     assert (await server.stats.remote())["requests"] == sum(len(episode.turns) for episode in episodes)
 

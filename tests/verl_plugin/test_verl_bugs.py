@@ -7,24 +7,9 @@ A failure means that verl has fixed the bug: then remove our replacement
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
-
-ALL = """
-import json, test_verl_bugs
-def shows(name):
-    try:
-        getattr(test_verl_bugs, name)()
-        return ""
-    except BaseException as error:
-        return repr(error)
-print(json.dumps({name: shows(name) for name in test_verl_bugs.BUGS}))
-"""
 
 
 def bug_kl_of_padding_rows() -> None:
@@ -103,19 +88,6 @@ def bug_critic_with_flash_attention() -> None:
 BUGS = [name for name in globals() if name.startswith("bug_")]
 
 
-@pytest.fixture(scope="module")
-def shown() -> dict[str, str]:
-    """By bug: "" if it is there, else what happened."""
-    environment = {**os.environ, "VERL_USE_EXTERNAL_PLUGINS": "none", "PYTHONPATH": str(Path(__file__).parent)}
-    for name in ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM"):
-        environment.pop(name, None)
-    done = subprocess.run(
-        [sys.executable, "-c", ALL], check=False, env=environment, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.mark.parametrize("bug", BUGS)
-def test_the_bug_is_still_there(bug: str, shown: dict[str, str]) -> None:
-    assert shown[bug] == "", "if verl has mended it, what is ours goes"
+def test_the_bug_is_still_there(bug: str, plain_verl: dict[str, Any]) -> None:
+    assert plain_verl["bugs"][bug] == "", "if verl has mended it, what is ours goes"

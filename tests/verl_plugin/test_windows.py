@@ -3,7 +3,6 @@ of the rows."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -166,11 +165,17 @@ def agent_loop(config: DictConfig, codec: TokenCodec, pool: EnvPool | None) -> T
 
 @pytest.mark.parametrize(("step", "validate", "bonus"), [(1, False, 0.07), (2, False, 0.0), (1, True, None)])
 def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
-    step: int, validate: bool, bonus: float | None, games: list[TaskRef], codec: TokenCodec, tmp_path: Path
+    step: int,
+    validate: bool,
+    bonus: float | None,
+    table: Table,
+    games: list[TaskRef],
+    codec: TokenCodec,
+    tmp_path: Path,
 ) -> None:
-    config, expert = composed(tmp_path, *SHAPED), list(games[0].expert_plan)
+    config, expert = composed(tmp_path, *SHAPED), list(table.game.expert_plan)
     row = {
-        "task": json.dumps(games[0].to_dict()),
+        "task": json.dumps(table.game.to_dict()),
         "session_id": 0,
         "global_steps": step,
         "uid": "a",
@@ -178,12 +183,11 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
     }
 
     async def play() -> tuple[Episode, list[dict[str, Any]]]:
-        async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
-            loop = agent_loop(config, codec, pool)
-            played = await loop.play(loop.spec(row), Says(codec, ["dance", "", "look", *expert]))
-            return played, row_fields(played, "sparse", loop.state, loop.sent)
+        loop = agent_loop(config, codec, table.pool)
+        played = await loop.play(loop.spec(row), Says(codec, ["dance", "", "look", *expert]))
+        return played, row_fields(played, "sparse", loop.state, loop.sent)
 
-    episode, rows = asyncio.run(play())
+    episode, rows = table.runner.run(play())
     assert episode.won and len(episode.turns) == 7 and len(rows) > 1
     prices = [0.0] * 7 if validate else [-0.25, -0.26, *[0.0] * 4, bonus]
     wanted = [price + sparse for price, sparse in zip(prices, [0.0] * 6 + [1.0], strict=True)]

@@ -32,7 +32,7 @@ OVERRIDES = (
 CLOCKS = ("act_seconds", "env_seconds")
 
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 FRONT_DOOR = (sys.executable, "-m", "turngrid.train")
 CONSOLE_SCRIPT = (str(Path(sys.executable).with_name("turngrid-train")),)
 

@@ -1,0 +1,51 @@
+"""verl without our plugin, in an interpreter of its own, which several files share: ``python
+plain_verl.py`` reads the entries of our changes from its input, and prints what it finds."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import sys
+
+
+def signature(module: str, name: str) -> str:
+    """The parameters of what stands there; "" if it is no function."""
+    try:
+        thing = importlib.import_module(module)
+        for part in name.split("."):
+            thing = inspect.getattr_static(thing, part, None) or getattr(thing, part)
+        thing = getattr(thing, "_function", thing)
+        callable_there = inspect.isroutine(thing) or inspect.isclass(thing)
+        return ", ".join(inspect.signature(thing).parameters) if callable_there else ""
+    except Exception as error:  # noqa: BLE001 - a test shows it
+        return f"{type(error).__name__}: {error}"
+
+
+def shows(bug: str) -> str:
+    """ "" if the bug is there, else what happened."""
+    import test_verl_bugs
+
+    try:
+        getattr(test_verl_bugs, bug)()
+        return ""
+    except BaseException as error:  # noqa: BLE001 - also an exit
+        return repr(error)
+
+
+def changed_late() -> bool:
+    """Whether a loss is changed although verl had loaded its module before the plugin."""
+    from verl.workers.utils import losses
+
+    before = losses.ppo_loss
+    importlib.import_module("turngrid.verl_plugin")
+    return losses.ppo_loss is not before
+
+
+if __name__ == "__main__":
+    importlib.import_module("verl")
+    light = sorted(sys.modules)
+    asked = json.load(sys.stdin)
+    signatures = [signature(module, name) for module, name in asked["entries"]]
+    bugs = {bug: shows(bug) for bug in asked["bugs"]}
+    print(json.dumps({"light": light, "signatures": signatures, "bugs": bugs, "late": changed_late()}))
