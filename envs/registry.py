@@ -16,6 +16,7 @@ ENVIRONMENTS: dict[str, str] = {
     "swegym": "turngrid.envs.swegym.environment:SweGym",
     "repo_repair": "turngrid.envs.repair.environment:RepoRepair",
     "sokoban": "turngrid.envs.sokoban.environment:Sokoban",
+    "babyai": "turngrid.envs.babyai.environment:BabyAI",
     "crafting": "turngrid.envs.crafting.environment:Crafting",
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",

@@ -57,6 +57,7 @@ def test_a_games_address_in_the_cache_is_known_without_textworld():
 @pytest.mark.parametrize(
     ("name", "calls", "heavy"),
     [
+        ("babyai", "env.max_turns('GoToLocal'); env.version", {"minigrid", "pygame"}),
         ("textarena", "env.max_turns('Sokoban-v0')", {"textarena"}),
         (
             "alfworld",
