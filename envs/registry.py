@@ -17,6 +17,7 @@ ENVIRONMENTS: dict[str, str] = {
     "repo_repair": "turngrid.envs.repair.environment:RepoRepair",
     "sokoban": "turngrid.envs.sokoban.environment:Sokoban",
     "webshop": "turngrid.envs.webshop.environment:WebShop",
+    "babyai": "turngrid.envs.babyai.environment:BabyAI",
     "crafting": "turngrid.envs.crafting.environment:Crafting",
     "search": "turngrid.envs.search.environment:Search",
     "gym": "turngrid.envs.gym.environment:Gym",

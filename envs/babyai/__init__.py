@@ -1,0 +1,1 @@
+"""BabyAI's levels in words, from minigrid, with its bot as expert."""

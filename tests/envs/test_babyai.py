@@ -1,0 +1,206 @@
+"""BabyAI's levels: what is seen, what commands do, the bot's plans and the score that they give."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from minigrid.core.grid import Grid
+from minigrid.core.world_object import Ball, Box, Door, Key
+
+from turngrid.envs.babyai.bot import Guide
+from turngrid.envs.babyai.environment import ACTIONS, LEVELS
+from turngrid.envs.babyai.level import FORWARD, PICK_UP, TOGGLE, Game
+from turngrid.envs.babyai.view import commands, told
+from turngrid.envs.functions import calls_of
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError, TaskRef
+
+LEFT, RIGHT = 0, 1
+
+
+def room(*objects: tuple, carrying=None) -> Game:
+    """A walled room of 6 x 6 free cells; the agent is in its column 3, row 5, and looks up."""
+    game = Game("GoToLocal", 1)
+    env = game.env
+    env.grid = Grid(8, 8)
+    env.grid.wall_rect(0, 0, 8, 8)
+    for thing, x, y in objects:
+        env.put_obj(thing, x, y)
+    env.agent_pos, env.agent_dir, env.carrying = (3, 5), 3, carrying
+    game.view = env.gen_obs()["image"].tolist()
+    return game
+
+
+def listed(cache: Path, task: str, count: int, reward: str = "dense", actions: str = "primitive") -> list[TaskRef]:
+    catalogue = Catalogue(make_environment("babyai", {"actions": actions}), cache)
+    return catalogue.tasks(task, "test", count, reward=reward, workers=1, progress=False)
+
+
+def test_the_view_in_words_and_the_ways_of_commands() -> None:
+    doors = (Door("green", is_locked=True), 4, 0), (Door("grey", is_open=True), 2, 0)
+    game = room((Ball("red"), 3, 2), (Ball("red"), 5, 4), (Box("blue"), 2, 5), *doors)
+    assert told(game) == (
+        "You see blue box 1 (1 left), red ball 1 (3 forward), red ball 2 (1 forward, 2 right), "
+        "open grey door 1 (5 forward, 1 left), locked green door 1 (5 forward, 1 right), wall (5 forward), "
+        "wall (3 left). You carry nothing."
+    )
+    way = (FORWARD, LEFT, FORWARD, RIGHT, FORWARD, FORWARD, FORWARD)  # around red ball 1
+    assert commands(game, macro=True) == {
+        "turn left": (LEFT,),
+        "turn right": (RIGHT,),
+        "go forward": (FORWARD,),
+        "go to blue box 1": (LEFT,),
+        "pick up blue box 1": (LEFT, PICK_UP),
+        "go to red ball 1": (FORWARD, FORWARD),
+        "pick up red ball 1": (FORWARD, FORWARD, PICK_UP),
+        "go to red ball 2": (FORWARD, RIGHT, FORWARD),
+        "pick up red ball 2": (FORWARD, RIGHT, FORWARD, PICK_UP),
+        "go to grey door 1": way,
+        "go through grey door 1": (*way, FORWARD, FORWARD),
+        "go to green door 1": (RIGHT, FORWARD, LEFT, *[FORWARD] * 4),
+    }
+    assert set(commands(game, macro=False)) == {"turn left", "turn right", "go forward"}
+
+
+def test_keys_open_locked_doors_and_hands_hold_one_thing() -> None:
+    walls = [(Ball("red"), 2, 5), (Ball("red"), 4, 5)]
+    game = room(*walls, (Door("green", is_locked=True), 3, 4), carrying=Key("green"))
+    assert told(game).endswith("You carry green key 1.")
+    assert commands(game, macro=True) == {
+        "turn left": (LEFT,),
+        "turn right": (RIGHT,),
+        "toggle": (TOGGLE,),
+        "open green door 1": (TOGGLE,),
+        "go to red ball 1": (LEFT,),
+        "go to red ball 2": (RIGHT,),
+    }
+    assert "toggle" not in commands(room(*walls, (Door("green", is_locked=True), 3, 4), carrying=Key("red")), False)
+    game = room(*walls, (Ball("grey"), 3, 4), (Key("red"), 3, 3))
+    assert "go to red key 1" not in commands(game, macro=True)  # seen, and no way to it
+    assert set(commands(game, macro=False)) == {"turn left", "turn right", "pick up"}
+
+
+def test_names_stay_while_things_move() -> None:
+    game = room((Ball("red"), 3, 4), (Ball("red"), 3, 2))
+    told(game)
+    for move in (PICK_UP, RIGHT):
+        game.play(move)
+    assert told(game).endswith("You carry red ball 1.")
+    game.play(LEFT)
+    assert "red ball 2 (3 forward)" in told(game)
+
+
+def test_the_start_is_the_whole_grid() -> None:
+    for x, y in ((6, 6), (3, 2)):  # unseen and seen
+        assert room((Ball("red"), x, y)).start != room().start == room().start
+    game = room()
+    game.play(RIGHT)
+    assert game.start != room().start
+
+
+def test_splits_share_no_game(tmp_path: Path) -> None:
+    wanted = {"test": 30, "validation": 20, "demonstrations": 20, "train": 30}
+    catalogue = Catalogue(make_environment("babyai"), tmp_path)
+    listings = catalogue.listings("GoToLocalS5N2", wanted, workers=1, progress=False)
+    prints = [task.fingerprint for listing in listings.values() for task in listing.tasks]
+    assert len(set(prints)) == len(prints) == 100
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+def test_a_dense_point_for_each_move_of_the_bots_plan(actions: str, game_cache: Path) -> None:
+    for task in listed(game_cache, "UnlockPickup", 3, actions=actions):
+        env = make_environment("babyai", {"actions": actions}).new_env(expert=True)
+        assert env.reset(task, 0).expert == task.expert_plan
+        results = [env.step(action) for action in task.expert_plan]
+        deltas = [result.score_delta for result in results]
+        assert min(deltas) >= 1 and sum(deltas) == task.max_score >= len(deltas) and results[-1].won
+        assert (max(deltas) == 1) == (actions == "primitive")
+        assert results[0].observation.expert == task.expert_plan[1:]
+
+
+def test_the_score_follows_the_distance_and_a_lost_bot_scores_nothing(game_cache: Path) -> None:
+    [task] = listed(game_cache, "UnlockPickup", 1)
+    env = make_environment("babyai").new_env()
+    env.reset(task, 0)
+    assert env.step(task.expert_plan[0]).score_delta == 1
+    saved = env.saved()
+    undone = {"turn left": "turn right", "turn right": "turn left"}[task.expert_plan[0]]
+    for _ in range(2):
+        assert env.step(undone).score_delta == -1
+        env.restore(saved)
+    assert [env.step(action).won for action in task.expert_plan[1:]][-1]
+
+
+def test_after_an_opened_box_a_new_bot_takes_over() -> None:
+    """minigrid's own gives up."""
+    game = Game("GoToLocal", 1)
+    guide = Guide(game)
+    game.env.grid.set(*map(int, game.env.front_pos), Box("red"))
+    guide.watch(RIGHT)
+    game.play(TOGGLE)
+    assert game.ahead is None and guide._bot.prev_fwd_cell.type == "box"
+    guide.watch(TOGGLE)
+    assert guide.rest()
+
+
+def test_commands_and_calls(game_cache: Path) -> None:
+    [task] = listed(game_cache, "PutNextLocal", 1, actions="macro")
+    environment = make_environment("babyai", {"actions": "macro"})
+    env = environment.new_env()
+    first = env.reset(task, 0).text
+    for action, why in {
+        "fly": "There is no action 'fly'.",
+        "go to red ball 77": "You cannot go to red ball 77 now.",
+        "drop": "You cannot drop now.",
+        '{"name": "go_to", "arguments": {"thing": "x"}}': "You cannot go to x now.",
+    }.items():
+        result = env.step(action)
+        assert result.observation.text == f"{why} {first}" and not result.valid
+    results = []
+    for action in task.expert_plan:
+        [call] = calls_of(environment.prompt.functions, action)
+        results.append(env.step(str(call)))
+    assert results[-1].won and all(result.valid for result in results)
+
+
+def test_what_minigrid_prints_is_kept_from_the_output(capfd: pytest.CaptureFixture) -> None:
+    """Samples of these seeds are rejected, and minigrid says so."""
+    for seed in (4, 8):
+        Game("PutNextLocal", seed)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_unknown_names_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GoToLocl", "BabyAI-GoToLocal-v0"):
+        with pytest.raises(TaskError, match=f"unknown task '{name}' of babyai; use GoToLocal$"):
+            make_environment("babyai").parse_task(name)
+    with pytest.raises(TaskError, match=r"env.actions=macros is unknown; use macro \(primitive, macro\)"):
+        make_environment("babyai", {"actions": "macros"}).parse_task("GoToLocal")
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    with pytest.raises(TaskError, match=r'env=babyai needs minigrid: pip install "turngrid\[babyai\]"'):
+        make_environment("babyai").parse_task("GoToLocal")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level_is_won_by_the_bot(level: str, tmp_path: Path) -> None:
+    assert len(listed(tmp_path, level, 3, reward="sparse")) == 3
+
+
+@pytest.mark.slow
+def test_a_thousand_resets_do_not_grow_the_process(game_cache: Path) -> None:
+    tasks, env = listed(game_cache, "GoToLocal", 10), make_environment("babyai").new_env()
+
+    def after(resets: int) -> float:
+        for number in range(resets):
+            task = tasks[number % len(tasks)]
+            env.reset(task, 0)
+            env.step(task.expert_plan[0])
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    before = after(100)
+    assert after(1000) < before + 5
