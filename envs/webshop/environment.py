@@ -44,7 +44,7 @@ class WebShop(Environment):
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are shopping online. Find, configure and buy a product that fits the instruction.",
-        'Answer with one action: search[KEYWORDS] or click[BUTTON], such as "click[Buy Now]".',
+        'Answer with one action: search[KEYWORDS] or click[BUTTON], such as "search[red scarf]" or "click[Buy Now]".',
         _FUNCTIONS,
     )
     Settings = WebShopSettings
