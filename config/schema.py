@@ -208,6 +208,24 @@ class Tracking:
 
 
 @dataclass(kw_only=True)
+class Health:
+    """Limits of alarms by the names of ``turngrid.records.health.RULES`` (docs/health.md)."""
+
+    name: str = option_name()
+    not_finite: float | None = number(0, 0)
+    grad_norm: float | None = number(1, 10**6)
+    entropy_up: float | None = number(1, 10**6)
+    entropy_down: float | None = number(1, 10**6)
+    policy_kl: float | None = number(0, 10**6)
+    clip_share: float | None = number(0, 1)
+    mismatch: float | None = number(0, 1)
+    invalid_actions: float | None = number(1, 10**6)
+    unparsed_actions: float | None = number(1, 10**6)
+    out_of_context: float | None = number(0, 1)
+    success: float | None = number(0, 1)
+
+
+@dataclass(kw_only=True)
 class Scale:
     """Sizes of a run (docs/configuration.md)."""
 
@@ -227,6 +245,7 @@ NODES: dict[str, Any] = {
     "model": Model,
     "cluster": Cluster,
     "tracking": Tracking,
+    "health": Health,
     "scale": Scale,
 }
 

@@ -28,7 +28,7 @@ from turngrid.rollouts.prompt_forms.registry import non_default
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, if PyYAML has libyaml
 CONF = Path(__file__).resolve().parent.parent / "conf"
-WHERE_AND_HOW = ("cluster", "tracking")  # groups that set where a run computes and which trackers it has
+WHERE_AND_HOW = ("cluster", "tracking", "health")  # groups that set where a run computes and who watches it
 SERVERS = "rollout"  # all servers sample the same tokens, up to rounding and random numbers
 OUTPUT_KEYS = (
     "output_dir",
@@ -67,7 +67,8 @@ class RunFolder:
 def outside_identity() -> tuple[str, ...]:
     """Return the dotted keys that are not part of a run's identity.
 
-    These are the keys that ``cluster``, ``rollout`` and ``tracking`` set, and ``OUTPUT_KEYS``.
+    These are the keys that ``cluster``, ``rollout``, ``tracking`` and ``health`` set, and
+    ``OUTPUT_KEYS``.
     """
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):

@@ -28,7 +28,7 @@ STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is reco
 # Keys that may differ between runs of the same throughput
 FREE = (
     *("seed", "budget", "demos", "curriculum", "recipe", "output_dir", "fresh", "estimate", "estimate_gpu", "dry_run"),
-    *("tracking", "cluster.slurm", "trainer.logger", "env.cache_dir"),
+    *("tracking", "health", "cluster.slurm", "trainer.logger", "env.cache_dir"),
     *("eval.games", "eval.samples_per_game", "eval.seed", "eval.temperatures"),
 )
 Seconds = dict[str, float]  # of one unit by stage: a demonstration, an SFT or RL step, an evaluation episode

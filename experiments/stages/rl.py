@@ -14,6 +14,7 @@ from tqdm import tqdm
 from turngrid.config import lora
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
+from turngrid.experiments.stages.health import Watch, watch
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed, ahead_of_stage, run_stage
@@ -54,7 +55,7 @@ def train(run: Run, allocation: Allocation, model: str, process: subprocess.Pope
     if done < steps:
         set_evaluation_aside(run.folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-        with closing(Progress(rl, steps, done, prompts, samples, run.algorithm.needs_group)) as bar:
+        with closing(Progress(rl, steps, done, prompts, samples, run.algorithm.needs_group, watch(run))) as bar:
             run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
     if rl.saved_step() < steps:
         log = run.folder / "logs" / "rl.log"
@@ -155,8 +156,18 @@ class Progress:
     If several steps in a row had no signal, the bar shows it, and a note suggests once what to try.
     """
 
-    def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int, of_groups: bool) -> None:
+    def __init__(
+        self,
+        rl: RlFolder,
+        steps: int,
+        done: int,
+        prompts: int,
+        samples: int,
+        of_groups: bool,
+        watch: Watch = lambda _: None,
+    ) -> None:
         self._rl, self._prompts, self._samples, self._of_groups = rl, prompts, samples, of_groups
+        self._watch = watch
         self._done = done
         self._size, self._won, self._shown_at = -1, "", 0.0
         self._flat, self._advised = "", False
@@ -189,6 +200,7 @@ class Progress:
             step, share = shares[-1]
             self._won = f"won {share:.0%} in step {step}"
             self._bar.update(step - self._bar.n)
+        self._watch(lines)
         flat = len(streaks_without_signal(lines, self._of_groups)[-1])
         self._flat = f"no signal for {flat} steps" if flat >= IN_A_ROW else ""
         if self._flat and not self._advised:

@@ -3,6 +3,7 @@ method in every slot of a step, some of which have a state."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -28,6 +29,8 @@ METHODS = (
     "buffer=self_imitation",
     "buffer.self_imitation.capacity=1",
 )
+IDS = ("fa2a0ef295375625", "6f6f47157c0068e6", "6cfdc7b34a038d8c")  # of the three steps' episodes
+GRAD_NORMS, LOSSES = (3.3240287, 0.9811405, 0.7809200), (-0.9593759, -0.2033279, -0.1680117)
 SPLITS = ("train", "demonstrations", "test")
 
 
@@ -82,6 +85,27 @@ def test_a_run_killed_in_a_stage_ends_as_an_unbroken_one(stage: str, unbroken: P
     small.kill(process)
     assert not list((tmp_path / "runs").glob(f"*/{not_yet}")), "killed too late to show anything"
     assert_same(small.finish(tmp_path / "runs", *METHODS, *own_cache), unbroken)
+
+
+def test_the_tiny_models_tokens_and_metrics_are_those_on_record(unbroken: Path) -> None:
+    """Recorded on a processor with AVX-512; another one may round differently and draw other
+    tokens."""
+    for step, ids in enumerate(IDS, 1):
+        episodes = read_episodes(unbroken / "rl" / "episodes" / f"{step:06d}.jsonl")
+        tokens = [[e.prompt_ids, [(t.action_ids, t.context_ids) for t in e.turns]] for e in episodes]
+        assert hashlib.sha256(json.dumps(tokens).encode()).hexdigest()[:16] == ids
+    metrics = small.lines(unbroken / "rl" / "metrics.jsonl")
+    assert [line["actor/grad_norm"] for line in metrics] == pytest.approx(GRAD_NORMS, rel=1e-4)
+    assert [line["actor/pg_loss"] for line in metrics] == pytest.approx(LOSSES, rel=1e-4)
+
+
+@pytest.mark.timeout(900)
+def test_a_killed_run_in_bf16_repeats_its_bits(tmp_path: Path) -> None:
+    half = "precision=bf16"
+    process = small.launch(tmp_path / "runs", *METHODS, half)
+    small.wait_for(lambda: _saving(tmp_path / "runs", tmp_path), 400)
+    small.kill(process)
+    assert_same(*(small.finish(tmp_path / name, *METHODS, half) for name in ("runs", "unbroken")))
 
 
 def assert_same(folder: Path, unbroken: Path) -> None:
