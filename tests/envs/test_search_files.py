@@ -20,7 +20,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import sources
-from turngrid.envs.search.files import read_row
+from turngrid.envs.search.question_rows import read_row
 from turngrid.envs.search.retrieval import Document
 from turngrid.envs.search.sources import Corpus, Server, document
 from turngrid.envs.types import EnvError, TaskError, TaskRef
@@ -178,6 +178,9 @@ def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
     text = env.step("search orlen bridge").observation.text
     assert text.startswith("<information>\nDoc 1 (Orlen Bridge): The Orlen Bridge crosses the Vask. It was built")
     assert env.step("answer Ada Rull.").won
+    (tmp_path / "nq_search/train.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(TaskError, match=r"train.parquet' cannot be read as parquet"):
+        environment.seeds(environment.parse_task("nq_search"), "train")
 
 
 def test_a_title_is_the_fact_in_another_collection(tmp_path: Path) -> None:
