@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 import random
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from usual import form_of
 
 from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import environment as search_environment
 from turngrid.envs.search.games import HOPS, Collection, Question, ask, collection_in, collection_of, mentions
@@ -20,6 +24,10 @@ from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows,
 from turngrid.envs.search.scores import exact_match, f1
 from turngrid.envs.search.world import World, WorldSpec, make_world
 from turngrid.envs.types import Call, EnvError, TaskError
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages
 
 TOP_K, CHARS = 3, 1200
@@ -268,6 +276,45 @@ def test_calls(place, task) -> None:
     ]
     step = env.step("\n".join(calls))
     assert step.won and step.score_delta == task.max_score and len(step.observation.results) == 4
+
+
+@dataclass
+class Says:
+    texts: list[str]
+    name: str = "says"
+
+    async def act(self, context: TurnContext) -> Reply:
+        return Reply(self.texts[context.turn])
+
+
+def test_an_episode_of_the_expert_in_tags(place, task) -> None:
+    """Demonstrations name no entity before a search has shown it; f1 pays the answer."""
+    form = form_of("search_tags")
+    texts = [form.demonstrate(task.goal, task.expert_plan[number:]) for number in range(len(task.expert_plan))]
+    policy, spec = (
+        Says(["<search>no thought</search>", *texts]),
+        EpisodeSpec(task, place.prompt, 6, reward("f1"), form=form),
+    )
+
+    async def play() -> Episode:
+        async with EnvPool("search", 1, 60.0, settings=vars(place.settings)) as pool:
+            return await run_episode(policy, await pool.open(), spec, None)
+
+    episode = asyncio.run(play())
+    assert episode.won and [turn.rewards["f1"] for turn in episode.turns] == [0, 0, 0, 0, 1]
+    assert episode.task_type == "3 hops" and not episode.turns[0].parsed
+    assert form.format_error in episode.turns[1].observation
+    known = task.goal
+    for turn, text in zip(episode.turns[1:], texts, strict=True):
+        words_ = re.search(r"<(?:search|answer)>(.*)</", text)[1]  # type: ignore[index]
+        name = words_ if turn is episode.turns[-1] else words_.rsplit(" ", 2)[0]
+        known += turn.observation
+        assert mentions(known, name)
+    assert not any(mentions(message["content"], gold) for message in episode.messages[:2] for gold in golds_of(task))
+
+
+def golds_of(task) -> list[str]:
+    return json.loads(Path(task.game_file).read_text())["golds"]
 
 
 def test_gold_is_in_no_prompt(place, task) -> None:
