@@ -17,6 +17,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import environment as search_environment
+from turngrid.envs.search import games as search_games
 from turngrid.envs.search.games import HOPS, Collection, Question, ask, collection_in, collection_of, mentions
 from turngrid.envs.search.names import CLASSES, root_class
 from turngrid.envs.search.relations import RELATIONS, in_use, keys
@@ -327,6 +328,20 @@ def test_a_world_that_changed_is_an_error() -> None:
     world = {"names": "test", "number": 1, "passages": 100, "distractors": 2.0, "wording": "usual"}
     with pytest.raises(EnvError, match="has other passages in this version"):
         collection_in({"world": world, "sha256": "of another"})
+
+
+def test_so_many_worlds_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last used ones; of large worlds fewer."""
+    monkeypatch.setattr(search_games, "_kept", {})
+    monkeypatch.setattr(search_games, "_KEPT_PASSAGES", 200)
+    one, two, three = (WorldSpec("train", number, 100, 2.0, "usual") for number in range(3))
+    first = collection_of(one)
+    collection_of(two)
+    assert collection_of(one) is first
+    collection_of(three)
+    assert [*search_games._kept] == [one, three]
+    large = replace(one, passages=300)
+    assert collection_of(large) is collection_of(large) and [*search_games._kept] == [large]
 
 
 def test_new_wording_is_a_test_split_of_its_own() -> None:
