@@ -16,6 +16,7 @@ from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
 VALIDATION = 0.02  # share of the training questions
+_TEST = ("test", "test_paper")
 _SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
@@ -72,19 +73,24 @@ class QuestionFiles:
         return found[0] if found else None
 
     def of_split(self, split: str) -> list[Row]:
-        """Return the questions of a split; the test split is ``dev`` if ``test`` has no answers.
+        """Return the rows of a split; training and validation have no question of the test split.
 
         Raises:
             TaskError: the split has no question that can be used.
         """
-        if split in ("test", "test_paper"):
+        if split in _TEST:
             return self._test()
+        found = [row for row in self._train() if (row.place < VALIDATION) == (split == "validation")]
+        held = {asked(row) for row in self._test()} - {""} if self.file("test") or self.file("dev") else set()
+        return [row for row in found if asked(row) not in held]
+
+    def _train(self) -> list[Row]:
         if (file := self.file("train")) is None:
             raise TaskError(f"env.task={self.task}: {self.folder} has no file train.jsonl; use eval.tasks for it")
-        found = self._rows(file)
-        return [row for row in found if (row.place < VALIDATION) == (split == "validation")]
+        return self._rows(file)
 
     def _test(self) -> list[Row]:
+        """Return the rows of ``test``, or of ``dev`` if ``test`` has no answers."""
         files = [file for file in map(self.file, ("test", "dev")) if file]
         if not files:
             raise TaskError(f"env.task={self.task}: {self.folder} has neither a file test.jsonl nor dev.jsonl")
@@ -110,13 +116,19 @@ class QuestionFiles:
         Raises:
             Rejected: the row is no question, or is not there any more.
         """
-        row = next((row for row in self.of_split(split) if row.seed == seed), None)
+        found = self._test() if split in _TEST else self._train()
+        row = next((row for row in found if row.seed == seed), None)
         if row is None or row.fields is None:
             raise Rejected(row.problem if row else "the question is no longer in the file")
-        facts, question = row.fields["facts"], row.fields["question"]
+        facts = row.fields["facts"]
         if not self.paragraphs:
             facts = [[title, ""] for title in dict.fromkeys(title for title, _ in facts)]
         own = row.fields["paragraphs"] if self.paragraphs else []
         (folder / "game.json").write_text(json.dumps({**row.fields, "facts": facts, "paragraphs": own}))
-        same = hashlib.sha256(normalised(question).encode()).hexdigest()
-        return GameRecord("game.json", "", question, (), same, len(facts) + 1)
+        same = hashlib.sha256(asked(row).encode()).hexdigest()
+        return GameRecord("game.json", "", row.fields["question"], (), same, len(facts) + 1)
+
+
+def asked(row: Row) -> str:
+    """Return a row's question as it is compared; "" if the row is none."""
+    return normalised(row.fields["question"]) if row.fields else ""

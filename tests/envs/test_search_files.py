@@ -151,20 +151,12 @@ def test_splits_of_files(tmp_path: Path) -> None:
     params = environment.parse_task("nq")
     seeds = {split: environment.seeds(params, split) for split in ("test", "validation", "train", "demonstrations")}
     assert len(seeds["test"]) == 2 and seeds["train"] == seeds["demonstrations"]
-    assert 1 <= len(seeds["validation"]) <= 15 and len(seeds["validation"]) + len(seeds["train"]) == 301
-    test = games(environment, tmp_path / "cache", "nq", "test")
-    with Path(test[0].game_file).open() as file:
-        assert json.load(file)["paragraphs"] == []
-    found = Catalogue(environment, tmp_path / "cache").listing(
-        "nq", "train", 5, workers=1, progress=False, avoid=[task.fingerprint for task in test]
-    )
-    assert shared["question"] not in {task.goal for task in found.tasks}
-    same = [task.fingerprint for task in test if task.goal == PLAIN["question"]]
-    folder = tmp_path / "made"
-    folder.mkdir()
-    train = environment.files("nq").of_split("train")
-    seed = next(row.seed for row in train if row.fields and row.fields["question"] == shared["question"])
-    assert [environment.make_game({**params, "split": "train"}, seed, folder).fingerprint] == same
+    assert 1 <= len(seeds["validation"]) <= 15 and len(seeds["validation"]) + len(seeds["train"]) == 300
+    rows_of = {split: environment.files("nq").of_split(split) for split in ("train", "validation")}
+    questions = [row.fields["question"] for found in rows_of.values() for row in found]
+    assert shared["question"] not in questions and len(set(questions)) == 300
+    [first, _] = games(environment, tmp_path / "cache", "nq", "test")
+    assert json.loads(Path(first.game_file).read_text())["paragraphs"] == []
 
 
 def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
