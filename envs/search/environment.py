@@ -176,7 +176,9 @@ def check_settings(settings: SearchSettings) -> None:
     for key, value in {"env.corpus": settings.corpus, "env.retriever": "http" * (settings.retriever == "http")}.items():
         if value and not settings.data_dir:
             raise TaskError(f"{key}={value}: the worlds made here have their own passages; use env.data_dir too")
-    if settings.corpus and settings.retriever == "bm25" and not Path(settings.corpus).expanduser().is_file():
+    if settings.corpus and settings.retriever == "http":
+        raise TaskError(f"env.corpus={settings.corpus}: env.retriever=http searches its own; use env.retriever=bm25")
+    if settings.corpus and not Path(settings.corpus).expanduser().is_file():
         raise TaskError(f"env.corpus={settings.corpus}: no such file; use a .jsonl file of passages with contents")
     if find_spec("bm25s") is None:
         raise TaskError('env=search needs bm25s: pip install "turngrid[search]"')

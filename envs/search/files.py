@@ -1,27 +1,23 @@
-"""Users' own questions, as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them.
-
-``env.data_dir`` has a folder for each set, with files for its splits.
-"""
+"""Users' own questions: ``env.data_dir`` has a folder for each set, with files for its splits."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from turngrid.envs.data_set import Fields, Row, rows
+from turngrid.envs.data_set import Row, rows
 from turngrid.envs.environment import GameRecord, Rejected
+from turngrid.envs.search.question_rows import read_row
 from turngrid.envs.search.scores import normalised
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
 VALIDATION = 0.02  # share of the training questions
+_TEST = ("test", "test_paper")
 _SUFFIXES = (".jsonl", ".json", ".parquet")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class QuestionFiles:
     paragraphs: bool
 
     row_id = "id"
-    read_row = staticmethod(lambda row: read_row(row))
+    read_row = staticmethod(read_row)
 
     @property
     def folder(self) -> Path:
@@ -77,19 +73,24 @@ class QuestionFiles:
         return found[0] if found else None
 
     def of_split(self, split: str) -> list[Row]:
-        """Return the questions of a split; the test split is ``dev`` if ``test`` has no answers.
+        """Return the rows of a split; training and validation have no question of the test split.
 
         Raises:
             TaskError: the split has no question that can be used.
         """
-        if split in ("test", "test_paper"):
+        if split in _TEST:
             return self._test()
+        found = [row for row in self._train() if (row.place < VALIDATION) == (split == "validation")]
+        held = {asked(row) for row in self._test()} - {""} if self.file("test") or self.file("dev") else set()
+        return [row for row in found if asked(row) not in held]
+
+    def _train(self) -> list[Row]:
         if (file := self.file("train")) is None:
             raise TaskError(f"env.task={self.task}: {self.folder} has no file train.jsonl; use eval.tasks for it")
-        found = self._rows(file)
-        return [row for row in found if (row.place < VALIDATION) == (split == "validation")]
+        return self._rows(file)
 
     def _test(self) -> list[Row]:
+        """Return the rows of ``test``, or of ``dev`` if ``test`` has no answers."""
         files = [file for file in map(self.file, ("test", "dev")) if file]
         if not files:
             raise TaskError(f"env.task={self.task}: {self.folder} has neither a file test.jsonl nor dev.jsonl")
@@ -115,84 +116,19 @@ class QuestionFiles:
         Raises:
             Rejected: the row is no question, or is not there any more.
         """
-        row = next((row for row in self.of_split(split) if row.seed == seed), None)
+        found = self._test() if split in _TEST else self._train()
+        row = next((row for row in found if row.seed == seed), None)
         if row is None or row.fields is None:
             raise Rejected(row.problem if row else "the question is no longer in the file")
-        facts, question = row.fields["facts"], row.fields["question"]
+        facts = row.fields["facts"]
         if not self.paragraphs:
             facts = [[title, ""] for title in dict.fromkeys(title for title, _ in facts)]
         own = row.fields["paragraphs"] if self.paragraphs else []
         (folder / "game.json").write_text(json.dumps({**row.fields, "facts": facts, "paragraphs": own}))
-        same = hashlib.sha256(normalised(question).encode()).hexdigest()
-        return GameRecord("game.json", "", question, (), same, len(facts) + 1)
+        same = hashlib.sha256(asked(row).encode()).hexdigest()
+        return GameRecord("game.json", "", row.fields["question"], (), same, len(facts) + 1)
 
 
-def sentences(text: str) -> list[str]:
-    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
-
-
-def read_row(row: Mapping[str, Any]) -> Fields:
-    """Return a row's question, right answers, gold facts and paragraphs.
-
-    Raises:
-        ValueError: the row is no question with an answer.
-        KeyError: it lacks a field.
-    """
-    try:
-        about = {**(row.get("metadata") or {}), **row}
-        question, golds = _asked(about)
-        paragraphs = _paragraphs(about)
-        facts = [fact for fact in _facts(about, dict(paragraphs)) if fact]
-    except (TypeError, AttributeError, IndexError) as error:
-        raise ValueError(f"a row has another form: {error}") from error
-    golds = [gold for gold in map(str, golds) if normalised(gold)]
-    if not question.strip() or not golds or about.get("answerable") is False:
-        raise ValueError("a row has no question, or no answer")
-    kind = about.get("type")
-    return {
-        "question": " ".join(question.split()),
-        "golds": golds,
-        "facts": facts,
-        "paragraphs": paragraphs,
-        "kind": kind if isinstance(kind, str) else "",
-    }
-
-
-def _asked(about: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
-    if "golden_answers" in about:  # FlashRAG
-        return about["question"], _listed(about["golden_answers"])
-    if "reward_model" in about:  # Search-R1
-        message = about["prompt"][-1]["content"]
-        return message.rpartition("Question:")[2].strip(), _listed(about["reward_model"]["ground_truth"]["target"])
-    return about["question"], [about["answer"], *_listed(about.get("answer_aliases") or ())]
-
-
-def _listed(value: Any) -> list[Any]:
-    return [value] if isinstance(value, str) else list(value)
-
-
-def _paragraphs(about: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Return titles and sentences: MuSiQue's ``paragraphs``, or ``context``."""
-    if "paragraphs" in about:
-        return [(one["title"], sentences(one["paragraph_text"])) for one in about["paragraphs"]]
-    return [(title, [text.strip() for text in texts if text.strip()]) for title, texts in _pairs(about.get("context"))]
-
-
-def _facts(about: Mapping[str, Any], paragraphs: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
-    """Yield titles and sentences of ``paragraphs`` that lead to the answer."""
-    if "paragraphs" in about:
-        for one in about["paragraphs"]:
-            if one.get("is_supporting"):
-                yield one["title"], sentences(one["paragraph_text"])[0]
-    for title, number in _pairs(about.get("supporting_facts")):
-        texts = paragraphs.get(title, ())
-        if number < len(texts):  # HotpotQA names some that are not there
-            yield title, texts[number]
-
-
-def _pairs(value: Any) -> list[tuple[Any, Any]]:
-    """Return pairs that are written as a list, or as two columns of which one is ``title``."""
-    if isinstance(value, Mapping):
-        other = next(name for name in value if name != "title")
-        return list(zip(value["title"], value[other], strict=True))
-    return [(first, second) for first, second in value or ()]
+def asked(row: Row) -> str:
+    """Return a row's question as it is compared; "" if the row is none."""
+    return normalised(row.fields["question"]) if row.fields else ""

@@ -18,7 +18,8 @@ from turngrid.envs.types import EnvError
 
 HOPS = (1, 2, 3, 4)
 ANSWERS = ("person", "town", "river", "organisation", "year")
-_KEPT = 64  # worlds in memory: about 1 MB each at 700 passages
+_KEPT_PASSAGES = 45_000  # of worlds in memory: 64 worlds of 700 passages, some 60 MB
+_kept: dict[WorldSpec, Collection] = {}  # the last used comes last
 _TRIES = 200
 _START_BY_ALIAS = 0.5  # share of questions that use the alias of a start that has one
 
@@ -39,9 +40,16 @@ class Collection:
         return GoldFact(str(passage), self.world.passages[passage].sentences[place])
 
 
-@functools.lru_cache(_KEPT)
 def collection_of(spec: WorldSpec) -> Collection:
-    """Return the collection of a world."""
+    """Return the collection of a world; the last ones stay in memory."""
+    found = _kept.pop(spec, None) or _made(spec)
+    _kept[spec] = found
+    while len(_kept) > max(1, _KEPT_PASSAGES // spec.passages):
+        del _kept[next(iter(_kept))]
+    return found
+
+
+def _made(spec: WorldSpec) -> Collection:
     world = make_world(spec)
     return Collection(world, Bm25(f"{passage.title} {' '.join(passage.sentences)}" for passage in world.passages))
 

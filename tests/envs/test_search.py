@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 import random
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from usual import form_of
 
 from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import environment as search_environment
+from turngrid.envs.search import games as search_games
 from turngrid.envs.search.games import HOPS, Collection, Question, ask, collection_in, collection_of, mentions
 from turngrid.envs.search.names import CLASSES, root_class
 from turngrid.envs.search.relations import RELATIONS, in_use, keys
@@ -20,6 +25,10 @@ from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows,
 from turngrid.envs.search.scores import exact_match, f1
 from turngrid.envs.search.world import World, WorldSpec, make_world
 from turngrid.envs.types import Call, EnvError, TaskError
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages
 
 TOP_K, CHARS = 3, 1200
@@ -270,6 +279,45 @@ def test_calls(place, task) -> None:
     assert step.won and step.score_delta == task.max_score and len(step.observation.results) == 4
 
 
+@dataclass
+class Says:
+    texts: list[str]
+    name: str = "says"
+
+    async def act(self, context: TurnContext) -> Reply:
+        return Reply(self.texts[context.turn])
+
+
+def test_an_episode_of_the_expert_in_tags(place, task) -> None:
+    """Demonstrations name no entity before a search has shown it; f1 pays the answer."""
+    form = form_of("search_tags")
+    texts = [form.demonstrate(task.goal, task.expert_plan[number:]) for number in range(len(task.expert_plan))]
+    policy, spec = (
+        Says(["<search>no thought</search>", *texts]),
+        EpisodeSpec(task, place.prompt, 6, reward("f1"), form=form),
+    )
+
+    async def play() -> Episode:
+        async with EnvPool("search", 1, 60.0, settings=vars(place.settings)) as pool:
+            return await run_episode(policy, await pool.open(), spec, None)
+
+    episode = asyncio.run(play())
+    assert episode.won and [turn.rewards["f1"] for turn in episode.turns] == [0, 0, 0, 0, 1]
+    assert episode.task_type == "3 hops" and not episode.turns[0].parsed
+    assert form.format_error in episode.turns[1].observation
+    known = task.goal
+    for turn, text in zip(episode.turns[1:], texts, strict=True):
+        words_ = re.search(r"<(?:search|answer)>(.*)</", text)[1]  # type: ignore[index]
+        name = words_ if turn is episode.turns[-1] else words_.rsplit(" ", 2)[0]
+        known += turn.observation
+        assert mentions(known, name)
+    assert not any(mentions(message["content"], gold) for message in episode.messages[:2] for gold in golds_of(task))
+
+
+def golds_of(task) -> list[str]:
+    return json.loads(Path(task.game_file).read_text())["golds"]
+
+
 def test_gold_is_in_no_prompt(place, task) -> None:
     opening = place.new_env(legal=True).reset(task, 0)
     shown = PLAIN_FORM.head(place.prompt, task.goal) + str(messages(PLAIN_FORM, opening))
@@ -280,6 +328,20 @@ def test_a_world_that_changed_is_an_error() -> None:
     world = {"names": "test", "number": 1, "passages": 100, "distractors": 2.0, "wording": "usual"}
     with pytest.raises(EnvError, match="has other passages in this version"):
         collection_in({"world": world, "sha256": "of another"})
+
+
+def test_so_many_worlds_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last used ones; of large worlds fewer."""
+    monkeypatch.setattr(search_games, "_kept", {})
+    monkeypatch.setattr(search_games, "_KEPT_PASSAGES", 200)
+    one, two, three = (WorldSpec("train", number, 100, 2.0, "usual") for number in range(3))
+    first = collection_of(one)
+    collection_of(two)
+    assert collection_of(one) is first
+    collection_of(three)
+    assert [*search_games._kept] == [one, three]
+    large = replace(one, passages=300)
+    assert collection_of(large) is collection_of(large) and [*search_games._kept] == [large]
 
 
 def test_new_wording_is_a_test_split_of_its_own() -> None:

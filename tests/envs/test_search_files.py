@@ -20,7 +20,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import sources
-from turngrid.envs.search.files import read_row
+from turngrid.envs.search.question_rows import read_row
 from turngrid.envs.search.retrieval import Document
 from turngrid.envs.search.sources import Corpus, Server, document
 from turngrid.envs.types import EnvError, TaskError, TaskRef
@@ -151,20 +151,12 @@ def test_splits_of_files(tmp_path: Path) -> None:
     params = environment.parse_task("nq")
     seeds = {split: environment.seeds(params, split) for split in ("test", "validation", "train", "demonstrations")}
     assert len(seeds["test"]) == 2 and seeds["train"] == seeds["demonstrations"]
-    assert 1 <= len(seeds["validation"]) <= 15 and len(seeds["validation"]) + len(seeds["train"]) == 301
-    test = games(environment, tmp_path / "cache", "nq", "test")
-    with Path(test[0].game_file).open() as file:
-        assert json.load(file)["paragraphs"] == []
-    found = Catalogue(environment, tmp_path / "cache").listing(
-        "nq", "train", 5, workers=1, progress=False, avoid=[task.fingerprint for task in test]
-    )
-    assert shared["question"] not in {task.goal for task in found.tasks}
-    same = [task.fingerprint for task in test if task.goal == PLAIN["question"]]
-    folder = tmp_path / "made"
-    folder.mkdir()
-    train = environment.files("nq").of_split("train")
-    seed = next(row.seed for row in train if row.fields and row.fields["question"] == shared["question"])
-    assert [environment.make_game({**params, "split": "train"}, seed, folder).fingerprint] == same
+    assert 1 <= len(seeds["validation"]) <= 15 and len(seeds["validation"]) + len(seeds["train"]) == 300
+    rows_of = {split: environment.files("nq").of_split(split) for split in ("train", "validation")}
+    questions = [row.fields["question"] for found in rows_of.values() for row in found]
+    assert shared["question"] not in questions and len(set(questions)) == 300
+    [first, _] = games(environment, tmp_path / "cache", "nq", "test")
+    assert json.loads(Path(first.game_file).read_text())["paragraphs"] == []
 
 
 def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
@@ -178,6 +170,9 @@ def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
     text = env.step("search orlen bridge").observation.text
     assert text.startswith("<information>\nDoc 1 (Orlen Bridge): The Orlen Bridge crosses the Vask. It was built")
     assert env.step("answer Ada Rull.").won
+    (tmp_path / "nq_search/train.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(TaskError, match=r"train.parquet' cannot be read as parquet"):
+        environment.seeds(environment.parse_task("nq_search"), "train")
 
 
 def test_a_title_is_the_fact_in_another_collection(tmp_path: Path) -> None:
@@ -219,6 +214,7 @@ def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, mon
         ("nq", {"corpus": "none.jsonl"}, "env.corpus=none.jsonl: no such file"),
         ("nq", {"retriever": "faiss"}, "env.retriever=faiss is unknown; use env.retriever="),
         ("nq", {"retriever": "http", "url": "localhost"}, "env.retriever=http needs env.url=http://"),
+        ("nq", {"retriever": "http", "url": "http://x", "corpus": "c"}, "env.corpus=c: .* use env.retriever=bm25"),
         ("h2", {"data_dir": "", "corpus": "c.jsonl"}, "env.corpus=c.jsonl: .* use env.data_dir too"),
         ("h2", {"data_dir": "", "retriever": "http", "url": "http://x"}, "env.retriever=http: .* use env.data_dir too"),
     ],
