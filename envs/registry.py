@@ -17,6 +17,7 @@ ENVIRONMENTS: dict[str, str] = {
     "repo_repair": "turngrid.envs.repair.environment:RepoRepair",
     "sokoban": "turngrid.envs.sokoban.environment:Sokoban",
     "babyai": "turngrid.envs.babyai.environment:BabyAI",
+    "bfcl": "turngrid.envs.bfcl.environment:Bfcl",
     "crafting": "turngrid.envs.crafting.environment:Crafting",
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",

@@ -58,6 +58,7 @@ def test_a_games_address_in_the_cache_is_known_without_textworld():
     ("name", "calls", "heavy"),
     [
         ("babyai", "env.max_turns('GoToLocal'); env.version", {"minigrid", "pygame"}),
+        ("bfcl", "env.seeds(env.parse_task('all'), 'test'); env.version", {"bfcl_eval", "jsonschema"}),
         ("textarena", "env.max_turns('Sokoban-v0')", {"textarena"}),
         (
             "alfworld",
