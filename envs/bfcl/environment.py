@@ -1,0 +1,80 @@
+"""BFCL's multi-turn function calling: ``env=bfcl env.task=base``.
+
+A scripted user makes one request after another; the agent calls functions of services that keep
+their state. bfcl-eval's own executor is never used, since it evaluates a model's words as Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from turngrid.envs.bfcl.functions import END_TURN
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import TaskError
+from turngrid.envs.utils.names import nearest
+
+CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
+INSTALL = "pip install --no-deps bfcl-eval==2026.3.23"
+SCENARIOS = 200  # the categories vary the same ones
+# The last digits of the scenarios of a split; consecutive scenarios use the same services.
+SPLIT_DIGITS = {"test": "0123", "test_paper": "0123", "validation": "4", "demonstrations": "56", "train": "789"}
+
+
+@dataclass(frozen=True)
+class BfclSettings:
+    """Keys of ``env`` for ``env=bfcl``.
+
+    Attributes:
+        end_by_words: an answer without a call ends the user's turn, as in BFCL.
+    """
+
+    end_by_words: bool
+
+
+class Bfcl(Environment):
+    """Tasks: one of ``CATEGORIES``, or ``all``. A seed is a category and a scenario's number."""
+
+    name = "bfcl"
+    rewards = ("sparse", "dense")
+    prompt = PromptStyle("You serve a user by calling functions.", functions=(END_TURN,))
+    Settings = BfclSettings
+    examples = (*CATEGORIES, "all")
+    settings: BfclSettings
+
+    @property
+    def version(self) -> str:
+        return f"bfcl-eval-{version('bfcl-eval')}-1"
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        if task not in self.examples:
+            near = nearest(str(task).removeprefix("multi_turn_"), self.examples)
+            raise TaskError(f"unknown task {task!r} of bfcl; use {near} ({', '.join(self.examples)})")
+        if find_spec("bfcl_eval") is None:
+            raise TaskError(f"env=bfcl needs bfcl-eval without its own requirements: {INSTALL}")
+        return {"categories": list(CATEGORIES) if task == "all" else [task]}
+
+    def max_turns(self, task: str) -> int:
+        self.parse_task(task)
+        return 40
+
+    def seeds(self, params: Params, split: str) -> Sequence[int]:
+        numbers = [number for number in range(SCENARIOS) if str(number)[-1] in SPLIT_DIGITS.get(split, "")]
+        first = [SCENARIOS * CATEGORIES.index(category) for category in params["categories"]]
+        return [start + number for number in numbers for start in first]
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        from turngrid.envs.bfcl.games import made
+
+        category, number = divmod(seed, SCENARIOS)
+        return made(CATEGORIES[category], number, folder)
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        from turngrid.envs.bfcl.env import BfclEnv
+
+        return BfclEnv(end_by_words=self.settings.end_by_words, legal=legal)
