@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from omegaconf import DictConfig
 
 from turngrid.config import asynchronous, curriculum_settings, experience, extension, lora, precision
-from turngrid.config.checks import environment, methods, model, training
+from turngrid.config.checks import environment, methods, model, several, training
 from turngrid.config.errors import ConfigError
 
 Check = Callable[[DictConfig], Iterator[str]]
@@ -26,6 +26,8 @@ CHECKS: tuple[Check, ...] = (
     environment.step_deadline,
     environment.bad_window,
     environment.bad_prompt,
+    several.bad_history,
+    several.bad_actions,
     model.long_name,
     training.critic_and_group,
     training.batches,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, between, pair, tagged
+from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from turngrid.rollouts.prompt_forms.tags import between, pair, tagged
 
 
 @dataclass(frozen=True)

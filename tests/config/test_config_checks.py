@@ -49,6 +49,24 @@ env.window_keep=3
     env.window_keep=3; use env.window_turns
 prompt.history=2 env.window_turns=3
     prompt.history=2 and env.window_turns=3; use prompt.history=null
+prompt.history_chars=200
+    prompt.history_chars=200; use prompt.history=2
+prompt.history_steps=true env.window_turns=3
+    prompt.history_steps=true; use prompt.history=2 env.window_turns=null
+prompt.history_thoughts=true prompt.history=2
+    prompt.history_thoughts=true: the answers of prompt=plain; use prompt=think_action
+prompt.history_chars=200 prompt.history=0
+    prompt.history_chars=200 and prompt.history=0; use prompt.history=2
+prompt.max_actions=2 prompt.action_sep=''
+    prompt.action_sep; use prompt.action_sep="||"
+prompt.max_actions=2 prompt.demo_max_actions=3
+    prompt.demo_max_actions=3; use prompt.max_actions=3
+prompt=tool_call env=crafting prompt.demo_max_actions=2
+    prompt.demo_max_actions=2; use prompt.demo_max_actions=null
+env.max_actions=20
+    env.max_actions=20: with prompt.max_actions=1; use env.max_turns=20
+prompt=tool_call env=crafting env.max_actions=20
+    env.max_actions=20; use env.max_turns
 model.name={"x" * 250}
     model.name={"x" * 57}...; use a shorter name
 algo=ppo critic.enable=false
