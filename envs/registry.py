@@ -19,6 +19,7 @@ ENVIRONMENTS: dict[str, str] = {
     "crafting": "turngrid.envs.crafting.environment:Crafting",
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",
+    "openenv": "turngrid.envs.openenv.environment:OpenEnv",
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +25,9 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, finalise
 from turngrid.envs.registry import ENVIRONMENTS, make_environment
 from turngrid.rewards.registry import REWARDS
+
+sys.path.append(str(Path(__file__).parents[1] / "envs"))
+from openenv_servers import misbehaving
 
 ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 # Overrides, then what their refusal begins with and what it says to use
@@ -272,13 +277,22 @@ def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer,
 @cache
 def _nodes() -> dict[str, list[DictConfig]]:
     return {
-        "env": [_raw(f"env={name}").env for name in ENVIRONMENTS],
+        "env": [_raw(f"env={name}", *NEEDED.get(name, ())).env for name in ENVIRONMENTS],
         "turn_reward": [_raw(f"reward={name}", *NEEDED.get(name, ())).turn_reward for name in REWARDS],
         "budget": [_raw(f"budget={name}").budget for name in OPTIONS["budget"]],
     }
 
 
 NEEDED = {"judge": ["turn_reward.url=http://127.0.0.1/v1"]}  # what an option does not run without
+
+
+@pytest.fixture(scope="module", autouse=True)
+def openenv() -> Iterator[None]:
+    """A server, without which env=openenv does not run."""
+    with misbehaving() as url:
+        fields = ["env.action_field=move", "env.observation_fields=[text]"]
+        NEEDED["openenv"] = [f"env.url={url}", *fields]
+        yield
 
 
 def _raw(*overrides: str) -> DictConfig:
