@@ -8,6 +8,8 @@ type or outside its range, is an error at composition.
 from dataclasses import dataclass, field
 from typing import Any
 
+from turngrid.envs.text_env import MAX_CALLS
+
 TURNS = (1, 10**6)
 PRICES = (1e-6, 1e12)  # of units, and what they buy
 SEEDS = (0, 2**32 - 1)  # numpy takes no others
@@ -40,6 +42,7 @@ class Env:
     step_deadline_s: float = number(0.1, 86400)
     max_action_tokens: int = number(1, 10**6)
     cache_dir: str | None
+    max_actions: int | None = number(*TURNS)
     window_turns: int | None = number(*TURNS)
     window_keep: int | None = number(0, 10**6)
 
@@ -72,6 +75,14 @@ class Prompt:
     name: str
     admissible: bool
     history: int | None = number(0, 10**6)
+    history_chars: int | None = number(16, 10**6)
+    history_steps: bool
+    history_thoughts: bool
+    max_actions: int = number(1, MAX_CALLS)
+    action_sep: str
+    too_many: str = choice("first", "unparsed")
+    stop_at_invalid: bool
+    demo_max_actions: int | None = number(1, MAX_CALLS)
     train_thoughts: bool
     tell_format: bool
     thinking: bool | None

@@ -23,6 +23,7 @@ ENVIRONMENTS: dict[str, str] = {
     "search": "turngrid.envs.search.environment:Search",
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",
+    "openenv": "turngrid.envs.openenv.environment:OpenEnv",
 }
 
 

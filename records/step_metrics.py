@@ -116,8 +116,8 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
 def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens.
 
-    Summaries (``rollout_form=summary``), thoughts (``prompt=``) and refused edits and gradings are
-    counted if there are any.
+    Summaries (``rollout_form=summary``), several actions of an answer, thoughts (``prompt=``) and
+    refused edits and gradings are counted if there are any.
     """
     turns = [turn for episode in episodes for turn in episode.own_turns]
     actions = [turn for turn in turns if not turn.summary]
@@ -136,6 +136,8 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     if summaries := [turn for episode in episodes for turn in episode.turns if turn.summary]:
         metrics["rollout/summaries"] = len(summaries) / len(episodes)
         metrics["rollout/summary_tokens"] = _mean(len(turn.action_ids) for turn in summaries)
+    if any(turn.actions for turn in turns):
+        metrics["rollout/actions"] = _mean(episode.actions_run for episode in episodes)
     if any(turn.thought_tokens for turn in turns):
         metrics["rollout/thought_tokens"] = _mean(turn.thought_tokens for turn in turns)
     refused = Counter(str(turn.info["refused"]) for turn in turns if turn.info.get("refused"))

@@ -22,6 +22,7 @@ from turngrid.rewards.shaping.view import TRAINED
 _OMITTED = {
     *("parsed", "versions", "shared", "summary", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
+    *("actions", "dropped", "ran"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
 _UNRECORDED = {"full_entropies"}  # used by the update only, before the record is written
@@ -70,6 +71,10 @@ class Turn:
         results: if the turn before made calls, the result of each; ``observation`` has them all.
         label: kind of answer, for prompt forms that distinguish kinds.
         spans: by part of the answer, its first token and the one after its last.
+        actions: if the answer has several (``prompt.max_actions``), each of them; ``action`` joins
+            them.
+        dropped: number of further actions of the answer, which were not read.
+        ran: number of actions that the environment received.
     """
 
     observation: str
@@ -98,11 +103,19 @@ class Turn:
     results: list[str] = field(default_factory=list)
     label: str = ""
     spans: dict[str, list[int]] = field(default_factory=dict)
+    actions: list[str] = field(default_factory=list)
+    dropped: int = 0
+    ran: int = 1
 
     @property
     def response(self) -> str:
         """The whole answer of the policy."""
         return self.answer or self.action
+
+    @property
+    def received(self) -> list[str]:
+        """The actions that the environment received, in order."""
+        return (self.actions or [self.action])[: self.ran]
 
     def trained(self, reward: str) -> float:
         """Return the trained reward, given the name of the chosen one."""
@@ -176,6 +189,11 @@ class Episode:
     def played_turns(self) -> list[Turn]:
         """Turns that the environment answered."""
         return [turn for turn in self.turns if not turn.summary]
+
+    @property
+    def actions_run(self) -> int:
+        """Actions that the environment received, without those of ``prefix``."""
+        return sum(turn.ran for turn in self.played_turns)
 
     @property
     def prefix_tokens(self) -> int:

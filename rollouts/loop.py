@@ -15,6 +15,7 @@ from turngrid.rewards.reward import one_a_turn
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.policy import Policy, Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
+from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.spec import EpisodeSpec, Session, begin
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
@@ -41,9 +42,9 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
         if reply.out_of_context:
             out_of_context(episode)
             break
-        result = await _step(session, episode)
+        result = await _step(session, episode, spec)
         observation = answered(spec.form, episode.turns[-1].parsed, result)
-        if ended(episode, result) or void(episode, spec.void):
+        if ended(episode, result) or void(episode, spec.void) or spec.actions_left(episode) == 0:
             break
         if index + 1 < spec.max_turns and not await run.show(observation):
             out_of_context(episode)
@@ -76,10 +77,11 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
     return _Run(policy, spec, episode, view, stream)
 
 
-async def _step(session: Session, episode: Episode) -> StepResult:
+async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepResult:
     turn = episode.turns[-1]
+    turn.ran = 0  # so far, for what is left of the limit
     start = time.perf_counter()
-    result = await session.step(turn.action)
+    result, turn.ran = await run_actions(session, spec.form, turn, spec.actions_left(episode))
     turn.env_seconds = time.perf_counter() - start
     turn.parsed &= result.parsed
     turn.valid = result.valid
@@ -149,13 +151,14 @@ class _Run:
         spec, view, episode = self.spec, self.view, self.episode
         ids = self.stream.ids if self.stream else []
         identity = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
-        return TurnContext(view.messages, ids, *identity, len(view.prompt_ids) - episode.prefix_tokens, max_tokens)
+        prompt_length = len(view.prompt_ids) - episode.prefix_tokens
+        return TurnContext(view.messages, ids, *identity, prompt_length, max_tokens, episode.actions_run)
 
     def _turn(self, reply: Reply, seen: Observation) -> Turn:
         """Return the record of the policy's answer."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
         goal = self.episode.goal
-        answer = form.demonstrate(goal, reply.plan, functions) if reply.plan else reply.text
+        answer = form.demonstrate(goal, form.packed(reply.plan), functions) if reply.plan else reply.text
         ids = _ids(reply)
         if stream:
             ids = ids or stream.encode_action(answer)

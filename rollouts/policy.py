@@ -22,6 +22,7 @@ class TurnContext:
         prompt: name of the group that ``sample`` belongs to.
         prompt_length: tokens of ``token_ids`` that are the prompt.
         max_tokens: limit of the answer; None: the policy's own limit.
+        acted: actions that the episode's turns have run, one a turn unless answers have several.
     """
 
     messages: Sequence[dict[str, str]]
@@ -34,6 +35,7 @@ class TurnContext:
     prompt: str
     prompt_length: int = 0
     max_tokens: int | None = None
+    acted: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,12 @@ class ExpertPolicy:
 
     async def act(self, context: TurnContext) -> Reply:
         plan = context.task.expert_plan
-        if context.turn >= len(plan):
+        if context.acted >= len(plan):
             raise EnvError(
                 f"{context.task.key}: the expert plan of {len(plan)} steps ended without a win; "
                 "if the environment now makes other games, change its version"
             )
-        return Reply(text=plan[context.turn], plan=plan[context.turn :])
+        return Reply(text=plan[context.acted], plan=plan[context.acted :])
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.sampling import request_id
+from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.stream import assistant
 from turngrid.rollouts.window import Summaries, View, Window
 
@@ -36,13 +37,15 @@ class EpisodeSpec:
         grade_unfinished: grade an episode that was cut off (``Environment.grades_unfinished``).
         window: how much of the episode the policy sees, or when it writes summaries; None: all.
         prefix: actions that are replayed before the policy's first turn.
-        answers: the complete answers that contained the prefix's actions. If empty, they are
-            generated as a demonstration that ends with the prefix, so later actions do not leak.
+        answers: the complete answers with the prefix's actions, which are read in them. If empty,
+            they are generated as a demonstration that ends with the prefix, so later actions do not
+            leak.
         guidance: a line of the first message before the goal.
         branch: turns of another sample that the episode begins with.
         named: further rewards to record, by name.
         void: ``unparsed`` or ``invalid`` (includes unparsed): such a turn ends the episode as lost.
         form: builds the messages and reads the answers.
+        max_actions: actions of the policy at most, if an answer may have several.
     """
 
     task: TaskRef
@@ -61,6 +64,11 @@ class EpisodeSpec:
     named: Mapping[str, Reward] = field(default_factory=dict)
     void: str = ""
     form: PromptForm = PLAIN_FORM
+    max_actions: int | None = None
+
+    def actions_left(self, episode: Episode) -> int | None:
+        """Return how many actions the episode may still run; None without such a limit."""
+        return None if self.max_actions is None else max(0, self.max_actions - episode.actions_run)
 
     @property
     def group(self) -> str:
@@ -104,12 +112,14 @@ async def begin(session: Session, spec: EpisodeSpec, episode: Episode, view: Vie
 async def _after_prefix(
     session: Session, spec: EpisodeSpec, episode: Episode, view: View, seen: Observation
 ) -> Observation:
-    for number, action in enumerate(spec.prefix):
-        result = await session.step(action)
+    answers = spec.answers or _demonstrated(spec, episode.goal)
+    for answer in answers:
+        turn = _replayed(spec, answer, seen)
+        result, turn.ran = await run_actions(session, spec.form, turn)
         if result.over:
-            count = f"{len(episode.prefix) + 1} of the {len(spec.prefix)}"
-            raise EnvError(f"{episode.task}: the game ended at replayed action {count}: {action}")
-        turn = _replayed(spec, episode, number, seen, result)
+            count = f"{len(episode.prefix) + 1} of the {len(answers)}"
+            raise EnvError(f"{episode.task}: the game ended at replayed action {count}: {turn.action}")
+        turn.valid, turn.score_delta, turn.info = result.valid, result.score_delta, dict(result.info)
         seen = answered(spec.form, turn.parsed and result.parsed, result)
         shown = messages(spec.form, seen)
         view.replay(turn, shown)
@@ -119,23 +129,16 @@ async def _after_prefix(
     return seen
 
 
-def _replayed(spec: EpisodeSpec, episode: Episode, number: int, seen: Observation, result: StepResult) -> Turn:
-    """Return the record of replayed action ``number``."""
-    functions = spec.style.functions
-    if spec.answers:
-        answer = spec.answers[number]
-    else:
-        answer = spec.form.demonstrate(episode.goal, spec.prefix[number:], functions)
-    return Turn(
-        seen.text,
-        sampled=False,
-        valid=result.valid,
-        score_delta=result.score_delta,
-        info=dict(result.info),
-        admissible=listed(spec.form, seen),
-        results=list(seen.results),
-        **meaning(spec.form, answer, functions),
-    )
+def _demonstrated(spec: EpisodeSpec, goal: str) -> list[str]:
+    """Return the answers of a demonstration of the prefix."""
+    plan = spec.form.packed(spec.prefix)
+    return [spec.form.demonstrate(goal, plan[number:], spec.style.functions) for number in range(len(plan))]
+
+
+def _replayed(spec: EpisodeSpec, answer: str, seen: Observation) -> Turn:
+    """Return the record of a replayed answer, before the environment's reply."""
+    meant = meaning(spec.form, answer, spec.style.functions)
+    return Turn(seen.text, sampled=False, admissible=listed(spec.form, seen), results=list(seen.results), **meant)
 
 
 async def _retraced(session: Session, form: PromptForm, branch: Branch, seen: Observation) -> Observation | None:
@@ -143,7 +146,7 @@ async def _retraced(session: Session, form: PromptForm, branch: Branch, seen: Ob
     for turn in branch.turns:
         if seen.text != turn.observation:
             return None
-        result = await session.step(turn.action)
+        result, _ = await run_actions(session, form, turn, turn.ran)
         if result.over:
             return None
         seen = answered(form, turn.parsed, result)

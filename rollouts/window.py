@@ -190,7 +190,8 @@ class View:
         keep = min(self._window.keep, len(self._turns)) if sampled else kept // 2
         kept_turns = self._turns[len(self._turns) - keep :]
         if self._window.inline:
-            self._start(self._head + self._form.recalled(kept_turns), [shown], kept_turns)
+            earlier = self._form.earlier(kept_turns, len(self._turns))
+            self._start(self._head + earlier, [shown], kept_turns)
         else:
             self._start(self._head, [*(messages_of(self._form, turn) for turn in kept_turns), shown], kept_turns)
         return True

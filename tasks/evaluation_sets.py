@@ -17,6 +17,7 @@ from turngrid.envs.games.catalogue import Catalogue, games_hash
 from turngrid.envs.registry import known, make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.names import file_name
+from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
 
@@ -33,10 +34,11 @@ class EvaluationSet:
         file: the games as JSON lines of ``TaskRef``.
         sha256: hash of the games in order, equal on every machine.
         games: number of games.
-        max_turns: actions in an episode at most.
+        max_turns: turns in an episode at most.
         max_response_length: tokens after an episode's first prompt at most.
         optimal_turns: mean length of the games' expert plans; None without expert plans.
-        out_of_reach: games whose expert plan is longer than ``max_turns``.
+        out_of_reach: games whose expert plan is longer than an episode may be.
+        max_actions: actions in an episode at most, if an answer may have several.
     """
 
     env: str
@@ -48,6 +50,12 @@ class EvaluationSet:
     max_response_length: int
     optimal_turns: float | None
     out_of_reach: int
+    max_actions: int | None = None
+
+    @property
+    def reach(self) -> int:
+        """Actions in an episode at most."""
+        return self.max_turns if self.max_actions is None else self.max_actions
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ def by_task(item: EvaluationSetting) -> list[tuple[EvaluationSetting, list[int]]
     indices = {task: [i for i, game in enumerate(games) if game.task == task] for task in tasks}
     parts = []
     for task in tasks if len(tasks) > 1 else ():
-        measured = _measured([games[i] for i in indices[task]], item.evaluation_set.max_turns)
+        measured = _measured([games[i] for i in indices[task]], item.evaluation_set.reach)
         part = replace(item.evaluation_set, task=task, **measured)
         parts.append((replace(item, evaluation_set=part), indices[task]))
     return parts
@@ -163,23 +171,27 @@ def by_task(item: EvaluationSetting) -> list[tuple[EvaluationSetting, list[int]]
 def _evaluation_set(config: DictConfig, folder: Path, env: str, task: str) -> EvaluationSet:
     file = _file(config, folder, env, task)
     turns = turns_of(config, env, task)
+    actions = turns * prompt_form(config.get("prompt")).actions_a_turn
+    if env == config.env.name and (most := config.env.get("max_actions")) is not None:
+        actions = min(actions, int(most))
     return EvaluationSet(
         env=env,
         task=task,
         file=str(file),
         max_turns=turns,
         max_response_length=response_length(config, turns),
-        **_measured(read_tasks(file), turns),
+        max_actions=None if actions == turns else actions,
+        **_measured(read_tasks(file), actions),
     )
 
 
-def _measured(games: Sequence[TaskRef], turns: int) -> dict[str, Any]:
+def _measured(games: Sequence[TaskRef], actions: int) -> dict[str, Any]:
     plans = [len(game.expert_plan) for game in games if game.expert_plan]
     return {
         "sha256": games_hash(games),
         "games": len(games),
         "optimal_turns": fmean(plans) if plans else None,
-        "out_of_reach": sum(plan > turns for plan in plans),
+        "out_of_reach": sum(plan > actions for plan in plans),
     }
 
 

@@ -98,6 +98,7 @@ class Run:
         """Return the spec of an episode, with the run's sampling settings."""
         style, unfinished = self.environment.prompt, self.environment.grades_unfinished
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
+        more["max_actions"] = self.config.env.get("max_actions")
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
 
     def limit(self, context: int, response: int | None = None) -> ContextLimit:

@@ -84,12 +84,14 @@ def too_few_turns(config: DictConfig) -> Iterator[str]:
     """Warn of the first task whose expert plan is longer than ``max_turns``."""
     tasks = config.env.get("tasks") or [config.env.task]
     trained = [(config.env.name, task, int(config.env.max_turns)) for task in tasks]
+    a_turn = form_of(config).actions_a_turn
     others = [names for names in tested(config) if names != own(config)]
     for env, task, turns in [*trained, *((*names, turns_of(config, *names)) for names in others)]:
         environment = make_environment(env, env_node(config, env))
         plan = environment.optimal_turns(environment.parse_task(task))
-        if plan is not None and turns < plan:
-            yield f"{task}: won in {plan} turns at best and an episode has {turns}, so expect no wins; use more turns"
+        best = None if plan is None else -(-plan // a_turn)
+        if best is not None and turns < best:
+            yield f"{task}: won in {best} turns at best and an episode has {turns}, so expect no wins; use more turns"
             return
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 REPLACEMENT = "\ufffd"
+_CUT = " ... "
 
 # ECMA-48: control strings (titles, links), control sequences (colours, cursor), other escapes.
 _TERMINAL = re.compile(
@@ -25,3 +26,11 @@ def printable(text: str) -> str:
     'red\ufffd'
     """
     return _UNPRINTABLE.sub(REPLACEMENT, _LINE_END.sub("\n", _TERMINAL.sub("", text)))
+
+
+def shortened(text: str, chars: int | None) -> str:
+    """Return a text without its middle if it has more than ``chars`` characters (None: all)."""
+    if chars is None or len(text) <= chars:
+        return text
+    kept = chars - len(_CUT)
+    return text[: kept - kept // 2] + _CUT + text[len(text) - kept // 2 :]

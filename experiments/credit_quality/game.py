@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -235,7 +236,8 @@ class Measurement:
         with closing(GameTree(self.make, self.spec.task)) as tree:
             specs = [replace(self.spec, sample=number) for number in missing]
             game.episodes += await self.rollouts.roll_out(specs, tree)
-            for actions in {tuple(turn.action for turn in game.episodes[number].turns) for number in missing}:
+            received = (chain.from_iterable(t.received for t in game.episodes[n].played_turns) for n in missing)
+            for actions in set(map(tuple, received)):
                 tree.check(actions)
             for key, (episode, turns) in prefixes(game.episodes[:samples]).items():
                 values = game.values.setdefault(key, [])

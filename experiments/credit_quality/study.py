@@ -181,7 +181,7 @@ class NoisyExpert:
     name: str = "expert"
 
     async def act(self, context: TurnContext) -> Reply:
-        plan = context.observation.expert or context.task.expert_plan[context.turn :]
+        plan = context.observation.expert or context.task.expert_plan[context.acted :]
         draw = dice(self.run_seed, context)
         if draw.random() >= self.noise and plan:
             return Reply(text=plan[0], plan=plan)

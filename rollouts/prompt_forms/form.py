@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.functions import Function
-from turngrid.envs.text_env import NOT_ALLOWED
+from turngrid.envs.text_env import MAX_CALLS, NOT_ALLOWED
 from turngrid.envs.types import Observation, StepResult
+from turngrid.envs.utils.printable import shortened
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.stream import Message, TokenStream, tool, user
 
 NOTHING_READ = "(no action could be read)"
+UNPARSED_IF_TOO_MANY = "unparsed"
 PLANNED = 2  # actions that the thought of a demonstration names
 
 
@@ -27,6 +28,8 @@ class Answer:
         parsed: False if no action was found; no token then counts as thought or action.
         label: one of the form's ``labels``, or "".
         spans: by part of the answer, its first character and the one after its last.
+        actions: if the answer has several, each of those that may run; ``action`` joins them.
+        dropped: number of actions beyond ``max_actions``, which do not run.
     """
 
     action: str
@@ -35,6 +38,8 @@ class Answer:
     parsed: bool = True
     label: str = ""
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    actions: tuple[str, ...] = ()
+    dropped: int = 0
 
 
 UNPARSED = Answer("", parsed=False)
@@ -58,6 +63,14 @@ class PromptForm:
 
     admissible: bool
     history: int | None = field(metadata={"range": (0, 10**6)})
+    history_chars: int | None = field(metadata={"range": (16, 10**6)})
+    history_steps: bool
+    history_thoughts: bool
+    max_actions: int = field(metadata={"range": (1, MAX_CALLS)})
+    action_sep: str
+    too_many: str
+    stop_at_invalid: bool
+    demo_max_actions: int | None = field(metadata={"range": (1, MAX_CALLS)})
     train_thoughts: bool
     tell_format: bool
 
@@ -90,20 +103,38 @@ class PromptForm:
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """Return the first message up to its observation; ``guidance`` precedes the goal."""
-        lines = [f"{style.role} {style.how_to_act}", self.instructions, guidance, f"Goal: {goal}" if goal else ""]
-        return "".join(f"{line}\n" for line in lines if line)
+        how = [f"{style.role} {style.how_to_act}", self.instructions, self.several]
+        return "".join(f"{line}\n" for line in (*how, guidance, f"Goal: {goal}" if goal else "") if line)
+
+    @property
+    def actions_a_turn(self) -> int:
+        """Actions of an expert plan that an answer may have; calls are one of them."""
+        return 1 if self.calls else self.max_actions
+
+    @property
+    def several(self) -> str:
+        """How to write several actions, in one line; "" if an answer has one."""
+        if self.actions_a_turn == 1:
+            return ""
+        return f'You may write up to {self.max_actions} actions, separated by "{self.action_sep}"; they run in order.'
 
     def message(self, observation: str, admissible: Sequence[str] = ()) -> str:
         """Return the observation and the cue; in the first message they follow the head."""
         listed = f"Admissible actions: {', '.join(admissible)}\n" if admissible else ""
         return f"{observation}\n{listed}{self.cue}"
 
+    def earlier(self, kept: Sequence[Turn], taken: int) -> str:
+        """Return the part of a prompt with ``history`` about the ``taken`` turns before it."""
+        return (f"Turns taken: {taken}\n" if self.history_steps else "") + self.recalled(kept)
+
     def recalled(self, turns: Sequence[Turn]) -> str:
-        """Return the newest turns for a prompt with ``history``, without thoughts."""
-        lines = (
-            f"{turn.observation}\nAction taken: {turn.action if turn.parsed else NOTHING_READ}\n" for turn in turns
-        )
-        return f"Your last turns:\n{''.join(lines)}Now:\n" if turns else ""
+        """Return the newest turns for a prompt with ``history``."""
+        return f"Your last turns:\n{''.join(map(self._recalled, turns))}Now:\n" if turns else ""
+
+    def _recalled(self, turn: Turn) -> str:
+        thought = f"Your thought: {turn.thought}\n" if self.history_thoughts and turn.thought else ""
+        action = turn.action if turn.parsed else NOTHING_READ
+        return f"{shortened(turn.observation, self.history_chars)}\n{thought}Action taken: {action}\n"
 
     def understand(self, text: str, functions: Sequence[Function]) -> Answer:
         """Read an answer, given the environment's functions (for forms with ``calls``)."""
@@ -112,6 +143,25 @@ class PromptForm:
     def read(self, text: str) -> Answer:
         """Parse an answer. Returns the raw action; the environment cleans it."""
         raise NotImplementedError
+
+    def split(self, answer: Answer) -> Answer:
+        """Split the action of an answer into several; the first ``max_actions`` may run."""
+        if self.actions_a_turn == 1:
+            return answer
+        found = tuple(part.strip() for part in answer.action.split(self.action_sep) if part.strip())
+        if (dropped := max(0, len(found) - self.max_actions)) and self.too_many == UNPARSED_IF_TOO_MANY:
+            return UNPARSED
+        actions = found[: self.max_actions]
+        action = self._joined(actions) or answer.action
+        return replace(answer, action=action, actions=actions if len(actions) > 1 else (), dropped=dropped)
+
+    def packed(self, plan: Sequence[str]) -> list[str]:
+        """Return a plan with one entry an answer of a demonstration."""
+        most = self.demo_max_actions or self.actions_a_turn
+        return [self._joined(plan[first : first + most]) for first in range(0, len(plan), most)]
+
+    def _joined(self, actions: Sequence[str]) -> str:
+        return f" {self.action_sep} ".join(actions)
 
     def write(self, action: str, thought: str) -> str:
         """Return an answer that ``read`` parses to this action and thought."""
@@ -176,25 +226,20 @@ class Plain(PromptForm):
         return action
 
 
-PLAIN_FORM = Plain(admissible=False, history=None, train_thoughts=True, tell_format=True)
-
-
-def pair(name: str) -> tuple[str, str]:
-    return f"<{name}>", f"</{name}>"
-
-
-def between(name: str) -> re.Pattern[str]:
-    """Return a pattern of a pair of tags; its group is the text between them.
-
-    Case is ignored, since some tokenizers have upper or lower case only.
-    """
-    begin, end = map(re.escape, pair(name))
-    return re.compile(f"{begin}(.*?){end}", re.IGNORECASE | re.DOTALL)
-
-
-def tagged(name: str, text: str) -> str:
-    begin, end = pair(name)
-    return f"{begin}{text}{end}"
+PLAIN_FORM = Plain(
+    admissible=False,
+    history=None,
+    history_chars=None,
+    history_steps=False,
+    history_thoughts=False,
+    max_actions=1,
+    action_sep="||",
+    too_many="first",
+    stop_at_invalid=True,
+    demo_max_actions=None,
+    train_thoughts=True,
+    tell_format=True,
+)
 
 
 def listed(form: PromptForm, seen: Observation) -> list[str]:
@@ -238,7 +283,7 @@ def meaning(
     stream: TokenStream | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a ``Turn`` for an answer and, if ids are kept, its ``ids``."""
-    answer = form.understand(text, functions)
+    answer = form.split(form.understand(text, functions))
     thought_tokens = stream.tokens_of(ids, text[: answer.begins]) if stream and answer.begins else 0
     return {
         "action": answer.action,
@@ -246,6 +291,8 @@ def meaning(
         "thought": answer.thought,
         "thought_tokens": thought_tokens,
         "parsed": answer.parsed,
+        "actions": list(answer.actions),
+        "dropped": answer.dropped,
         "label": answer.label,
         "spans": {part: _ids_of(span, text, ids, stream) for part, span in answer.spans.items()} if stream else {},
     }

@@ -9,7 +9,8 @@ from typing import ClassVar
 from turngrid.envs.functions import Function
 from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
 from turngrid.rollouts.episode import Turn
-from turngrid.rollouts.prompt_forms.form import Answer, PromptForm, between, pair, tagged
+from turngrid.rollouts.prompt_forms.form import Answer, PromptForm
+from turngrid.rollouts.prompt_forms.tags import between, pair, tagged
 
 PARTS = ("switch", "subgoal", "action")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from turngrid.envs.functions import Function
-from turngrid.rollouts.prompt_forms.form import PLANNED, UNPARSED, Answer, Thinking, between, pair, tagged
+from turngrid.rollouts.prompt_forms.form import PLANNED, UNPARSED, Answer, Thinking
+from turngrid.rollouts.prompt_forms.tags import between, pair, tagged
 
 TAGS = ("planning", "explore", "reflection", "monitor")
 _TAGGED = re.compile(rf"\s*<({'|'.join(TAGS)})>(.*?)</\1>", re.IGNORECASE | re.DOTALL)

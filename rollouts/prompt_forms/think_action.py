@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, between, pair, tagged
+from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from turngrid.rollouts.prompt_forms.tags import between, pair, tagged
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import ClassVar, NamedTuple
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.functions import CALL_FORM, CommandFunction, Function, calls_in, calls_of, command_of
+from turngrid.envs.text_env import MAX_CALLS
 from turngrid.envs.types import Action, Call
-from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from turngrid.rollouts.prompt_forms.form import UNPARSED, UNPARSED_IF_TOO_MANY, Answer, Thinking
 
 _OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # text that models write before a call
 SEVERAL = f"Call one or more of these functions, each in JSON as {CALL_FORM}; you may think in words before."
@@ -47,7 +48,9 @@ class ToolCall(Thinking):
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """List the functions instead of the environment's description of actions."""
         commands = all(isinstance(function, CommandFunction) for function in style.functions)
-        how = self.instructions if commands else SEVERAL
+        how = self.instructions if commands or self.max_actions == 1 else SEVERAL
+        if 1 < self.max_actions < MAX_CALLS:
+            how = SEVERAL.replace("one or more", f"up to {self.max_actions}", 1)
         listed = [function.described for function in style.functions]
         lines = [f"{style.role} {how}", *listed, guidance, f"Goal: {goal}"]
         return "".join(f"{line}\n" for line in lines if line)
@@ -64,9 +67,12 @@ class ToolCall(Thinking):
             return Answer(text)
         if not called.calls or (self.require_thought and not called.thought):
             return UNPARSED
-        command = command_of(functions, called.calls[0]) if len(called.calls) == 1 else None
-        action = str(Action(calls=called.calls)) if command is None else command
-        return Answer(action, called.thought, called.begins)
+        calls, dropped = called.calls[: self.max_actions], max(0, len(called.calls) - self.max_actions)
+        if dropped and self.too_many == UNPARSED_IF_TOO_MANY:
+            return UNPARSED
+        command = command_of(functions, calls[0]) if len(calls) == 1 else None
+        action = str(Action(calls=calls)) if command is None else command
+        return Answer(action, called.thought, called.begins, dropped=dropped)
 
     def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
         """Return the calls for an action, which has no thought if it is in words.

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import hydra
 import pytest
@@ -24,6 +26,9 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, finalise
 from turngrid.envs.registry import ENVIRONMENTS, make_environment
 from turngrid.rewards.registry import REWARDS
+
+sys.path.append(str(Path(__file__).parents[1] / "envs"))
+from openenv_servers import misbehaving
 
 ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 # Overrides, then what their refusal begins with and what it says to use
@@ -50,6 +55,24 @@ env.window_keep=3
     env.window_keep=3; use env.window_turns
 prompt.history=2 env.window_turns=3
     prompt.history=2 and env.window_turns=3; use prompt.history=null
+prompt.history_chars=200
+    prompt.history_chars=200; use prompt.history=2
+prompt.history_steps=true env.window_turns=3
+    prompt.history_steps=true; use prompt.history=2 env.window_turns=null
+prompt.history_thoughts=true prompt.history=2
+    prompt.history_thoughts=true: the answers of prompt=plain; use prompt=think_action
+prompt.history_chars=200 prompt.history=0
+    prompt.history_chars=200 and prompt.history=0; use prompt.history=2
+prompt.max_actions=2 prompt.action_sep=''
+    prompt.action_sep; use prompt.action_sep="||"
+prompt.max_actions=2 prompt.demo_max_actions=3
+    prompt.demo_max_actions=3; use prompt.max_actions=3
+prompt=tool_call env=crafting prompt.demo_max_actions=2
+    prompt.demo_max_actions=2; use prompt.demo_max_actions=null
+env.max_actions=20
+    env.max_actions=20: with prompt.max_actions=1; use env.max_turns=20
+prompt=tool_call env=crafting env.max_actions=20
+    env.max_actions=20; use env.max_turns
 model.name={"x" * 250}
     model.name={"x" * 57}...; use a shorter name
 algo=ppo critic.enable=false
@@ -248,20 +271,31 @@ def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer,
             _passes_or_is_refused(config)
 
 
+NEEDED: dict[str, dict[str, Any]] = {"judge": {"url": "http://127.0.0.1/v1"}}  # what an option does not run without
+
+
+@pytest.fixture(scope="module", autouse=True)
+def openenv() -> Iterator[None]:
+    """A server, without which env=openenv does not run."""
+    with misbehaving() as url:
+        NEEDED["openenv"] = {"url": url, "action_field": "move", "observation_fields": ["text"]}
+        yield
+
+
 @cache
 def _nodes() -> dict[str, list[DictConfig]]:
-    judge = {"url": "http://127.0.0.1/v1"}  # what it does not run without
     return {
         "env": [_node("env", "env", name) for name in ENVIRONMENTS],
-        "turn_reward": [_node("reward", "turn_reward", name, judge if name == "judge" else {}) for name in REWARDS],
+        "turn_reward": [_node("reward", "turn_reward", name) for name in REWARDS],
         "budget": [_node("budget", "budget", name) for name in OPTIONS["budget"]],
     }
 
 
-def _node(group: str, key: str, name: str, more: dict[str, str] | None = None) -> DictConfig:
+def _node(group: str, key: str, name: str) -> DictConfig:
     """As composed, in a hundredth of the time."""
     files = (CONF / "config.yaml", CONF / group / f"{name}.yaml")
-    return cast(DictConfig, OmegaConf.merge(*(OmegaConf.load(file).get(key) or {} for file in files), more or {}))
+    nodes = (OmegaConf.load(file).get(key) or {} for file in files)
+    return cast(DictConfig, OmegaConf.merge(*nodes, NEEDED.get(name, {})))
 
 
 def _raw(*overrides: str) -> DictConfig:

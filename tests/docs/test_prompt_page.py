@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from page_modules import page_modules
-from usual import form_of
+from usual import form_of as usual_form
 
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
+from turngrid.config.prompts import form_of
 from turngrid.config.schema import Prompt
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
@@ -25,6 +26,7 @@ from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ExpertPolicy
+from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -67,17 +69,32 @@ def test_the_example_works() -> None:
     assert form.format_error == "No action could be read in your answer."
 
 
-def expert_game(runner: asyncio.Runner, name: str, task: str, folder: Path) -> tuple[Episode, TaskRef]:
+def expert_game(
+    runner: asyncio.Runner, name: str, task: str, folder: Path, form: PromptForm | None = None
+) -> tuple[Episode, TaskRef]:
     """A game of the expert, in the environment's own process."""
     environment = make_environment(name)
     (game,) = Catalogue(environment, str(folder / "cache")).tasks(task, "train", 1, progress=False)
-    spec = EpisodeSpec(game, environment.prompt, 4, reward("dense"), form=form_of("tool_call"))
+    spec = EpisodeSpec(game, environment.prompt, 4, reward("dense"), form=form or usual_form("tool_call"))
 
     async def play() -> Episode:
         async with EnvPool(name, 1, 60.0) as pool:
             return await run_episode(ExpertPolicy(), await pool.open(), spec, None)
 
     return runner.run(play()), game
+
+
+def test_an_answer_has_several_actions(runner: asyncio.Runner, tmp_path: Path) -> None:
+    """The page's transcript is that of a real game."""
+    command = re.search(r"^python -m train (env=crafting prompt.max_actions.*)$", PAGE, re.MULTILINE)
+    config = compose(shlex.split(command[1]))  # type: ignore[index]
+    episode, task = expert_game(runner, "crafting", "d2", tmp_path, form_of(config))
+    assert episode.won and (len(task.expert_plan), len(episode.turns)) == (6, 3)
+    assert f"`{form_of(config).several}`" in PAGE and form_of(config).several in episode.messages[0]["content"]
+    assert "\n\n".join(message["content"] for message in episode.messages[1:5]) in PAGE
+    assert [turn.received for turn in episode.turns] == [
+        list(task.expert_plan[place : place + 2]) for place in (0, 2, 4)
+    ]
 
 
 def test_fruit_is_packed_by_several_calls(examples: Path, runner: asyncio.Runner) -> None:
@@ -106,4 +123,4 @@ def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
     assert calls == [{"name": "light", "arguments": {"lamp": lamp}} for lamp in lamps]
     assert "\nlight(lamp): light the lamp of that number\n" in episode.messages[0]["content"]
     functions = make_environment("called_lamps:CalledLamps").prompt.functions
-    assert form_of("tool_call").read('{"name": "light", "arguments": {"lamp": 2}}', functions).action == "light 2"
+    assert usual_form("tool_call").read('{"name": "light", "arguments": {"lamp": 2}}', functions).action == "light 2"

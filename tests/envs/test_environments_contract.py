@@ -23,7 +23,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 
 ROOT = Path(__file__).parents[2]
-NEEDS_DATA = {"swegym"}  # instances of the user's; tests/envs/test_repair_* make some
+NEEDS_DATA = {"swegym", "openenv"}  # instances or a server of the user's; test_repair_* and test_openenv make some
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA]
 GARBAGE = (
     "quit",

@@ -92,6 +92,21 @@ def check_places(episode: Any, paid: list[float]) -> None:
     assert rewards == paid
 
 
+@pytest.mark.parametrize("many", ["first", "unparsed"])
+def test_calls_beyond_the_limit_do_not_run(table: Table, many: str) -> None:
+    form = replace(CALLS, max_actions=1, too_many=many)
+    look = '{"name": "look"}'
+    episode, asked = table.play(form, [f"{look}\n{look}", look])
+    turn, after = episode.turns
+    assert (turn.parsed, turn.valid, turn.response) == (many == "first", False, f"{look}\n{look}")
+    if many == "first":
+        (result,) = after.results
+        assert result == f"{episode.final_observation}\n(the other actions did not run: an answer may have 1)"
+    else:
+        assert after.observation == form.format_error
+    assert tuple(asked[1].prompt_ids) == (*episode.prompt_ids, *turn.action_ids, *turn.context_ids)
+
+
 def test_results_have_the_role_tool_where_the_template_has_it(table: Table) -> None:
     """The tokens are those of the template's own rendering of the whole conversation."""
     episode, _ = table.play(CALLS, answers(table)[:3])

@@ -21,6 +21,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
+from turngrid.envs.utils.printable import shortened
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
@@ -148,6 +149,41 @@ def check_rows(episode: Episode, asked: Sequence[SampleRequest], named: str, cou
     assert sum(sum(row.rewards) for row in rows) == 1.0
 
 
+@pytest.mark.parametrize("name", ["plain", "think_action", "hiper"])
+@pytest.mark.parametrize("seen", ["all", "window", 2])
+def test_rows_of_several_actions_are_what_the_server_saw(table: Table, name: str, seen: str | int) -> None:
+    """Among them answers with more than may run, of which every sampled token is trained."""
+    form = replace(FORMS[name], max_actions=2, history=seen if isinstance(seen, int) else None)
+    window = Window(3, 1) if seen == "window" else window_of({}, form)
+    first, second, third, fourth = table.game.expert_plan
+    actions = ("look || inventory || look", f"{first} || {second}", "dance || look", third, f"{fourth} || look")
+    episode, asked = table.play(form, [form.write(action, "so") for action in actions], window)
+    assert episode.won and [turn.ran for turn in episode.turns] == [2, 2, 1, 1, 1]
+    assert [turn.valid for turn in episode.turns] == [False, True, False, True, True]
+    check_rows(episode, asked, "sparse", rows_of(len(episode.turns), window))
+    said = [table.codec_of(form).decode(turn.action_ids).strip() for turn in episode.turns]
+    assert said == [form.write(action, "so").lower() for action in actions], "no answer is rewritten"
+    for row, last in ((row, row.mask[::-1].index(1)) for row in to_rows(episode, "sparse")):
+        assert [place for place, paid in enumerate(row.rewards) if paid] in ([], [len(row.mask) - 1 - last])
+
+
+@pytest.mark.parametrize("name", ["think_action", "react"])
+def test_rows_with_longer_or_shorter_histories_are_what_the_server_saw(table: Table, name: str) -> None:
+    """With the number of turns and thoughts, and without the middles of what was seen."""
+    form = replace(FORMS[name], history=2, history_chars=40, history_steps=True, history_thoughts=True, max_actions=2)
+    episode, asked = table.play(form, answers(form, table.game))
+    check_rows(episode, asked, "sparse", len(episode.turns))
+    prompts = [table.codec_of(form).decode(request.prompt_ids) for request in asked]
+    assert "turns taken" not in prompts[0]
+    for number, (prompt, turn) in enumerate(zip(prompts, episode.turns, strict=True)):
+        assert not number or f"turns taken: {number}\n" in prompt
+        assert prompt.count(turn.observation.lower()) == 1, "what is seen now is whole"
+        before = episode.turns[max(0, number - 2) : number]
+        assert all(shortened(earlier.observation, 40).lower() in prompt for earlier in before)
+        assert prompt.count("your thought: i shall see") == sum(earlier.thought != "" for earlier in before)
+    assert max(len(shortened(turn.observation, 40)) for turn in episode.turns) == 40
+
+
 @pytest.mark.parametrize("history", [None, 2])
 def test_rows_of_calls_are_what_the_server_saw(workshop: Table, history: int | None) -> None:
     """Among them answers that call nothing, that no function fits and that are cut off."""
@@ -189,6 +225,15 @@ def test_thoughts_are_trained_unless_that_is_turned_off(table: Table, name: str)
 @pytest.mark.parametrize("name", FORMS)
 def test_demonstrations_have_the_ids_that_a_model_would_have_had(table: Table, name: str, history: int | None) -> None:
     check_demonstration(table, replace(FORMS[name], history=history))
+
+
+@pytest.mark.parametrize("history", [None, 2])
+@pytest.mark.parametrize("name", ["react", "hiper"])
+def test_demonstrations_of_several_actions_have_the_ids_that_a_model_would_have_had(
+    table: Table, name: str, history: int | None
+) -> None:
+    more = {"history_chars": 50, "history_steps": True, "history_thoughts": True} if history else {}
+    check_demonstration(table, replace(FORMS[name], history=history, max_actions=2, **more))
 
 
 @pytest.mark.parametrize("history", [None, 2])

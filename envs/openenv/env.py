@@ -1,0 +1,161 @@
+"""Play an environment behind an OpenEnv server in text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from turngrid.envs.openenv.connection import Answer, Connection, Connections, Refused
+from turngrid.envs.openenv.server import connections, fields
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import Call, EnvError, InvalidAction, Observation, TaskRef
+
+_LONGEST = 100_000  # characters of an action
+
+
+class OpenEnvEnv(TextEnv):
+    """One episode at a time; the rewards of its steps add up to the score.
+
+    Args:
+        timeout_s: seconds that a step may take, from the request to the answer.
+    """
+
+    def __init__(self, url: str | None, image: str | None, timeout_s: float, *, legal: bool = False) -> None:
+        self._server, self._timeout_s, self._legal = (url, image), timeout_s, legal
+        self._connections: Connections | None = None
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        rules = json.loads(accepted_file(task).read_text())
+        if facts(self.open(rules), rules) != rules["opening"]:
+            self.close_game()
+            raise EnvError(f"{task.key}: the server makes another game of this seed")
+        return self.observe_message("")
+
+    def open(self, rules: Mapping[str, Any]) -> Answer:
+        """Start an episode.
+
+        Raises:
+            EnvError: the server does not answer, or refuses the reset.
+        """
+        self._rules, self._return, self._sent = rules, 0.0, list[dict[str, Any]]()
+        self._connections = connections(*self._server)
+        self._at = self._start(self._deadline())[1]
+        return self._at
+
+    def clean_action(self, action: str) -> str:
+        return action.strip()[:_LONGEST]
+
+    def step_game(self, command: str) -> RawStep:
+        name = self._rules["action_field"]
+        value = typed(command, fields(self._sessions.url, "action").get(name, {}), name)
+        return self._act({**self._rules["action"], name: value})
+
+    def call_game(self, call: Call) -> RawStep:
+        return self._act(dict(call.arguments))
+
+    def _act(self, action: dict[str, Any]) -> RawStep:
+        deadline = self._deadline()
+        connection = self._sessions.of(self) or self._again(deadline)
+        try:
+            self._at = self._ask(connection, action, deadline)
+        except Refused as refused:
+            if refused.code != "VALIDATION_ERROR":  # the environment may have done a part of it
+                self._sent.append(action)
+            raise InvalidAction(f"The environment did not accept that: {refused}") from refused
+        self._sent.append(action)
+        self._return += self._at.reward
+        won = self._at.done and self._return >= self._rules["winning_return"]
+        lost = self._at.done and not won
+        return RawStep(self.observe_message(""), self._return, won=won, lost=lost, terminated=self._at.done)
+
+    def _again(self, deadline: float) -> Connection:
+        """Repeat the episode in another session; this one's was taken over by another episode."""
+        connection, answer = self._start(deadline)
+        for action in self._sent:
+            with contextlib.suppress(Refused):
+                answer = self._ask(connection, action, deadline)
+        if facts(answer, self._rules) != facts(self._at, self._rules):
+            self.close_game()
+            raise EnvError("the episode took another course when it was played again in another session")
+        return connection
+
+    def _ask(self, connection: Connection, action: dict[str, Any], deadline: float) -> Answer:
+        try:
+            answer = connection.ask("step", action, deadline)
+            facts(answer, self._rules)
+        except EnvError:  # the session's state is unknown
+            self.close_game()
+            raise
+        return answer
+
+    def _start(self, deadline: float) -> tuple[Connection, Answer]:
+        arguments = {**self._rules["reset"], "seed": self._rules["seed"]}
+        try:
+            return self._sessions.start(self, arguments, deadline)
+        except Refused as refused:
+            raise EnvError(f"the server at {self._sessions.url} refuses a reset: {refused}") from refused
+
+    @property
+    def _sessions(self) -> Connections:
+        assert self._connections is not None
+        return self._connections
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._timeout_s
+
+    def observe_message(self, message: str) -> Observation:
+        shown = facts(self._at, self._rules)
+        lines = [message, *(words(shown[name]) for name in self._rules["observation_fields"])]
+        listed = shown.get(self._rules["legal_field"]) if self._legal else None
+        legal = tuple(map(words, listed)) if isinstance(listed, list) else ()
+        return Observation("\n".join(line for line in lines if line), legal=legal)
+
+    def close_game(self) -> None:
+        """Leave the session: a server may have room for no other."""
+        if self._connections is not None:
+            self._connections.drop(self)
+
+
+def facts(answer: Answer, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an observation that the agent sees.
+
+    Raises:
+        EnvError: one is missing.
+    """
+    names = [*rules["observation_fields"], *([rules["legal_field"]] if rules["legal_field"] else [])]
+    if lacking := [name for name in names if name not in answer.observation]:
+        has = ", ".join(answer.observation)
+        raise EnvError(f"an observation of the server has no field {lacking[0]}; it has {has}")
+    return {name: answer.observation[name] for name in names}
+
+
+def words(value: Any) -> str:
+    """Return a field's value as text: a text itself, lines of a list of texts, else JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def typed(text: str, schema: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a field that a text stands for.
+
+    Raises:
+        InvalidAction: it is none of the field's type.
+    """
+    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+    kind = options[0].get("type", "string") if options else "string"
+    if kind == "string":
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    kinds = {"integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+    if not isinstance(value, kinds.get(kind, object)) or (isinstance(value, bool) and kind != "boolean"):
+        raise InvalidAction(f"{name} must be of type {kind}.")
+    return value

@@ -1,0 +1,154 @@
+"""Any environment behind an OpenEnv server: ``env=openenv`` (docs/openenv.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.functions import Function
+from turngrid.envs.openenv.server import fields, schema
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.utils.names import meant
+
+_RULES = ("reset", "action_field", "action", "observation_fields", "legal_field", "winning_return")
+
+
+@dataclass(frozen=True)
+class OpenEnvSettings:
+    """Keys of ``env`` for ``env=openenv``; ``conf/env/openenv.yaml`` describes them."""
+
+    url: str | None
+    image: str | None
+    action_field: str | None
+    action: dict[str, Any] | None
+    observation_fields: list[str] | None
+    legal_field: str | None
+    reset: dict[str, Any] | None
+    goal: str
+    winning_return: float = field(metadata={"range": (-1e12, 1e12)})
+    distinct: bool
+    timeout_s: float = field(metadata={"range": (0.1, 86400)})
+
+
+class OpenEnv(Environment):
+    """The task is any name that the user gives the environment; a seed is that of its reset."""
+
+    name = "openenv"
+    Settings = OpenEnvSettings
+
+    @property
+    def prompt(self) -> PromptStyle:  # type: ignore[override]
+        """Calls have all fields of an action; a container's are unknown before it runs."""
+        url = self.settings.url
+        act = (Function("act", "do this in the environment", schema(url)["action"]),) if url else ()
+        return PromptStyle("You act in an environment.", "Answer with one action and nothing else.", act)
+
+    @property
+    def rewards(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Dense divides the return by the winning one, so that must be positive."""
+        return ("sparse", "dense") if self.settings.winning_return > 0 else ("sparse",)
+
+    @property
+    def lists_actions(self) -> bool:  # type: ignore[override]
+        return self.settings.legal_field is not None
+
+    @property
+    def more_games(self) -> str:
+        return "env.distinct=false counts every seed as a game" if self.settings.distinct else ""
+
+    @property
+    def longest_step_s(self) -> float:
+        return float(self.settings.timeout_s)
+
+    def parse_task(self, task: str) -> dict[str, Any]:
+        chosen = self.settings
+        if find_spec("websockets") is None:
+            raise TaskError('env=openenv needs websockets: pip install "turngrid[openenv]"')
+        if chosen.url is None and chosen.image is None:
+            raise TaskError("env.url=null: env=openenv needs a server, or env.image; use env.url=http://HOST:PORT")
+        if chosen.url is not None and chosen.image is not None:
+            raise TaskError(f"env.image={chosen.image}: env.url names a server; use env.image=null or env.url=null")
+        if chosen.image is not None and shutil.which("docker") is None:
+            raise TaskError(
+                f"env.image={chosen.image}: there is no command docker; start a server and use env.url=http://HOST:PORT"
+            )
+        for key in ("action_field", "observation_fields"):
+            if not getattr(chosen, key):
+                raise TaskError(f"env.{key} must be given; use env.{key}=NAME{self._named(key)}")
+        self._check_fields()
+        rules = {key: getattr(chosen, key) for key in _RULES}
+        rules |= {"action": chosen.action or {}, "reset": chosen.reset or {}}
+        whose = {"task": task, "server": chosen.image or _hash(schema(chosen.url)), "goal": chosen.goal}
+        return json.loads(json.dumps({**rules, **whose, "distinct": chosen.distinct}))
+
+    def _named(self, key: str) -> str:
+        """Return the fields that ``env.KEY`` may name, if the server is running."""
+        if not self.settings.url:
+            return ""
+        return f", of {', '.join(self._fields(key.split('_')[0]))}"
+
+    def _fields(self, of: str) -> list[str]:
+        """Return the names of the server's fields.
+
+        Raises:
+            TaskError: the server does not answer.
+        """
+        url = self.settings.url
+        if not url.startswith(("http://", "https://")):
+            raise TaskError(f"env.url={url} must be an address such as http://localhost:8000")
+        try:
+            return list(fields(url, of))
+        except EnvError as error:
+            raise TaskError(f"env.url={url}: {error}; start the server, or use the address of another one") from error
+
+    def _check_fields(self) -> None:
+        chosen = self.settings
+        if not chosen.url:
+            return
+        legal = [chosen.legal_field] if chosen.legal_field else []
+        named = {"action_field": [chosen.action_field], "action": [*(chosen.action or {})]}
+        for key, names in {**named, "observation_fields": chosen.observation_fields, "legal_field": legal}.items():
+            of = "action" if key in named else "observation"
+            known = self._fields(of)
+            if lacking := [name for name in names if name not in known]:
+                near = meant(lacking[0], known, f"env.{key}=") or f"; use one of {', '.join(known)}"
+                raise TaskError(f"env.{key}={lacking[0]}: the {of}s of env.url={chosen.url} have no such field{near}")
+
+    def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
+        from turngrid.envs.openenv.env import facts
+
+        rules = {**{key: params[key] for key in _RULES}, "seed": seed}
+        env = self._env()
+        try:
+            first = env.open(rules)
+            opening = facts(first, rules)
+            if first.done:
+                raise Rejected("the episode is over at its start")
+            if facts(env.open(rules), rules) != opening:
+                raise Rejected("two resets with one seed differ: the environment must follow reset(seed=...)")
+        finally:
+            env.close()
+        file = folder / "game.json"
+        file.write_text(json.dumps({**rules, "opening": opening}, sort_keys=True))
+        fingerprint = _hash([rules["reset"], opening, None if params["distinct"] else seed])
+        best = max(float(params["winning_return"]), 0.0)
+        return GameRecord(file.name, goal=params["goal"], fingerprint=fingerprint, max_score=best)
+
+    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
+        return self._env(legal)
+
+    def _env(self, legal: bool = False) -> Any:
+        from turngrid.envs.openenv.env import OpenEnvEnv
+
+        return OpenEnvEnv(self.settings.url, self.settings.image, self.settings.timeout_s, legal=legal)
+
+
+def _hash(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,350 @@
+"""env=openenv against real servers on this machine: the page's environment, and one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from openenv_servers import dial_module, misbehaving, served
+
+from turngrid.envs.environment import Rejected
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.openenv import server as openenv_server
+from turngrid.envs.openenv.connection import FULL, Refused, read
+from turngrid.envs.openenv.env import typed, words
+from turngrid.envs.registry import make_environment
+from turngrid.envs.text_env import TextEnv
+from turngrid.envs.types import Action, Call, EnvError, InvalidAction, StepResult, TaskError, TaskRef
+
+HOSTILE = (
+    "",
+    " \n",
+    "dance",
+    '"; import os',
+    "x" * 200_000,
+    '{"move": "open"}',
+    "([{" * 30_000,
+    "\x00\x1b[2J\u2192\ud800",
+    '{"name": "act"}',
+    '{"name": "act", "arguments": {"move": "left", "times": "many"}}',
+    '{"name": "act", "arguments": {"move": 3, "colour": "red"}}',
+    '{"name": "act", "arguments": {"move": "\\ud800"}}',
+)
+
+
+@pytest.fixture(scope="module")
+def dial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with dial_module(tmp_path_factory.mktemp("dial")) as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
+def url(dial: Any) -> Iterator[str]:
+    with served(dial.app) as address:
+        yield address
+
+
+@pytest.fixture
+def faulty() -> Iterator[str]:
+    with misbehaving() as address:
+        yield address
+
+
+def settings(url: str | None, **more: Any) -> dict[str, Any]:
+    named = {"action_field": "move", "observation_fields": ["text"], "legal_field": "moves", "goal": "Open the door."}
+    return {"url": url, **named, "winning_return": 0.9, "timeout_s": 20.0, **more}
+
+
+def game(given: dict[str, Any], folder: Path, seed: int = 30_001) -> TaskRef:
+    """A seed's game, made as the catalogue makes it."""
+    environment = make_environment("openenv", given)
+    params = environment.parse_task("dial")
+    made = vars(environment.game_record(params, seed, folder))
+    return TaskRef("openenv", "dial", params, seed, "train", str(folder / made.pop("file")), **made)
+
+
+def player(given: dict[str, Any]) -> TextEnv:
+    return make_environment("openenv", given).new_env(legal=True)
+
+
+def way(text: str) -> list[str]:
+    """The moves that win."""
+    at, mark = (int(word.strip(",.")) for word in text.split() if word.strip(",.").isdigit())
+    return ["right" if at < mark else "left"] * abs(at - mark) + ["open"]
+
+
+def test_games_are_won_and_talked_nonsense_to(url: str, tmp_path: Path) -> None:
+    """Hostile answers are invalid turns that change nothing; episodes repeat themselves."""
+    task, env = game(settings(url), tmp_path), player(settings(url))
+    played = []
+    for _ in range(2):
+        opening = env.reset(task, 0)
+        assert opening.legal == ("left", "right", "open") and opening.text.startswith("The dial is at ")
+        played.append([env.step(action) for action in (*HOSTILE, *way(opening.text))])
+    first, again = played
+    assert [result.observation for result in first] == [result.observation for result in again]
+    assert [result.valid for result in first[: len(HOSTILE)]] == [False] * len(HOSTILE)
+    assert not any(result.over or result.score_delta for result in first[: len(HOSTILE)])
+    assert first[2].observation.text.startswith("The environment did not accept that: there is no move dance\nThe dial")
+    assert [result.parsed for result in first[:3]] == [False, False, True]
+    own = first[len(HOSTILE) :]
+    assert [result.won for result in own] == [*[False] * (len(own) - 1), True] and not own[-1].lost
+    assert sum(result.score_delta for result in first) == pytest.approx(1 + 0.01 * (len(own) - 1))
+
+
+def test_an_episode_that_ends_below_the_winning_return_is_lost(url: str, tmp_path: Path) -> None:
+    given = settings(url, winning_return=5)
+    task, env = game(given, tmp_path), player(given)
+    *_, last = [env.step(move) for move in way(env.reset(task, 0).text)]
+    assert (last.won, last.lost, last.terminated) == (False, True, True) and last.score_delta == 1
+
+
+def test_calls_have_all_fields_of_an_action(url: str, tmp_path: Path) -> None:
+    task, env = game(settings(url), tmp_path), player(settings(url))
+    [act] = env.functions
+    assert act.described == 'act(move, times?: {"default": 1, "type": "integer"}): do this in the environment'
+    move, *others = way(env.reset(task, 0).text)
+    calls = Call("act", {"move": move, "times": len(others)}), Call("act", {"move": "open"})
+    assert env.step(Action(calls=calls[not others :])).won
+
+
+def test_a_full_server_is_shared_in_turn(dial: Any, tmp_path: Path) -> None:
+    """Three episodes of a process at a server with room for one, interleaved: each goes on where it
+    was. Another process, whose connections are its own, gets no room."""
+    app = dial.create_app(dial.Dial, dial.DialAction, dial.DialObservation, max_concurrent_envs=1)
+    with served(app) as address:
+        given = settings(address)
+        tasks = [game(given, Path(mkdtemp(dir=tmp_path)), seed) for seed in (1, 2, 3)]
+        envs = [player(given) for _ in tasks]
+        ways = [way(env.reset(task, 0).text) for env, task in zip(envs, tasks, strict=True)]
+        results: list[list[StepResult]] = [[] for _ in tasks]
+        for turn in range(max(map(len, ways))):
+            for env, moves, result in zip(envs, ways, results, strict=True):
+                if turn < len(moves):
+                    result += [env.step("dance"), env.step(moves[turn])]
+        assert all(moves[-1].won and not any(r.over for r in moves[:-1]) for moves in results)
+        elsewhere = settings(address.replace("127.0.0.1", "localhost"), timeout_s=2.0)
+        with pytest.raises(
+            EnvError, match=r"no room for another session; .*max_concurrent_envs, or use env\.workers=1"
+        ):
+            player(elsewhere).reset(tasks[0], 0)
+        envs[-1].close()
+        assert player({**elsewhere, "timeout_s": 20.0}).reset(tasks[0], 0).text
+
+
+def test_games_are_distinct_by_what_is_seen_or_by_seed(url: str, tmp_path: Path) -> None:
+    """So that splits share no game."""
+    made = {seed: game(settings(url), tmp_path, seed) for seed in range(40)}
+    seen = {seed: player(settings(url)).reset(game(settings(url), tmp_path, seed), 0).text for seed in range(8)}
+    assert len({made[seed].fingerprint for seed in seen}) == len(set(seen.values()))
+    assert 20 < len({task.fingerprint for task in made.values()}) < 40
+    few = settings(url, reset={"width": 1})
+    assert len({game(few, tmp_path, seed).fingerprint for seed in range(3)}) == 1
+    assert len({game({**few, "distinct": False}, tmp_path, seed).fingerprint for seed in range(3)}) == 3
+    assert "env.distinct=false" in make_environment("openenv", few).more_games
+
+
+def test_the_catalogue_lists_games(url: str, tmp_path: Path) -> None:
+    catalogue = Catalogue(make_environment("openenv", settings(url)), tmp_path)
+    made = catalogue.listings("dial", {"test": 2, "train": 2}, reward="dense", workers=2, progress=False)
+    assert len({task.fingerprint for listing in made.values() for task in listing.tasks}) == 4
+
+
+def test_a_seed_that_is_not_followed_gives_no_game(dial: Any, tmp_path: Path) -> None:
+    class Random(dial.Dial):  # type: ignore[name-defined,misc]
+        def reset(self, seed: int | None = None, **kwargs: Any) -> Any:
+            return super().reset(time.time_ns(), width=10**9)
+
+    app = dial.create_app(Random, dial.DialAction, dial.DialObservation)
+    with served(app) as address, pytest.raises(Rejected, match="must follow reset"):
+        game(settings(address), tmp_path)
+
+
+def test_another_servers_games_are_errors(url: str, tmp_path: Path) -> None:
+    task, env = game(settings(url), tmp_path), player(settings(url))
+    file = Path(task.game_file)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "opening": {"text": "another"}}))
+    with pytest.raises(EnvError, match="is not the one that was accepted"):
+        env.reset(task, 0)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(EnvError, match="makes another game of this seed"):
+        env.reset(replace(task, sha256=digest), 0)
+    assert env.reset(game(settings(url), tmp_path), 0).text
+
+
+@pytest.mark.parametrize(
+    ("move", "reason"),
+    [
+        ("hang", "did not answer a step in time"),
+        ("drop", "closed the connection at a step"),
+        ("say hello", "answers nonsense: hello"),
+        ("say []", "answers nonsense"),
+        ('say {"type": "observation", "data": {}}', "answers nonsense"),
+        ('say {"type": "observation", "data": {"observation": {}, "reward": 0, "done": false}}', "has no field text"),
+        (
+            'say {"type": "observation", "data": {"observation": {"text": ""}, "reward": NaN, "done": false}}',
+            "nonsense",
+        ),
+        (f"say {'[' * 100_000}", "answers nonsense"),
+    ],
+)
+def test_a_server_that_fails_fails_the_episode_only(faulty: str, tmp_path: Path, move: str, reason: str) -> None:
+    """In time, with a reason in one line; the next episode of the same session is played."""
+    given = settings(faulty, legal_field=None, distinct=False)
+    task, env = game(given, tmp_path), player(given)
+    env.reset(task, 0)
+    env._timeout_s = 0.5 if move == "hang" else 20.0
+    start = time.monotonic()
+    with pytest.raises(EnvError, match=reason) as caught:
+        env.step(move)
+    assert time.monotonic() - start < 10 and "\n" not in str(caught.value)
+    env._timeout_s = 20.0
+    assert env.reset(task, 0).text == "a door" and env.step("go").valid
+
+
+def test_a_server_that_went_away_fails_the_episode(dial: Any, tmp_path: Path) -> None:
+    with served(dial.app) as address:
+        task, env = game(settings(address), tmp_path), player(settings(address))
+        env.reset(task, 0)
+    with pytest.raises(EnvError, match="closed the connection at a step"):
+        env.step("left")
+    with pytest.raises(EnvError, match="does not answer"):
+        env.reset(task, 0)
+
+
+REFUSED = [
+    ({"url": None}, r"^env\.url=null: .* use env\.url=http://HOST:PORT"),
+    ({"image": "dial:latest"}, r"^env\.image=dial:latest: .* use env\.image=null or env\.url=null"),
+    ({"url": "localhost:8000"}, r"env\.url=localhost:8000 must be an address such as http://localhost:8000"),
+    ({"url": "http://127.0.0.1:9"}, r"env\.url=http://127\.0\.0\.1:9: .* does not answer: .*; start the server"),
+    ({"url": None, "image": "dial:latest"}, r"env\.image=dial:latest: there is no command docker; .* use env\.url"),
+    ({"action_field": None}, r"env\.action_field must be given; use env\.action_field=NAME, of move, times"),
+    ({"observation_fields": None}, r"env\.observation_fields=NAME, of text, moves"),
+    ({"action_field": "mov"}, r"^env\.action_field=mov: .* no such field; use env\.action_field=move"),
+    ({"legal_field": "actions"}, r"^env\.legal_field=actions: .* no such field; use one of text, moves"),
+    ({"action": {"tims": 2}}, r"^env\.action=tims: .* no such field; use env\.action=times"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+def test_what_cannot_work_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(TaskError, match=message):
+        make_environment("openenv", {**settings(url), **changes}).parse_task("dial")
+
+
+def test_a_page_that_is_no_server_is_refused(faulty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv_servers.SCHEMA", ["nothing"])
+    with pytest.raises(TaskError, match="has no schemas of an OpenEnv server"):
+        make_environment("openenv", settings(faulty)).parse_task("dial")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "string"}, "12", "12"),
+        ({"type": "integer"}, " 12", 12),
+        ({"type": "number"}, "1.5", 1.5),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "array"}, "[1, 2]", [1, 2]),
+        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, "3", 3),
+        ({"type": "integer"}, "left", None),
+        ({"type": "integer"}, "true", None),
+        ({"type": "integer"}, "9" * 5_000, None),
+        ({"type": "object"}, "[" * 100_000, None),
+    ],
+)
+def test_answers_have_the_fields_type(schema: dict[str, Any], text: str, value: Any) -> None:
+    if value is None:
+        with pytest.raises(InvalidAction, match="field must be of type"):
+            typed(text, schema, "field")
+    else:
+        assert typed(text, schema, "field") == value
+
+
+def test_values_are_shown_in_words() -> None:
+    values = ["a", ["b", "c"], [], 1.5, None, {"ü": True}]
+    assert list(map(words, values)) == ["a", "b\nc", "[]", "1.5", "", '{"ü": true}']
+
+
+def test_errors_name_the_first_fault_of_an_action() -> None:
+    faults = [{"loc": ["times"], "msg": "Input should be a valid integer"}, {"loc": ["colour"], "msg": "no"}]
+    error = {"type": "error", "data": {"code": "VALIDATION_ERROR", "message": "Invalid message", "errors": faults}}
+    with pytest.raises(Refused, match="^times: Input should be a valid integer$"):
+        read(json.dumps(error), "")
+    with pytest.raises(Refused, match="^full$") as caught:
+        read(json.dumps({"type": "error", "data": {"code": FULL, "message": "full"}}), "")
+    assert caught.value.code == FULL
+
+
+DOCKER = """#!{python}
+# run --detach --rm --name NAME --publish 127.0.0.1:PORT:8000 IMAGE, or rm --force NAME
+import pathlib, os, signal, subprocess, sys
+file = pathlib.Path({folder!r}) / sys.argv[-1 if sys.argv[1] == "rm" else 5]
+if sys.argv[1] == "rm":
+    os.kill(int(file.read_text()), signal.SIGTERM)
+    sys.exit(file.unlink())
+if sys.argv[-1] != "dial:latest":
+    sys.exit(f"Unable to find image {{sys.argv[-1]}}")
+port = sys.argv[7].split(":")[1]
+command = [sys.executable, "-m", "uvicorn", "dial:app", "--port", port, "--log-level", "critical"]
+server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+file.write_text(str(server.pid))
+"""
+
+
+def test_each_worker_has_a_container_that_ends_with_it(
+    dial: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for docker that starts the server: also after the worker was killed."""
+    containers = tmp_path / "containers"
+    containers.mkdir()
+    docker = tmp_path / "docker"
+    docker.write_text(DOCKER.format(python=sys.executable, folder=str(containers)))
+    docker.chmod(docker.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
+    given = settings(None, image="dial:latest")
+    task = game(settings(url), tmp_path)
+
+    async def play(pool: EnvPool) -> int:
+        sessions = [await pool.open(), await pool.open()]
+        for session in sessions:
+            moves = way((await session.reset(task, 0)).text)
+            assert [(await session.step(move)).won for move in moves][-1]
+        running = len(list(containers.iterdir()))
+        os.kill(pool.pids[0], signal.SIGKILL)
+        return running
+
+    async def main() -> int:
+        async with EnvPool("openenv", 2, 60.0, settings=given) as pool:
+            return await play(pool)
+
+    assert asyncio.run(main()) == 2
+    until = time.monotonic() + 30
+    while list(containers.iterdir()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not list(containers.iterdir())
+    with pytest.raises(EnvError, match="no container of env.image=none: Unable to find image none"):
+        openenv_server.connections(None, "none")
+
+
+def test_the_package_itself_is_not_needed() -> None:
+    code = "import sys, turngrid.envs.openenv.env; assert not {'openenv', 'websockets', 'httpx'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
