@@ -71,6 +71,12 @@ SEARCH_R1 = {
 CORPUS = [{"id": str(n), "contents": f'"{title}"\n{" ".join(texts)}'} for n, (title, texts) in enumerate(LISTED)]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indices of collections go there, not into the cache of this machine."""
+    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
+
+
 def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -187,14 +193,12 @@ def test_a_title_is_the_fact_in_another_collection(tmp_path: Path) -> None:
 
 
 def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
     path = lines(tmp_path / "corpus.jsonl", CORPUS)
     assert Corpus(path).search("river", 2)[0] == Document("Vask", "Vask", ("The Vask is a river.",))
     made = list((tmp_path / "cache/search").glob("*/offsets.npy"))
-    monkeypatch.setattr(sources, "_read", lambda path: pytest.fail("read again"))
-    assert [found.title for found in Corpus(path).search("rull engineer", 3)] == ["Ada Rull", "Orlen Bridge"]
-    monkeypatch.undo()
-    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
+    with monkeypatch.context() as patched:
+        patched.setattr(sources, "_read", lambda path: pytest.fail("read again"))
+        assert [found.title for found in Corpus(path).search("rull engineer", 3)] == ["Ada Rull", "Orlen Bridge"]
     lines(path, [*CORPUS, {"contents": "Tamm\nA town by a river and a lake."}])
     assert {found.title for found in Corpus(path).search("river", 5)} == {"Vask", "Tamm"}
     assert len(made) == 1 and len(list((tmp_path / "cache/search").glob("*/offsets.npy"))) == 2
