@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import os
 import sys
 from pathlib import Path
 
@@ -246,6 +248,22 @@ def test_unknown_tasks_and_a_missing_package_are_refused(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "bfcl_eval", None)
     with pytest.raises(TaskError, match="pip install --no-deps bfcl-eval==2026.3.23"):
         make_environment("bfcl").parse_task("base")
+
+
+@pytest.mark.slow
+def test_a_thousand_resets_do_not_grow_the_process(tmp_path: Path) -> None:
+    task, env = game(tmp_path, "long_context"), make_environment("bfcl").new_env()
+
+    def after(resets: int) -> float:
+        for number in range(resets):
+            env.reset(task, 0)
+            env.step(task.expert_plan[0])
+            if number % 50 == 49:
+                gc.collect()  # beside pytest's own objects Python does so rarely
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    before = after(100)
+    assert after(1000) < before + 10
 
 
 @pytest.mark.slow
