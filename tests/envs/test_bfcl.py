@@ -203,6 +203,14 @@ def test_numbers_that_would_take_minutes_are_refused(tmp_path: Path) -> None:
     assert env.step(f"power({10**12}, 1000)").valid
 
 
+def test_copies_cannot_double_the_files_without_end(tmp_path: Path) -> None:
+    env = opened(game(tmp_path, "base", 2))
+    assert env.step("mkdir('a')").valid
+    pairs = [env.step(f"cp('a', 'b{n}')\nmv('b{n}', 'a')") for n in range(11)]
+    assert [pair.valid for pair in pairs] == [True] * 10 + [False]
+    assert len(env.step("find()").observation.text) < 100_000
+
+
 def test_only_literals_are_read() -> None:
     assert python_calls("[f(1, -2.5, a='x', b=[True, None], c={'k': (1, 2)}), g()]") == [
         ("f", [1, -2.5], {"a": "x", "b": [True, None], "c": {"k": [1, 2]}}),
