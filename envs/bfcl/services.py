@@ -18,6 +18,7 @@ from turngrid.envs.types import Call, InvalidAction
 _LARGEST = 10**12  # of a number among the arguments
 _POWERS = {"exponent", "precision", "decimal_places"}
 _LARGEST_POWER = 1000  # larger ones take minutes or gigabytes
+_COPIES = 10  # of directories and files in an episode: each may double the tree, and what find lists
 
 
 class Services:
@@ -25,6 +26,7 @@ class Services:
 
     def __init__(self, names: Sequence[str], scenario: Mapping[str, Any], long_context: bool) -> None:
         self._instances = {name: _instance(name, scenario.get(name, {}), long_context) for name in names}
+        self._copies = 0
 
     def run(self, call: Call) -> str:
         """Run a call and return its result as bfcl-eval shows it.
@@ -32,9 +34,12 @@ class Services:
         The caller has checked that it is one of the game's functions.
 
         Raises:
-            InvalidAction: a number is too large.
+            InvalidAction: a number is too large, or there are too many copies.
         """
         _check_numbers(call.arguments)
+        self._copies += call.name == "cp"
+        if call.name == "cp" and self._copies > _COPIES:
+            raise InvalidAction(f"cp: an episode may have {_COPIES} copies.")
         try:
             return _shown(self._method(call.name)(**copy.deepcopy(dict(call.arguments))))
         except Exception as error:  # noqa: BLE001 - as bfcl-eval: the agent reads it

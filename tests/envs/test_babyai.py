@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -200,7 +201,9 @@ def test_a_thousand_resets_do_not_grow_the_process(game_cache: Path) -> None:
             task = tasks[number % len(tasks)]
             env.reset(task, 0)
             env.step(task.expert_plan[0])
+            if number % 50 == 49:
+                gc.collect()  # beside pytest's own objects Python does so rarely
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     before = after(100)
-    assert after(1000) < before + 20  # a level that was kept at each reset would be 100 MiB
+    assert after(1000) < before + 10

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import os
 import sys
 from pathlib import Path
 
@@ -201,6 +203,14 @@ def test_numbers_that_would_take_minutes_are_refused(tmp_path: Path) -> None:
     assert env.step(f"power({10**12}, 1000)").valid
 
 
+def test_copies_cannot_double_the_files_without_end(tmp_path: Path) -> None:
+    env = opened(game(tmp_path, "base", 2))
+    assert env.step("mkdir('a')").valid
+    pairs = [env.step(f"cp('a', 'b{n}')\nmv('b{n}', 'a')") for n in range(11)]
+    assert [pair.valid for pair in pairs] == [True] * 10 + [False]
+    assert len(env.step("find()").observation.text) < 100_000
+
+
 def test_only_literals_are_read() -> None:
     assert python_calls("[f(1, -2.5, a='x', b=[True, None], c={'k': (1, 2)}), g()]") == [
         ("f", [1, -2.5], {"a": "x", "b": [True, None], "c": {"k": [1, 2]}}),
@@ -246,6 +256,22 @@ def test_unknown_tasks_and_a_missing_package_are_refused(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "bfcl_eval", None)
     with pytest.raises(TaskError, match="pip install --no-deps bfcl-eval==2026.3.23"):
         make_environment("bfcl").parse_task("base")
+
+
+@pytest.mark.slow
+def test_a_thousand_resets_do_not_grow_the_process(tmp_path: Path) -> None:
+    task, env = game(tmp_path, "long_context"), make_environment("bfcl").new_env()
+
+    def after(resets: int) -> float:
+        for number in range(resets):
+            env.reset(task, 0)
+            env.step(task.expert_plan[0])
+            if number % 50 == 49:
+                gc.collect()  # beside pytest's own objects Python does so rarely
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    before = after(100)
+    assert after(1000) < before + 10
 
 
 @pytest.mark.slow
