@@ -155,7 +155,7 @@ def typed(text: str, schema: Mapping[str, Any], name: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    kinds = {"integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+    kinds: dict[str, Any] = {"integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
     if not isinstance(value, kinds.get(kind, object)) or (isinstance(value, bool) and kind != "boolean"):
         raise InvalidAction(f"{name} must be of type {kind}.")
     return value

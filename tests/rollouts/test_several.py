@@ -15,6 +15,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import NOT_ALLOWED
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.credit_quality.game import GameTree
+from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
@@ -81,6 +82,8 @@ def test_two_actions_are_two_turns_of_one(play: Callable[..., Episode], plan: li
     assert [turn.rewards["dense"] for turn in double.turns] == pytest.approx([sum(paid[:2]), sum(paid[2:])])
     assert Episode.from_dict(double.to_dict()) == double
     assert form.several in double.messages[0]["content"] and one.several == ""
+    counted = [step_metrics([[episode]], "dense") for episode in (single, double)]
+    assert [metrics.get("rollout/actions") for metrics in counted] == [None, 4.0]
 
 
 def test_of_too_many_actions_the_first_run(play: Callable[..., Episode], plan: list[str]) -> None:
