@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from turngrid.envs.environment import PromptStyle
-from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking, pair, tagged
+from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
+from turngrid.rollouts.prompt_forms.tags import pair, tagged
 from turngrid.rollouts.prompt_forms.think_action import read_tags
 
 THINK, SEARCH, ANSWER = "think", "search", "answer"
