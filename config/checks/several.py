@@ -34,6 +34,8 @@ def bad_actions(config: DictConfig) -> Iterator[str]:
     prompt, form, most = config.prompt, form_of(config), config.env.max_actions
     if not prompt.action_sep.strip():
         yield f'prompt.action_sep="{prompt.action_sep}": it separates actions; use prompt.action_sep="||"'
+    if form.functions and prompt.max_actions > 1:
+        yield f"{LIMITING}={prompt.max_actions}: prompt={prompt.name} has one action an answer; use {LIMITING}=1"
     if form.calls and prompt.demo_max_actions is not None:
         reason = f"a demonstration of prompt={prompt.name} has the calls of the expert plan"
         yield f"prompt.demo_max_actions={prompt.demo_max_actions}: {reason}; use prompt.demo_max_actions=null"

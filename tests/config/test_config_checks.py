@@ -65,6 +65,8 @@ prompt.history_chars=200 prompt.history=0
     prompt.history_chars=200 and prompt.history=0; use prompt.history=2
 prompt.max_actions=2 prompt.action_sep=''
     prompt.action_sep; use prompt.action_sep="||"
+prompt=search_tags env=search prompt.max_actions=2
+    prompt.max_actions=2; use prompt.max_actions=1
 prompt.max_actions=2 prompt.demo_max_actions=3
     prompt.demo_max_actions=3; use prompt.max_actions=3
 prompt=tool_call env=crafting prompt.demo_max_actions=2
