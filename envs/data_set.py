@@ -1,7 +1,5 @@
 """A base for environments whose tasks are the rows of a data set."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import hashlib

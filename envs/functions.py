@@ -1,7 +1,5 @@
 """Functions that an agent may call, and how calls are read."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The environments that ``env=NAME`` may name; a new one in this repository is one line here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """A running game of a text environment: cleans actions, and returns score changes and outcomes."""
 
-from __future__ import annotations
-
 import abc
 import hashlib
 import math

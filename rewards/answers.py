@@ -1,7 +1,5 @@
 """A reward of questions that are answered in words (``turngrid.envs.search.scores``)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

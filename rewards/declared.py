@@ -5,8 +5,6 @@
 attribute of the class, or a property if it depends on the settings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """A judge over the network: an OpenAI-compatible chat endpoint scores the agent's change."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """The rewards of ``reward=NAME``, and those that methods read. A new one is one more line here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any

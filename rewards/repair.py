@@ -4,8 +4,6 @@ The last turn's ``info["tests"]`` has the counts (``turngrid.envs.repair.score.C
 that was never graded gets 0.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Sequence
 from typing import ClassVar

@@ -4,8 +4,6 @@ The trained reward is placed on each turn's last sampled token. A reward reads t
 changes and whether the game was won, never whether it was over.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

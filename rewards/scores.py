@@ -1,7 +1,5 @@
 """The study's three densities: ``sparse``, ``balanced``, ``dense`` (arXiv 2510.01132)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

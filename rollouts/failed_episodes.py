@@ -3,8 +3,6 @@
 An episode that keeps failing is not trained on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 

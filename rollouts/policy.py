@@ -1,7 +1,5 @@
 """Policies, which turn the episode so far into one action: the expert, a random one, a model."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Turn an episode into the rows to train on: one, or one a window."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Requests to a language model for one turn's tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

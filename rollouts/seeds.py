@@ -1,7 +1,5 @@
 """Seeds: a request is seeded by its identity, never by the time it was served."""
 
-from __future__ import annotations
-
 import hashlib
 
 

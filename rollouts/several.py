@@ -1,7 +1,5 @@
 """Several actions of one answer (``prompt.max_actions``), as one step of the episode."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Reward transforms on a finished episode."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from turngrid.rewards.reward import one_a_turn

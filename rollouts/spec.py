@@ -1,7 +1,5 @@
 """What an episode begins with: its specification, and turns that precede the policy's first one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol

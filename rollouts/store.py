@@ -1,7 +1,5 @@
 """Episodes on disk: a JSON object on each line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chat messages, and the protocol for an episode's token ids."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Protocol

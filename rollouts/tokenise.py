@@ -1,7 +1,5 @@
 """Add token ids to an episode of a text policy, exactly as a model's episode has them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate

@@ -8,8 +8,6 @@ or has no room for another action.
 With ``prompt.history`` each turn has a separate row; its prompt is one message with the kept turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import ceil

@@ -5,8 +5,6 @@ often it is revisited, and trains for ``rl_steps``. ``rollouts`` charges every e
 before the first step that would overspend.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite

@@ -5,8 +5,6 @@ arXiv 2509.08755): few turns at first, more from stated steps on. Its released r
 and 30 turns, 100 steps each.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

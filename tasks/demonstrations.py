@@ -3,8 +3,6 @@
 They come from expert plans, or from the wins of another run (``turngrid.tasks.rejection``).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ ones, so the game must answer the expert's actions as before.
   then the expert's action.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluation sets: the fixed games that checkpoints are tested on, equal in all runs of a task."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 A batch depends on the numbers of games, its index and the seed only, not on earlier draws.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

@@ -4,8 +4,6 @@ Test games are never used. Accepted episodes are ranked within each game (fewest
 fewest turns, latest step). Every game gives one demonstration before any game gives a second.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The games of a run by split: training, demonstrations, validation and test."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

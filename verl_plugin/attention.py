@@ -1,7 +1,5 @@
 """Attention from matrix products, for bf16 on CPUs."""
 
-from __future__ import annotations
-
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 

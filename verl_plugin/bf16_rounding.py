@@ -4,8 +4,6 @@ A rollout server and a trainer that compute in bf16 round different intermediate
 these two, their log-probs differ half as much (docs/rollout_server.md).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

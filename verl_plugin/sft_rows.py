@@ -1,7 +1,5 @@
 """Demonstration episodes as rows of verl's SFT trainer, tokenised as in RL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import ceil

@@ -1,7 +1,5 @@
 """Number of torch threads on CPUs."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

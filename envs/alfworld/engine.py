@@ -5,8 +5,6 @@ wrappers (tested). PddlEnv takes 0.9 s a reset and 80 ms a step. This class take
 after 0.2 s for the first reset of a game.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import sys

@@ -1,7 +1,5 @@
 """Play ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score."""
 
-from __future__ import annotations
-
 from turngrid.envs.alfworld import games
 from turngrid.envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file, sanitise

@@ -3,8 +3,6 @@
 A file is JSON with pddl_domain, grammar, pddl_problem, solvable and walkthrough.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -3,8 +3,6 @@
 All draws come from one ``random.Random`` seeded by a string, so they are the same on every machine.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ The conditions and their number are ALFRED's (Shridhar et al. 2020, arXiv 1912.0
 All of them hold exactly if the game is won.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

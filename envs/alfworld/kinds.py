@@ -1,7 +1,5 @@
 """ALFWorld's six task types, and the named tasks that mix them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from turngrid.envs.types import TaskError

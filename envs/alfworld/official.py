@@ -5,8 +5,6 @@ Files of alfworld 0.4 (json_2.1.2) are used unchanged. Older ones (json_2.1.1) h
 alfworld, and keep their task's words.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """A drawn game written down: its PDDL problem in alfworld's form, and the expert's plan."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from turngrid.envs.alfworld import wheel

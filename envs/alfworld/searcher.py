@@ -5,8 +5,6 @@ It reads the game's texts. It also checks which of its own commands would be acc
 texts do not say which receptacles share a location.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Collection

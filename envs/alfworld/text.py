@@ -4,8 +4,6 @@ The texts are those of TextWorld's writer (tested on random play), which takes 7
 parses each template anew and copies whole contexts at each symbol.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

@@ -4,8 +4,6 @@ The package itself is not imported: it would create a folder in the user's home 
 ``ALFWORLD_DATA``, by which the user names official data.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The expert: minigrid's bot, which watches a game and knows how it would go on."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Play a level of BabyAI in words."""
 
-from __future__ import annotations
-
 import copy
 import json
 from importlib.metadata import version

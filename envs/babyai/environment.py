@@ -3,8 +3,6 @@
 minigrid loads pygame, so only processes that make or run games import it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from importlib.metadata import version

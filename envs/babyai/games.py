@@ -1,7 +1,5 @@
 """Make a seed's game of BabyAI."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

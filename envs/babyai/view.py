@@ -1,7 +1,5 @@
 """What the agent sees in words, and the commands that have an effect there."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Play a scenario of BFCL: calls of functions, and a user whose words are fixed."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -4,8 +4,6 @@ A scripted user makes one request after another; the agent calls functions of se
 their state. bfcl-eval's own executor is never used, since it evaluates a model's words as Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version

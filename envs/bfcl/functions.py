@@ -1,7 +1,5 @@
 """The functions of bfcl-eval's services, and calls in Python's syntax."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Iterator, Mapping

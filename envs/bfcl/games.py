@@ -1,7 +1,5 @@
 """The games: bfcl-eval's multi-turn entries, one file each."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

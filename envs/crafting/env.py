@@ -1,7 +1,5 @@
 """Play a crafting game in text."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

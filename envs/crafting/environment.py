@@ -1,7 +1,5 @@
 """TextCraft's commands over recipes made here: ``env=crafting``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ An item without a recipe is raw, and ``get`` gives any number of it. The depth o
 that of another is one more than the largest among its ingredients.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """Make many games at once: worker processes on all cores, behind a blocking call."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

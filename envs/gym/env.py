@@ -1,7 +1,5 @@
 """Play a gymnasium game in words."""
 
-from __future__ import annotations
-
 import json
 
 from turngrid.envs.gym.games import is_certain, is_win, known, make, shortest_plan, words

@@ -1,7 +1,5 @@
 """Gymnasium games with discrete actions and observations, in words: ``env=gym``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

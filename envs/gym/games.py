@@ -5,8 +5,6 @@ entry. Rules are the content of a game file: ``id``, ``kwargs`` (of ``gymnasium.
 and ``winning_return``.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

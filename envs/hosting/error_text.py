@@ -1,7 +1,5 @@
 """Describe an exception in one line."""
 
-from __future__ import annotations
-
 import traceback
 from typing import Any
 

@@ -5,8 +5,6 @@ the environment; each further line is one JSON request and gets one JSON line ba
 process ends when the socket closes or its parent is gone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

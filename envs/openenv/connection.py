@@ -5,8 +5,6 @@ The protocol is openenv-core 0.3.0's: ``{"type": "reset" | "step", "data": {...}
 ``{"type": "error", "data": {"code", "message"}}``. A session lives as long as its websocket.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

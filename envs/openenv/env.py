@@ -1,7 +1,5 @@
 """Play an environment behind an OpenEnv server in text."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

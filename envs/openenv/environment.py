@@ -1,7 +1,5 @@
 """Any environment behind an OpenEnv server: ``env=openenv`` (docs/openenv.md)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Where an OpenEnv server is, what it accepts, and the containers that run one."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

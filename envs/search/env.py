@@ -1,7 +1,5 @@
 """Answer a question with a search tool."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Users' own questions: ``env.data_dir`` has a folder for each set, with files for its splits."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

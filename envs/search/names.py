@@ -3,8 +3,6 @@
 So no name of a test world occurs in a training world.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rows of question sets, as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

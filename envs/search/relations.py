@@ -5,8 +5,6 @@ that the passage is about stands first. Each wording has a key word in both sent
 question has.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 HELD_OUT = 3  # index of the wording that only worlds of ``test_split=new_wording`` use

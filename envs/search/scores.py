@@ -1,7 +1,5 @@
 """Exact match and F1 of an answer, as SQuAD, HotpotQA and Search-R1 compute them."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

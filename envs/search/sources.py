@@ -1,7 +1,5 @@
 """Collections of users: a question's own paragraphs, a file of passages, a retrieval server."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A fictional world: entities, facts, and the passages that tell them, from a seed alone."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """Play a Sokoban room in text."""
 
-from __future__ import annotations
-
 from turngrid.envs.sokoban.games import MOVES, Room, distances, plan_of, read
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import InvalidAction, Observation, TaskRef

@@ -1,7 +1,5 @@
 """Sokoban rooms made here, of the sizes that RAGEN and verl-agent report: ``env=sokoban``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Play a game of textarena."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib.metadata import version

@@ -3,8 +3,6 @@
 textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Each planner reads the game's hidden state. textarena itself is not imported here.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -5,8 +5,6 @@ duplicates, the inventory. Neither the interpreter nor TextWorld is thread-safe:
 thread, and any number of envs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

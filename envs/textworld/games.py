@@ -1,7 +1,5 @@
 """Make TextWorld games in this process: generate and compile."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -4,8 +4,6 @@ A tokenizer reads ``<|im_end|>`` as the end of a turn anywhere. A space after th
 makes a control token in a text ordinary, and leaves it readable.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container
 

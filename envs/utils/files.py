@@ -1,7 +1,5 @@
 """Atomic writes and removals."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Suggestions for mistyped names, and names of files."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """End a process with its parent."""
 
-from __future__ import annotations
-
 import ctypes
 import signal
 import sys

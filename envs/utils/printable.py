@@ -1,7 +1,5 @@
 """Printable text: a program, a file or a model may write any character."""
 
-from __future__ import annotations
-
 import re
 
 REPLACEMENT = "\ufffd"

@@ -1,7 +1,5 @@
 """Shop in text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Plan a purchase that earns 1, from any page."""
 
-from __future__ import annotations
-
 from turngrid.envs.webshop import pages
 from turngrid.envs.webshop.pages import BUY, Page
 from turngrid.envs.webshop.reward import same_option, score

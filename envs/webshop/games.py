@@ -1,7 +1,5 @@
 """Instructions: how those of the shop made here are drawn, and words that both sources share."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -4,8 +4,6 @@ All read from the files follows WebShop's ``engine.py`` and ``goal.py``; its dra
 (prices in a range, price limits) are made from hashes here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

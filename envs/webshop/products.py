@@ -1,7 +1,5 @@
 """A shop made here: products drawn from words, each by its number alone."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ compares nouns of the two titles, searches and categories. ``docs/webshop.md`` s
 from the released code.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

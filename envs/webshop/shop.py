@@ -4,8 +4,6 @@ A shop is a folder of the cache, written once. Processes map its files into memo
 decoded when it is shown.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import mmap

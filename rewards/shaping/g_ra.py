@@ -1,7 +1,5 @@
 """Gated rewards: a lesser reward counts only if the more important ones reached their gates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Transforms of the last turn's reward: SPEAR's bonus, DAPO's penalty, ASTRA's F1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Penalties for turns without effect."""
 
-from __future__ import annotations
-
 import abc
 from dataclasses import dataclass
 

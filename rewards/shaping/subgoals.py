@@ -1,7 +1,5 @@
 """HiPER's penalties on answers that declare whether their subgoal stays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -5,8 +5,6 @@ called in the process that runs the episode, one episode at a time, before group
 must depend only on its argument, so that a resumed run computes the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """AEPO's rollouts: a probe decides how many samples branch; repeated branching is penalised."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

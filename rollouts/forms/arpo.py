@@ -1,7 +1,5 @@
 """ARPO's rollouts: episodes branch where the policy is less certain than at its first turn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random

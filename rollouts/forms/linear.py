@@ -1,7 +1,5 @@
 """The base class of rollout strategies, and the rounds in which a group runs."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random

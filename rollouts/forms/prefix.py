@@ -1,7 +1,5 @@
 """Episodes begin after the first turns of the game's expert plan."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

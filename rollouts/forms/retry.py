@@ -1,7 +1,5 @@
 """A group without a win runs again, with guidance."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random

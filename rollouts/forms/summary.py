@@ -1,7 +1,5 @@
 """Rows that begin with the policy's summary of the turns before them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from turngrid.rewards.declared import Card, Conflict

@@ -1,7 +1,5 @@
 """TCOD's curricula: forwards from the game's first turn (f2b), or backwards from its last (b2f)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

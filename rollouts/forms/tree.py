@@ -1,7 +1,5 @@
 """Episodes that branch off from each other: a group of trees whose leaves are episodes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random

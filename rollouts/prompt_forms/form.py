@@ -1,7 +1,5 @@
 """Prompt forms: instructions, messages, and how answers are read (docs/prompt.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -264,10 +262,7 @@ def _messages(form: PromptForm, text: str, results: Sequence[str], admissible: S
 
 
 def answered(form: PromptForm, parsed: bool, result: StepResult) -> Observation:
-    """Return the observation after an answer.
-
-    If no action was read from the answer, the form's error replaces the environment's.
-    """
+    """Return what follows an answer; if no action was read from it, with the form's own error."""
     seen = result.observation
     if parsed or result.over or not (form.tell_format and form.format_error):
         return seen

@@ -1,7 +1,5 @@
 """HiPER's answers (arXiv 2602.16165): keep or switch the subgoal, the subgoal, the action."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar

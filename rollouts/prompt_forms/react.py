@@ -1,7 +1,5 @@
 """ReAct's lines (arXiv 2210.03629): ``Thought: ...`` and ``Action: ...``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The prompt forms that ``prompt=NAME`` accepts. A new form is one more line here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache

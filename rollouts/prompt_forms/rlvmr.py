@@ -1,7 +1,5 @@
 """RLVMR's answers (arXiv 2507.22844): a thought in a tag that names its kind, and the action."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

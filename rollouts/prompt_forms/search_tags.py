@@ -1,7 +1,5 @@
 """``<think>...</think>``, then ``<search>...</search>`` or ``<answer>...</answer>`` (Search-R1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

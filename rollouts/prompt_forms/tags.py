@@ -1,7 +1,5 @@
 """Tags around the parts of an answer."""
 
-from __future__ import annotations
-
 import re
 
 

@@ -1,7 +1,5 @@
 """``<think>...</think><action>...</action>``, as in verl-agent and RAGEN."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Function calls in JSON, for environments whose actions are functions
 (``turngrid.envs.functions``)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Start Ray and the rollout server on a CPU while the driver imports; verl would do it later."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import shlex

@@ -1,7 +1,5 @@
 """verl's FSDP2 engines on CPUs, with a value head that starts from the run's seed."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from typing import Any

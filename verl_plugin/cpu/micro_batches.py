@@ -11,8 +11,6 @@ else rows of similar length do. Two kinds of rows are left out:
 A loss is still divided by all tokens of the mini-batch, so the update is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

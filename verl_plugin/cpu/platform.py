@@ -1,7 +1,5 @@
 """verl's platform for CPUs, and its device module, which has the interface of ``torch.cuda``."""
 
-from __future__ import annotations
-
 import resource
 import types
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The number of rollout servers of a run, and of devices of each, counted as verl does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -2,8 +2,6 @@
 weight sync.
 """
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 from typing import Any

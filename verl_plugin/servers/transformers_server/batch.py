@@ -1,7 +1,5 @@
 """One ragged batch, from prompts to answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Start a replica's server: its name, and the node and GPU where it runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -2,8 +2,6 @@
 attention interface.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

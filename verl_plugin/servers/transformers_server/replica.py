@@ -1,7 +1,5 @@
 """verl's interface to our server: start it, and send it the trainer's weights."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

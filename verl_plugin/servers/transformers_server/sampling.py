@@ -1,7 +1,5 @@
 """Samples one token a row; each row has its own sampling parameters and random numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
