@@ -105,11 +105,11 @@ def test_verls_trainer_reads_the_critics_key_that_we_set() -> None:
     assert "max_token_len_per_gpu = critic_cfg.ppo_infer_max_token_len_per_gpu" in trainer.read_text(encoding="utf-8")
 
 
-def test_importance_weights_are_for_bf16(composed: Composer) -> None:
+def test_importance_weights_are_for_servers_that_differ(composed: Composer) -> None:
     def chosen(*words: str) -> object:
         return OmegaConf.select(composed([QWEN, *words]), CORRECTION)
 
-    assert (chosen("precision=fp32"), chosen("precision=bf16")) == (None, "token")
+    assert (chosen("precision=fp32"), chosen("precision=bf16")) == (None, None)
     assert (chosen("cluster=gpu1"), chosen("cluster=gpu8")) == ("token", "token")
     assert chosen("cluster=gpu1", f"{CORRECTION}=null") is None
     assert chosen("cluster=gpu1", "loss=turn_clip") is None, "its ratio is of whole turns"

@@ -50,6 +50,12 @@ def test_auto_follows_the_model_and_the_processor(monkeypatch: pytest.MonkeyPatc
     assert precision.explained(older) == f"computes in fp32: {precision.NONE}"
 
 
+def test_in_bf16_other_models_than_llamas_have_old_log_probs_of_their_trainer(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"model_type": "mistral"}')
+    correction = compose(["precision=bf16", f"model.path={tmp_path}"]).algorithm.rollout_correction
+    assert (correction.bypass_mode, correction.rollout_is) == (False, "token")
+
+
 def test_a_word_that_is_typed_is_another_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     on(monkeypatch, "")
     here = f"output_dir={tmp_path}"

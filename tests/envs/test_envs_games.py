@@ -161,5 +161,5 @@ def test_which_rewards_are_offered_and_which_are_equal():
 @pytest.mark.parametrize("name", sorted(registry.ENVIRONMENTS))
 def test_prompts_are_short(name):
     prompt = registry.make_environment(name).prompt
-    assert len(f"{prompt.role} {prompt.action_form}".split()) <= 45
-    assert "answer with" in prompt.action_form.lower()
+    assert len(f"{prompt.role} {prompt.how_to_act}".split()) <= 45
+    assert "answer with" in prompt.how_to_act.lower()
