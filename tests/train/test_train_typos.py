@@ -210,7 +210,7 @@ def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
         "dry_run=maybe": "dry_run=maybe must be true or false",
         "fresh=perhaps": "fresh=perhaps must be true or false",
         "seed=a": "seeds are whole numbers",
-        "scale=laptpo": "this sweep has no scale=laptpo (choices: laptop, paper)",
+        "scale=laptpo": "this sweep has no scale=laptpo (choices: laptop, small, paper)",
     }.items():
         assert main(["-m", "sweep=table10_algorithms", word, f"output_dir={tmp_path}"]) == 2
         (line,) = capfd.readouterr().err.splitlines()
