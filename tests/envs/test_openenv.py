@@ -293,8 +293,7 @@ def test_errors_name_the_first_fault_of_an_action() -> None:
     assert caught.value.code == FULL
 
 
-DOCKER = """#!{python}
-# run --detach --rm --name NAME --publish 127.0.0.1:PORT:8000 IMAGE, or rm --force NAME
+DOCKER = """# run --detach --rm --name NAME --publish 127.0.0.1:PORT:8000 IMAGE, or rm --force NAME
 import pathlib, os, signal, subprocess, sys
 file = pathlib.Path({folder!r}) / sys.argv[-1 if sys.argv[1] == "rm" else 5]
 if sys.argv[1] == "rm":
@@ -315,8 +314,9 @@ def test_each_worker_has_a_container_that_ends_with_it(
     """With a stand-in for docker that starts the server: also after the worker was killed."""
     containers = tmp_path / "containers"
     containers.mkdir()
-    docker = tmp_path / "docker"
-    docker.write_text(DOCKER.format(python=sys.executable, folder=str(containers)))
+    script, docker = tmp_path / "docker.py", tmp_path / "docker"
+    script.write_text(DOCKER.format(folder=str(containers)))
+    docker.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')  # a shebang has no spaces
     docker.chmod(docker.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
