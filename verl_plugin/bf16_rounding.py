@@ -1,7 +1,7 @@
 """What is not rounded to bf16: logits, and the hidden states between layers.
 
-A rollout server and a trainer that compute in bf16 round different intermediate numbers. Without
-these two, their log-probs differ half as much (docs/rollout_server.md).
+A rollout server and a trainer that compute in bf16 round different intermediate numbers. If these
+two stay in fp32, their log-probs differ half as much (docs/rollout_server.md).
 """
 
 from typing import Any
