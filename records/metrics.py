@@ -19,6 +19,7 @@ FAMILIES: Mapping[str, str] = {
     "rollout": "the episodes: turns, tokens, shares in [0, 1], counts",
     "budget": "spent since the start of the run: budget units, episodes, games, tokens",
     "timing": "seconds of wall time, by part",
+    "mismatch": "between the log-probabilities of sampler and trainer: nats a token, in all and by turn of a row",
     "filter": "what was not trained on: shares of episodes in [0, 1]; of dynamic sampling, and totals: groups, updates",
     "terms": "coefficients of the loss terms in this step",
     "buffer": "episodes that a buffer holds, and that were replayed",

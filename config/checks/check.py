@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.chosen import algorithm
 from turngrid.config import asynchronous, base, curriculum_settings, experience, extension, lora, precision
-from turngrid.config.checks import environment, methods, model, several
+from turngrid.config.checks import correction, environment, methods, model, several
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.values.values import because
@@ -200,6 +200,7 @@ CHECKS: tuple[Check, ...] = (
     environment.not_in_this_environment,
     bad_trainer,
     asynchronous.bad_async,
+    correction.bad_correction,
 )
 WARNINGS: tuple[Check, ...] = (
     extension.depends_on_length,

@@ -13,6 +13,7 @@ from typing import Any
 from turngrid.envs.utils.names import meant
 
 WORD = re.compile(r"(?![\d.+-]+$)\S+")
+TWO_NUMBERS = re.compile(r"\d+(\.\d+)?_\d+(\.\d+)?")
 # Type -> its name in messages, and the Python types that are accepted for it, its own one last
 TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "int": ("a whole number", (int,)),
@@ -98,6 +99,25 @@ class Only:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """A number of at least ``low``, or two positive numbers as ``"LOWER_UPPER"``."""
+
+    low: float = 0.0
+
+    def problem(self, value: Any) -> str | None:
+        if isinstance(value, str):
+            return None if TWO_NUMBERS.fullmatch(value) and self._ordered(value) else self._must()
+        return None if value is None else Range(self.low).problem(value) and self._must()
+
+    def _ordered(self, value: str) -> bool:
+        lower, upper = map(float, value.split("_"))
+        return 0 < lower <= upper
+
+    def _must(self) -> str:
+        return f"must be a number of at least {_plain(self.low)}, or LOWER_UPPER with points, as 0.5_5.0"
+
+
+@dataclass(frozen=True)
 class Types:
     """One of the types named in ``TYPES``, or any; numbers must be finite and have 64 bits."""
 
@@ -118,4 +138,4 @@ def _countable(value: Any) -> bool:
     return math.isfinite(value) if isinstance(value, float) else not isinstance(value, int) or abs(value) < 2**63
 
 
-Limit = Range | Words | Word | Only | Types
+Limit = Range | Words | Word | Only | Bounds | Types

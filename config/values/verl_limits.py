@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, words
 from turngrid.config import base
 from turngrid.config.nodes import dotted
-from turngrid.config.values.limits import WORD, Limit, Only, Range, Types, Word, Words
+from turngrid.config.values.limits import WORD, Bounds, Limit, Only, Range, Types, Word, Words
 
 FILE = Path(__file__).with_name("verl_schema.json")
 SCHEMA: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
@@ -49,6 +49,11 @@ CONTENTS = Words(("model", "optimizer", "extra", "hf_model"), each=True)
 # in rows of padding
 VERLS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "gpg")
 ESTIMATORS = (*(algorithm.estimator for algorithm in ALGORITHMS.values()), *VERLS)
+REJECTIONS = (
+    *(f"{level}_{kind}" for level in ("token", "seq_sum", "seq_mean") for kind in ("k1", "k2", "k3")),
+    "seq_max_k2",
+    "seq_max_k3",
+)
 AS_ALGO = {word: f"algo={word}" for word in words()}  # methods that verl-agent and RAGEN choose by verl's key
 
 LIMITS: dict[str, Limit] = {
@@ -57,7 +62,9 @@ LIMITS: dict[str, Limit] = {
     "algorithm.lam": SHARE,
     "algorithm.kl_penalty": KL_PENALTY,
     "rollout_correction.rollout_is": Words(("token", "sequence"), null=True),
-    "rollout_correction.rollout_is_threshold": Range(1e-6),  # verl's text "0.5_2.0" is not offered
+    "rollout_correction.rollout_is_threshold": Bounds(1),  # a weight is truncated, or dropped outside LOWER_UPPER
+    "rollout_correction.rollout_rs": Words(REJECTIONS, null=True),
+    "rollout_correction.rollout_rs_threshold": Bounds(),
     "kl_ctrl.type": Words(("fixed", "adaptive")),
     "policy_loss.loss_mode": Words(("vanilla", LOSS_MODE, *SCHEMA["losses"])),
     "policy_loss.clip_cov_ratio": Range(1e-9, 1),

@@ -16,7 +16,19 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMING = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
 COMMAND = re.compile(r"^(?:\|.*`)?python -m train ([^`\n]*)", re.MULTILINE)
 COMMANDS = COMMAND.findall((README + COMING).replace("\\\n", " "))
-GROUPS = ("env", "reward", "prompt", "budget", "curriculum", "model", "cluster", "rollout", "tracking", "health")
+GROUPS = (
+    "env",
+    "reward",
+    "prompt",
+    "budget",
+    "curriculum",
+    "model",
+    "cluster",
+    "rollout",
+    "tracking",
+    "correction",
+    "health",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

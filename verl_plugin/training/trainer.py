@@ -28,7 +28,7 @@ from turngrid.records.files import checkpoints
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.run import Run
-from turngrid.verl_plugin.training import estimators, start_watchdog, zero_advantages  # noqa: F401
+from turngrid.verl_plugin.training import estimators, mismatch, start_watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Part, Step
@@ -95,6 +95,7 @@ class StepTrainer(Base):
             Part(self._balance_batch),
             *([Part(windows.spread_padding)] if windows else []),
             Part(self._compute_old_log_prob, "old_log_prob"),
+            Part(mismatch.by_turn, "old_log_prob", wanted=not self.config.algorithm.rollout_correction.bypass_mode),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
             Part(with_adapter_again, "ref", wanted=ref),
             Part(self._compute_values, "values", wanted=critic),
