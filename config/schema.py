@@ -199,6 +199,8 @@ class Cluster:
     trainer_threads: int = number(1, 1024)
     rollout_threads: int = number(1, 1024)
     start_deadline_s: float = number(1, 10**6)
+    hung_factor: float = number(1, 10**6)
+    hung_after_s: float = number(1, 10**6)
     computes_in: str | None = choice(None, "fp32", "bf16")
     launcher: str = choice("here", "slurm", "local_parallel")
     runs_at_once: int | None = number(1, 1024)

@@ -5,6 +5,8 @@ entry-point group ``verl.plugins``), so nothing heavy is imported here. A module
 and our classes are registered with it, right after it is imported.
 """
 
+from turngrid.envs.utils import stacks
 from turngrid.verl_plugin.hooks import install
 
+stacks.register()
 install()

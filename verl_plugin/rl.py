@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.records.process.child import stage_exit_code
 from turngrid.verl_plugin.servers import vllm_cpu
-from turngrid.verl_plugin.training import start_watchdog
+from turngrid.verl_plugin.training import watchdog
 
 TASK = "turngrid.verl_plugin.training.task"
 
@@ -25,7 +25,8 @@ def main(config_file: Path, module: str = TASK) -> None:
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
-    start_watchdog.begin(config.cluster.start_deadline_s)
+    watchdog.current = watchdog.Watchdog(config.cluster.hung_factor, config.cluster.hung_after_s)
+    watchdog.current.start(config.cluster.start_deadline_s)
     importlib.import_module("turngrid.verl_plugin.cpu.early_start").start(config)  # Ray's processes import meanwhile
     importlib.import_module(module).train(config)
 

@@ -21,6 +21,7 @@ from turngrid.envs.hosting.error_text import described
 from turngrid.envs.registry import load_environment
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import Observation, StepResult, TaskRef
+from turngrid.envs.utils import stacks
 from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
@@ -126,4 +127,5 @@ def _take_socket() -> tuple[BinaryIO, BinaryIO]:
 
 if __name__ == "__main__":
     _die_with_parent()
+    stacks.register()
     serve(*_take_socket())

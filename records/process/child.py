@@ -12,6 +12,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.envs.types import EnvError
+from turngrid.envs.utils import stacks
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process import reaper
 from turngrid.records.process.exit_codes import FAILED, Failure, say
@@ -73,9 +74,14 @@ def stage_exit_code(run: Callable[[], object]) -> int:
         run()
     except (Failure, EnvError) as error:
         say(str(error))
-        Path(os.environ.get(_REASON, os.devnull)).write_text(str(error), encoding="utf-8")
+        give_reason(str(error))
         return FAILED
     return 0
+
+
+def give_reason(message: str) -> None:
+    """Pass on, from a stage's process, what the parent's ``StageFailed`` says."""
+    Path(os.environ.get(_REASON, os.devnull)).write_text(message, encoding="utf-8")
 
 
 def _reason_file(log: Path) -> Path:
@@ -182,6 +188,7 @@ def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
         "RAY_worker_niceness": "0",  # Ray's default niceness of 15 yields to any other process
         "TRACKIO_DIR": os.environ.get("TRACKIO_DIR") or str(folder.parent / "trackio"),  # one dashboard over all runs
         "TURNGRID_SEED": str(config.seed),
+        stacks.FOLDER: str(folder / "logs" / "stacks"),
     }
     if config.trainer.device == "cpu":
         variables |= {

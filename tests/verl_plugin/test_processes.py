@@ -7,6 +7,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from omegaconf import OmegaConf
 from turngrid.verl_plugin import agent_worker
 from turngrid.verl_plugin.agent_worker import WorkerThread
 from turngrid.verl_plugin.cpu.early_start import ATTEMPTS, ray_settings, start_ray
+from turngrid.verl_plugin.training import watchdog
 
 CONFIG = OmegaConf.create({"ray_kwargs": {"ray_init": {"num_cpus": 2, "address": None}}})
 
@@ -84,8 +86,9 @@ def test_it_gives_up_in_the_end_and_on_anything_else_at_once(message: str, attem
 
 SCRIPT = """
 import time
-from turngrid.verl_plugin.training import start_watchdog
-start_watchdog.begin({seconds})
+from turngrid.verl_plugin.training.watchdog import Watchdog
+dog = Watchdog(factor=10, least=0.1)
+dog.start({seconds})
 {then}
 """
 
@@ -101,8 +104,48 @@ def test_a_start_that_hangs_ends_the_process() -> None:
     assert "cluster.start_deadline_s=0.3" in done.stderr
 
 
+HUNG = """
+import subprocess, sys
+other = "from turngrid.envs.utils import stacks; stacks.register(); print(flush=True); import time; time.sleep(60)"
+worker = subprocess.Popen([sys.executable, "-c", other], stdout=subprocess.PIPE)
+worker.stdout.readline()
+from turngrid.envs.utils import stacks
+stacks.register()
+for _ in range(3):
+    dog.enter("update_actor")
+    dog.enter("gen")
+dog.enter("update_actor")  # its median is near 0 s, so its limit is the least one
+try:
+    worker.wait()
+finally:
+    worker.kill()
+"""
+
+
+def test_a_phase_that_hangs_leaves_the_stacks_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNGRID_STACKS", str(tmp_path / "stacks"))
+    monkeypatch.setenv("TURNGRID_REASON", str(tmp_path / "reason"))
+    done = run(HUNG, seconds=60)
+    assert done.returncode == 3
+    assert (tmp_path / "reason").read_text().startswith("update_actor: it has not ended in 0 s")
+    stacks = [file.read_text() for file in (tmp_path / "stacks").iterdir()]
+    assert len(stacks) == 2 and sum("in wait" in text for text in stacks) == 1, stacks
+
+
+def test_a_limit_follows_the_median_of_a_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 0, 10, 20, 40, 50, 52, 60])
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: next(now))
+    dog = watchdog.Watchdog(factor=10, least=30)
+    dog.enter("gen")
+    assert dog.limit("gen") == 120
+    for phase in ("update", "gen", "update", "gen", "update", "gen"):
+        dog.enter(phase)  # gen took 10, 20 and 2 s
+    dog.end()
+    assert dog.limit("gen") == 100 and dog.limit("update") == 100
+
+
 def test_a_start_in_time_is_left_alone() -> None:
-    assert run("start_watchdog.step_began(); start_watchdog._timer.join()", seconds=90).returncode == 0
+    assert run("dog.enter('gen'); dog.end()", seconds=90).returncode == 0
 
 
 # ---- an agent-loop worker in a thread of the trainer's process

@@ -28,7 +28,7 @@ from turngrid.records.files import checkpoints
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.run import Run
-from turngrid.verl_plugin.training import estimators, mismatch, start_watchdog, zero_advantages  # noqa: F401
+from turngrid.verl_plugin.training import estimators, mismatch, watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Part, Step
@@ -77,6 +77,7 @@ class StepTrainer(Base):
         try:
             super().fit(agent_loop_manager)
         finally:
+            watchdog.current.end()
             agent_loop_manager.close()
 
     # ---- the step
@@ -112,12 +113,15 @@ class StepTrainer(Base):
 
     def _step_once(self, metrics: Metrics, timing_raw: dict[str, float], sample_batch_size: int) -> KVBatchMeta:
         """The parts of an update are run from one list, verl's and ours."""
+        watchdog.current.enter("gen")
         with marked_timer("gen", timing_raw):
             batch = self._sampled(metrics, sample_batch_size)
         for part in self.parts():
             if part.wanted:
+                watchdog.current.enter(part.timer or watchdog.BETWEEN)
                 with marked_timer(part.timer, timing_raw) if part.timer else nullcontext():
                     batch = part.run(batch, metrics)
+        watchdog.current.enter(watchdog.BETWEEN)
         return batch
 
     def _sampled(self, metrics: Metrics, prompts: int) -> KVBatchMeta:
@@ -185,8 +189,8 @@ class StepTrainer(Base):
         return batch
 
     def on_train_begin(self) -> None:
-        """Our log replaces verl's, and the start watchdog stops."""
-        start_watchdog.step_began()
+        """Our log replaces verl's, and the watchdog's limit for the start ends."""
+        watchdog.current.enter(watchdog.BETWEEN)
         self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
         run = self.config.run
@@ -231,7 +235,8 @@ class StepTrainer(Base):
 
     def _validate(self) -> dict[str, float]:
         """Compute our metrics of validation episodes, and record these in one file a step."""
-        metrics = super()._validate()
+        with watchdog.current.within("validation"):
+            metrics = super()._validate()
         folder = Path(self.config.run.validation) / f"{self.global_steps:06d}"
         episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
         write_episodes(folder.with_suffix(".jsonl"), episodes)
@@ -249,8 +254,9 @@ class StepTrainer(Base):
         if not self._save_due:
             return
         self._save_due, start = False, time.perf_counter()
-        self.methods.save(self._checkpoint())
-        super()._save_checkpoint()
+        with watchdog.current.within("checkpoint"):
+            self.methods.save(self._checkpoint())
+            super()._save_checkpoint()
         checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
         self._save_seconds = time.perf_counter() - start
         self.groups.saved()

@@ -1,0 +1,60 @@
+"""Stacks of all processes of a run, for a run that hangs.
+
+Each process registers a file once. ``dump`` then asks all of them to write what their threads are
+doing, which works while a process waits in C code or holds the interpreter lock.
+"""
+
+import faulthandler
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+FOLDER = "TURNGRID_STACKS"  # environment variable with the folder, in processes of a run
+WRITING_SECONDS = 1.0
+
+_file: IO[str] | None = None  # open as long as this process lives
+
+
+def register() -> None:
+    """Let ``dump`` write this process's stacks. It does nothing outside a run."""
+    global _file
+    if (folder := os.environ.get(FOLDER)) and _file is None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        _file = (Path(folder) / _name(psutil.Process())).open("w", encoding="utf-8")
+        faulthandler.register(signal.SIGUSR2, file=_file, all_threads=True)
+
+
+def dump() -> list[Path]:
+    """Write the stacks of the run's processes on this machine, and return the files.
+
+    Files of processes that have ended without a dump are removed.
+    """
+    folder = Path(os.environ.get(FOLDER, os.devnull))
+    alive = {_name(process): process for process in _processes()}
+    for file in folder.glob(f"{socket.gethostname()}-*"):
+        if file.name in alive:
+            with suppress(psutil.Error):
+                alive[file.name].send_signal(signal.SIGUSR2)
+        elif not file.stat().st_size:
+            file.unlink()
+    time.sleep(WRITING_SECONDS)
+    return sorted(file for file in folder.glob(f"{socket.gethostname()}-*") if file.stat().st_size)
+
+
+def _processes() -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            process.create_time()
+            yield process
+
+
+def _name(process: psutil.Process) -> str:
+    """Return a file name that no later process with the same number has."""
+    return f"{socket.gethostname()}-{process.pid}-{process.create_time():.2f}.txt"

@@ -1,0 +1,89 @@
+"""Ends the trainer's process when it hangs, so that the run can go on from its last checkpoint.
+
+verl waits forever for a Ray worker that failed or hangs.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+
+from turngrid.envs.utils import stacks
+from turngrid.records.process.child import give_reason
+
+EXIT_CODE = 3
+BETWEEN = "between two steps"  # weights to the server, records
+ENOUGH = 3  # earlier durations of a phase, from which its median is taken
+FIRST = 4  # until then a phase may take so many times the least limit
+
+
+class Watchdog:
+    """Watches the phases of training; one phase at a time.
+
+    Args:
+        factor: a phase may take this many times its median in this process,
+        least: and at least so many seconds.
+    """
+
+    def __init__(self, factor: float, least: float) -> None:
+        self._factor, self._least = factor, least
+        self._durations: dict[str, list[float]] = defaultdict(list)
+        self._timer: threading.Timer | None = None
+        self._phase, self._since = "start", time.monotonic()
+
+    def start(self, seconds: float) -> None:
+        """Begin the start of training, which has a limit of its own.
+
+        A thread waits, since a signal handler does not run while Python waits for Ray.
+        """
+        why = "no training step began in this time; a Ray worker may have failed to start"
+        self._wait(seconds, f"cluster.start_deadline_s={seconds:g}: {why}: see /tmp/ray/session_latest/logs")
+
+    def enter(self, phase: str) -> None:
+        """End the present phase and begin another."""
+        now = time.monotonic()
+        self._durations[self._phase].append(now - self._since)
+        self._phase, self._since = phase, now
+        seconds = self.limit(phase)
+        self._wait(seconds, f"{phase}: it has not ended in {seconds:.0f} s (cluster.hung_after_s, cluster.hung_factor)")
+
+    @contextmanager
+    def within(self, phase: str) -> Iterator[None]:
+        """Enter a phase for a block, and the one before it afterwards."""
+        before = self._phase
+        self.enter(phase)
+        yield
+        self.enter(before)
+
+    def limit(self, phase: str) -> float:
+        """Return the seconds that a phase may take."""
+        durations = self._durations[phase]
+        if len(durations) < ENOUGH:
+            return FIRST * self._least
+        return max(self._least, self._factor * median(durations))
+
+    def end(self) -> None:
+        """Stop watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait(self, seconds: float, message: str) -> None:
+        self.end()
+        self._timer = threading.Timer(seconds, _give_up, [message])
+        self._timer.daemon = True
+        self._timer.start()
+
+
+def _give_up(message: str) -> None:
+    files = stacks.dump()
+    told = f"{message}\nThe stacks of {len(files)} processes are in {files[0].parent}." if files else message
+    print(told, file=sys.stderr, flush=True)
+    give_reason(told)
+    os._exit(EXIT_CODE)
+
+
+current = Watchdog(factor=10, least=1800)  # of this process; an RL stage replaces it by its own
