@@ -32,20 +32,21 @@ def register() -> None:
 
 
 def dump() -> list[Path]:
-    """Write the stacks of the run's processes on this machine, and return the files.
-
-    Files of processes that have ended without a dump are removed.
-    """
-    folder = Path(os.environ.get(FOLDER, os.devnull))
-    alive = {_name(process): process for process in _processes()}
-    for file in folder.glob(f"{socket.gethostname()}-*"):
-        if file.name in alive:
+    """Write the stacks of the run's processes on this machine, and return the files."""
+    files = list(Path(os.environ.get(FOLDER, os.devnull)).glob(f"{socket.gethostname()}-*"))
+    for process in _processes():
+        if _name(process) in {file.name for file in files}:
             with suppress(psutil.Error):
-                alive[file.name].send_signal(signal.SIGUSR2)
-        elif not file.stat().st_size:
-            file.unlink()
+                process.send_signal(signal.SIGUSR2)
     time.sleep(WRITING_SECONDS)
-    return sorted(file for file in folder.glob(f"{socket.gethostname()}-*") if file.stat().st_size)
+    return sorted(file for file in files if file.stat().st_size)
+
+
+def tidy(folder: Path) -> None:
+    """Remove the files that processes, which must have ended, have left empty."""
+    for file in folder.glob("*.txt"):
+        if not file.stat().st_size:
+            file.unlink()
 
 
 def _processes() -> Iterator[psutil.Process]:

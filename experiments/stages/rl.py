@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from turngrid.config import lora
 from turngrid.envs.games.catalogue import cache_root
+from turngrid.envs.utils import stacks
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.experiments.stages.health import Watch, watch
 from turngrid.records.metrics import read_metrics
@@ -56,7 +57,10 @@ def train(run: Run, allocation: Allocation, model: str, process: subprocess.Pope
         set_evaluation_aside(run.folder, "rl")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
         with closing(Progress(rl, steps, done, prompts, samples, run.algorithm.needs_group, watch(run))) as bar:
-            run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
+            try:
+                run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
+            finally:
+                stacks.tidy(run.folder / "logs" / "stacks")
     if rl.saved_step() < steps:
         log = run.folder / "logs" / "rl.log"
         raise StageFailed(f"the trainer stopped after step {rl.saved_step()} of {steps}; see {log}")

@@ -1,0 +1,1 @@
+"""Checks of an environment before anybody trains in it (docs/extending.md)."""

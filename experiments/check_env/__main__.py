@@ -1,0 +1,91 @@
+"""Check an environment before training in it.
+
+    python -m experiments.check_env ENV [KEY=VALUE ...]
+    python -m experiments.check_env textworld env.task=w2-o3-q4 games=8
+
+ENV         an environment's name, as for env=, or module:Class
+games=8     games of each split; turns=30 is the length of a random episode at most
+KEY=VALUE   as for `python -m train`: env.task=, env.data_dir=, reward=, ...
+
+Prints a table; the exit code is 0 unless a line says FAIL. docs/extending.md explains the lines."""
+
+import asyncio
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import TaskRef
+from turngrid.experiments.check_env import checks
+from turngrid.experiments.check_env.checks import CHECKS, FAIL, Finding
+from turngrid.experiments.check_env.plays import memory_growth, openings, plays
+from turngrid.records.process.exit_codes import Refusal, command, own_words
+from turngrid.tasks.evaluation_sets import reward_on
+from turngrid.tasks.run import Run
+
+SPLITS = ("test", "validation", "demonstrations", "train")
+
+
+@dataclass
+class Options:
+    """The options of this command."""
+
+    games: int = 8
+    turns: int = 30
+
+
+@command(__doc__, resumes=False)
+def main(arguments: list[str]) -> int:
+    options = Options()
+    words, overrides = own_words(arguments, options, Refusal)
+    if len(words) != 1:
+        raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
+    run = Run(composed([f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]), Path())
+    found = check(run, options)
+    Console().print(table(words[0], found))
+    return int(any(finding.verdict == FAIL for finding in found))
+
+
+def composed(overrides: list[str]) -> DictConfig:
+    """Compose the config of an evaluation, with its checks."""
+    from turngrid.experiments import evaluate
+
+    return evaluate.composed([], overrides)
+
+
+def check(run: Run, options: Options) -> list[Finding]:
+    """List and play an environment's games, and return what was found."""
+    return asyncio.run(_check(run, listed(run, options.games), options.turns))
+
+
+def listed(run: Run, games: int) -> dict[str, list[TaskRef]]:
+    """Return the first games of each split, each split for itself."""
+    catalogue = Catalogue(run.environment, run.config.env.cache_dir)
+    task, reward = run.config.env.task, reward_on(run.environment, run.config)
+    return {split: catalogue.listing(task, split, games, reward, at_most=True).tasks for split in SPLITS}
+
+
+async def _check(run: Run, listed: dict[str, list[TaskRef]], turns: int) -> list[Finding]:
+    env = run.config.env
+    async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
+        opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
+        games = await plays(pool, listed["test"], turns)
+        found = [checks.splits(listed, opened), *(check(run.environment, games) for check in CHECKS)]
+        return [*found, checks.memory(await memory_growth(pool, listed["test"][0]))]
+
+
+def table(name: str, found: Iterable[Finding]) -> Table:
+    made = Table("check", "", "what was seen", title=f"env={name}", title_justify="left")
+    for finding in found:
+        made.add_row(finding.check, finding.verdict, finding.seen)
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

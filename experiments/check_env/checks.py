@@ -1,0 +1,157 @@
+"""What the episodes of an environment say about it, one finding each."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from turngrid.envs.environment import Environment
+from turngrid.envs.types import TaskRef
+from turngrid.experiments.check_env.plays import HOSTILE, RESETS, Play, Plays
+from turngrid.records.statistics import wilson
+
+OK, NOTE, FAIL, NONE = "ok", "note", "FAIL", "-"  # NONE: nothing to check
+LEAST_SIZED = 20.0  # characters of an answer below which its words may stand in a prompt by chance
+GROWTH = 20e6  # bytes over RESETS episodes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check; ``seen`` is a short text with figures."""
+
+    check: str
+    verdict: str
+    seen: str
+
+
+Check = Callable[[Environment, Sequence[Plays]], Finding]
+
+
+def splits(listed: Mapping[str, Sequence[TaskRef]], openings: Mapping[str, str]) -> Finding:
+    """No game is in two splits.
+
+    A run leaves out a game whose fingerprint an earlier split has. It cannot see a game that has
+    the same first text and expert plan under another fingerprint.
+
+    Args:
+        listed: the games of each split, each listed for itself.
+        openings: the first text of each game, by ``TaskRef.key``.
+    """
+    tasks = [(split, task) for split, games in listed.items() for task in games]
+    prints, texts = defaultdict(set), defaultdict(set)
+    for split, task in tasks:
+        prints[task.fingerprint].add(split)
+        if task.expert_plan:
+            texts[openings.get(task.key, task.key), task.expert_plan].add((split, task.fingerprint))
+    twice = sum(len(where) > 1 for where in prints.values())
+    unseen = sum(len({s for s, _ in where}) > 1 and len({p for _, p in where}) > 1 for where in texts.values())
+    seen = (
+        f"{len(tasks)} games of {', '.join(listed)}; {twice or 'none'} in two{', which a run leaves out' * (twice > 0)}"
+    )
+    told = f"; {unseen} equal games have different fingerprints" if unseen else ""
+    return Finding("splits", FAIL if unseen else NOTE if twice else OK, seen + told)
+
+
+def errors(_: Environment, games: Sequence[Plays]) -> Finding:
+    broken = [f"{game.task.key}: {game.error}" for game in games if game.error]
+    return Finding("no errors", FAIL if broken else OK, broken[0] if broken else f"{len(games)} games played")
+
+
+def repeats(_: Environment, games: Sequence[Plays]) -> Finding:
+    """The same actions give the same episode: after another game, and in another session."""
+    pairs = [pair for game in games for pair in game.again]
+    if outcomes := [first for first, again in pairs if first.outcome != again.outcome]:
+        return Finding("repeats", FAIL, f"scores or ends differ in {len(outcomes)} of {len(pairs)} repetitions")
+    if texts := [first for first, again in pairs if first.texts != again.texts]:
+        words = f"words differ in {len(texts)} of {len(pairs)} repetitions, scores and ends do not"
+        return Finding("repeats", NOTE, words)
+    return Finding("repeats", OK if pairs else NONE, f"{len(pairs)} repetitions are equal")
+
+
+def expert_wins(_: Environment, games: Sequence[Plays]) -> Finding:
+    plays = [game.expert for game in games if game.expert]
+    if not plays:
+        return Finding("expert", NONE, "no expert: no demonstrations, no SFT")
+    won = sum(play.won for play in plays)
+    turns = sorted(len(play.results) for play in plays)
+    seen = f"won {won} of {len(plays)} games in {turns[0]} to {turns[-1]} turns"
+    return Finding("expert", OK if won == len(plays) else FAIL, seen)
+
+
+def random_bound(_: Environment, games: Sequence[Plays]) -> Finding:
+    """What is won without reading; too much leaves nothing to learn."""
+    plays = [play for game in games for play in game.random if play.results]
+    if not plays:
+        return Finding("random", NONE, "the environment lists no admissible actions")
+    won = sum(play.won for play in plays)
+    between = wilson(won, len(plays))
+    seen = f"won {won} of {len(plays)} episodes [{between.low:.0%}, {between.high:.0%}]"
+    return Finding("random", NOTE if between.low > 0.5 else OK, seen)
+
+
+def reachable(_: Environment, games: Sequence[Plays]) -> Finding:
+    rewarded = [play for play in _all(games) if play.score > 0 or play.won]
+    early = sum(any(r.score_delta > 0 for r in play.results[:-1]) for play in rewarded)
+    seen = f"{len(rewarded)} of {sum(1 for _ in _all(games))} episodes were rewarded, {early} before their last turn"
+    return Finding("reward", OK if rewarded else FAIL, seen)
+
+
+def pays_only_for_winning(_: Environment, games: Sequence[Plays]) -> Finding:
+    """No episode that is not won scores as much as a win: at random, or by repeating one action."""
+    lost = [(game.task.max_score, play) for game in games for play in [*game.random, *filter(None, [game.paid])]]
+    shares = [play.score / most for most, play in lost if most > 0 and not play.won]
+    best = max(shares, default=0.0)
+    seen = f"at most {best:.2f} of a win's score in {len(shares)} episodes that were not won"
+    return Finding("pays for winning", FAIL if best >= 1 else NOTE if best > 0.9 else OK, seen)
+
+
+def hostile(_: Environment, games: Sequence[Plays]) -> Finding:
+    """Nonsense is answered: it is neither rewarded nor won, and its length does not matter."""
+    results = [result for game in games for result in game.hostile]
+    paid = [result for result in results if result.won or result.score_delta > 0]
+    valid = sum(result.valid for result in results)
+    seen = f"{len(results)} of {len(HOSTILE) * len(games)} answered, {len(paid)} rewarded, {valid} called valid"
+    return Finding("hostile actions", FAIL if paid else NOTE if valid else OK, seen)
+
+
+def no_answer_in_prompt(environment: Environment, games: Sequence[Plays]) -> Finding:
+    """The first message has neither the expert's plan nor a right answer."""
+    style = environment.prompt
+    told = []
+    for game in (game for game in games if game.random):
+        opening = game.random[0].opening
+        prompt = " ".join([style.role, style.how_to_act, game.task.goal, opening.goal, opening.text]).lower()
+        answers = [*opening.gold, *([joint.join(game.task.expert_plan) for joint in ("\n", ", ", " ")])]
+        told += [game.task.key for answer in answers if len(answer) >= LEAST_SIZED and answer.lower() in prompt]
+    seen = f"the answer is in the first message of {told[0]}" if told else f"{len(games)} first messages"
+    return Finding("prompt", FAIL if told else OK, seen)
+
+
+def speed(_: Environment, games: Sequence[Plays]) -> Finding:
+    plays = [play for play in _all(games) if play.seconds]
+    steps, seconds = sum(len(play.results) for play in plays), sum(play.seconds for play in plays)
+    return Finding("speed", OK if steps else NONE, f"{steps / seconds if seconds else 0:,.0f} steps/s, one session")
+
+
+def memory(growth: float) -> Finding:
+    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes"
+    return Finding("memory", FAIL if growth > GROWTH else OK, seen)
+
+
+def _all(games: Sequence[Plays]) -> Iterator[Play]:
+    for game in games:
+        yield from game.random
+        if game.expert:
+            yield game.expert
+
+
+CHECKS: tuple[Check, ...] = (
+    errors,
+    repeats,
+    expert_wins,
+    random_bound,
+    reachable,
+    pays_only_for_winning,
+    hostile,
+    no_answer_in_prompt,
+    speed,
+)

@@ -1,0 +1,69 @@
+"""``python -m experiments.check_env``: all of our environments pass it, flawed ones do not."""
+
+import os
+from pathlib import Path
+
+import flawed_environments
+import pytest
+
+from turngrid.config.compose import Composer
+from turngrid.envs import registry
+from turngrid.experiments.check_env import plays
+from turngrid.experiments.check_env import __main__ as command
+from turngrid.experiments.check_env.__main__ import Options, check, main
+from turngrid.experiments.check_env.checks import FAIL, NOTE, OK
+from turngrid.tasks.run import Run
+
+ROOT = Path(__file__).parents[2]
+NEEDS_DATA = {"swegym", "openenv"}  # instances or a server of the user's
+SLOW_TO_MAKE = {
+    "textworld",
+    "tw_simple",
+    "alfworld",
+    "textarena",
+    "repo_repair",
+}  # so only the games that other tests use
+FLAWS = {  # environment -> what its lines say, apart from "ok"
+    "Letters": {},
+    "Remembering": {"repeats": FAIL, "hostile actions": FAIL},
+    "Talking": {"repeats": NOTE},
+    "Paying": {"pays for winning": FAIL},
+    "Telling": {"prompt": FAIL},
+    "Growing": {"memory": FAIL},
+    "Fragile": {"no errors": FAIL},
+    "Doubled": {"splits": FAIL},
+    "Easy": {"random": NOTE, "hostile actions": FAIL, "expert": "-"},
+}
+
+
+@pytest.mark.parametrize("name", [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA])
+def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plays, "RESETS", 5)
+    if name in SLOW_TO_MAKE:
+        monkeypatch.setattr(command, "SPLITS", ("test",))
+    found = check(Run(composed([f"env={name}"]), tmp_path), Options(games=1, turns=10))
+    assert [finding for finding in found if finding.verdict == FAIL] == []
+    assert len(found) == 11
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(flawed_environments.__file__).parent}{os.pathsep}{ROOT}")
+    monkeypatch.setattr(plays, "RESETS", 40)
+    words = [f"env.name=flawed_environments:{name}", "env.task=letters", f"env.cache_dir={tmp_path}"]
+    found = {one.check: one.verdict for one in check(Run(composed(words), tmp_path), Options(games=3))}
+    assert {name: verdict for name, verdict in found.items() if verdict != OK} == {
+        name: verdict for name, verdict in FLAWS[name].items() if verdict != OK
+    }
+
+
+def test_the_exit_code_tells(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(command, "composed", composed)
+    monkeypatch.setattr(plays, "RESETS", 5)
+    assert main(["crafting", "games=1"]) == 0
+    shown = capsys.readouterr()
+    assert "won 1 of 1 games" in shown.out
+    assert main(["craftin", "games=1"]) == 2
+    assert "craft" in capsys.readouterr().err
