@@ -8,8 +8,8 @@ import pytest
 
 from turngrid.config.compose import Composer
 from turngrid.envs import registry
-from turngrid.experiments.check_env import plays
 from turngrid.experiments.check_env import __main__ as command
+from turngrid.experiments.check_env import plays
 from turngrid.experiments.check_env.__main__ import Options, check, main
 from turngrid.experiments.check_env.checks import FAIL, NOTE, OK
 from turngrid.tasks.run import Run
