@@ -5,7 +5,6 @@ runs.py         a run folder and its metrics
 samples.py      the models that a selector names
 cells.py        the table, with published figures
 comparisons.py  differences with intervals, and verdicts
-reliability.py  IQM and probability of improvement
 charts.py       learning curves, as SVG from matplotlib
 contents.py     the contents of the page, as HTML and Markdown
 """
