@@ -117,7 +117,6 @@ def write_summary(run: Run, allocation: Allocation, checkpoints: list[Checkpoint
             "rl_games": allocation.games,
             "rl_steps": allocation.steps,
             "rl_episodes_played": sum(entry.count for entry in entries if entry.kind == "rl_episode"),
-            "retries": sum(entry.count for entry in entries if entry.kind == "retry"),
             "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
