@@ -1,6 +1,6 @@
 """Several runs from one command: a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``).
 
-Hydra itself launches only if the command line sets one of its own keys (``hydra/sweeper=optuna``).
+Hydra itself answers ``--info``, ``--cfg hydra``, ``--hydra-help`` and completion.
 """
 
 import argparse
@@ -12,17 +12,15 @@ from pathlib import Path
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.table import Table
 
 from turngrid.config import base
 from turngrid.config.checks.model import unusable_folders
 from turngrid.config.compose import composer, packages, search_path
 from turngrid.config.errors import ConfigError
-from turngrid.config.overrides import SEARCHPATH, parse, places, search_paths, typed
+from turngrid.config.overrides import parse, places, search_paths, typed
 from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
@@ -33,12 +31,7 @@ from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch import launching, one_run
 from turngrid.train.launch.sweep import Launch, compose_runs, grid, is_true, prepare_launch, sweep_asked_for
 
-_failed: list[str] = []  # a line for each run that Hydra launched and that failed
 Start = Callable[[], int]
-
-
-class RunFailed(RuntimeError):
-    """A run failed that Hydra started with a launcher other than ours."""
 
 
 def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
@@ -52,26 +45,20 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
         return lambda: _hydra(arguments)
     if not args.multirun:
         return _ready_hydra(arguments, args)
-    if sweep_asked_for(args.overrides):
-        return _ready_sweep(args)
-    dry_run = is_true(parse(args.overrides), "dry_run")
-    if _of_hydra(args.overrides) and not dry_run:
-        return _ready_hydra(arguments, args)
-    return _ready_grid(args, dry_run)
+    _refuse_hydras_keys(args.overrides)
+    return _ready_sweep(args) if sweep_asked_for(args.overrides) else _ready_grid(args)
 
 
-def _of_hydra(overrides: Sequence[str]) -> list[Override]:
-    """Return overrides of Hydra's own keys, except the folders of options."""
-    own = [override for override in parse(overrides) if override.key_or_group.startswith("hydra")]
-    return [override for override in own if override.key_or_group != SEARCHPATH]
+def _refuse_hydras_keys(overrides: Sequence[str]) -> None:
+    own = [text for text in overrides if text.lstrip("+~").startswith("hydra") and text not in search_paths(overrides)]
+    if own:
+        raise ConfigError(f"{own[0]}: Hydra launches no runs here; use cluster=slurm or cluster=local_parallel")
 
 
 # ---- sweeps and grids
 
 
 def _ready_sweep(args: argparse.Namespace) -> Start:
-    if own := next(iter(_of_hydra(args.overrides)), None):
-        raise ConfigError(f"{typed(own)}: Hydra does not launch a sweep; use cluster=slurm or cluster=local_parallel")
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
         named = list(zip((run.label for run in launch.sweep.runs), launch.configs, strict=True))
@@ -95,15 +82,13 @@ def _start_sweep(launch: Launch, start: launching.Launcher, paths: Sequence[str]
     return code
 
 
-def _ready_grid(args: argparse.Namespace, dry_run: bool) -> Start:
-    own = ("dry_run", "hydra/", "hydra.launcher", "hydra.sweep") if dry_run else ("dry_run",)
-    given = [typed(override) for override in parse(args.overrides) if not override.key_or_group.startswith(own)]
+def _ready_grid(args: argparse.Namespace) -> Start:
+    parsed = parse(args.overrides)
+    dry_run = is_true(parsed, "dry_run")
+    given = [typed(override) for override in parsed if override.key_or_group != "dry_run"]
     runs, configs = _composed(given, args.config_dir, checked=dry_run)
     if ranged := next((o for o in parse(given) if o.is_sweep_override() and not o.is_discrete_sweep()), None):
-        raise ConfigError(
-            f"{typed(ranged)}: only an optimiser's sweeper (hydra/sweeper=NAME) draws values from a range; write them "
-            f"out, as in {ranged.key_or_group}=A,B"
-        )
+        raise ConfigError(f"{typed(ranged)}: write the values out, as in {ranged.key_or_group}=A,B")
     if dry_run:
         labels = [run.label for run in one_run.runs_of(runs, "")]
         return lambda: _print(dry_run_table("The grid", list(zip(labels, configs, strict=True))), configs)
@@ -177,15 +162,13 @@ def _product(overrides: list[str]) -> list[list[str]]:
     return [list(run) for run in itertools.product(*values.values())]
 
 
-# ---- Hydra's own launches
+# ---- Hydra's own answers
 
 
 def _ready_hydra(arguments: Sequence[str], args: argparse.Namespace) -> Start:
-    runs, configs = _composed(args.overrides, args.config_dir)
-    if args.multirun:
-        launching.launcher(configs[0], args.config_dir)  # raises if this machine cannot start it
-    chosen = parse([text for run in runs for text in run])
-    shown = search_path([*places(parse(args.overrides)), *packages(chosen, args.config_dir)])
+    _composed(args.overrides, args.config_dir)  # a one-line error for what cannot be composed
+    given = parse(args.overrides)
+    shown = search_path([*places(given), *packages(given, args.config_dir)])
     others = [text for text in arguments if text not in search_paths(args.overrides)]
     return lambda: _hydra([*others, *shown])
 
@@ -193,27 +176,12 @@ def _ready_hydra(arguments: Sequence[str], args: argparse.Namespace) -> Start:
 def _hydra(arguments: Sequence[str]) -> int:
     sys.argv[1:] = arguments
     _hydra_app()
-    return _exit_code(_failed)
+    return 0
 
 
 @hydra.main(version_base="1.3", config_path=str(base.CONF), config_name="config")
 def _hydra_app(config: DictConfig) -> None:
-    """Start one run of a multirun; Hydra answers ``--info`` and the like itself."""
-    settings = HydraConfig.get()
-    overrides = list(settings.overrides.task)
-    group = "" if OmegaConf.select(config, "tracking.group") else one_run.STARTED
-    named = (source for source in settings.runtime.config_sources if "command-line" in source.provider)
-    folders = search_path([f"{source.schema}://{source.path}" for source in named])  # no part of a run's overrides
-    own = [*folders, *overrides, *one_run.for_trackers(overrides, group, "")]
-    run = one_run.Run(settings.job.num + 1, tuple(own), one_run.label(overrides))
-    print(f"\nturngrid: run {run.number}: {run.label}", file=sys.stderr, flush=True)
-    basic = settings.launcher._target_.endswith("BasicLauncher")
-    # another launcher has put this process where the run computes
-    code = one_run.call(one_run.command(run), **({} if basic else {one_run.LAUNCHED: "1"}))
-    if code and not basic:
-        raise RunFailed(f"{run.label} ended with exit code {code}")
-    if code:
-        _failed.append(f"{run.label} (exit code {code})")
+    """Do nothing: Hydra answers these flags before it would run a job."""
 
 
 WIDTH = 160
