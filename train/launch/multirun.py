@@ -20,7 +20,7 @@ from turngrid.config import base
 from turngrid.config.checks.model import unusable_folders
 from turngrid.config.compose import composer, packages, search_path
 from turngrid.config.errors import ConfigError
-from turngrid.config.overrides import parse, places, search_paths, typed
+from turngrid.config.overrides import parse, typed
 from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
@@ -45,14 +45,7 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
         return lambda: _hydra(arguments)
     if not args.multirun:
         return _ready_hydra(arguments, args)
-    _refuse_hydras_keys(args.overrides)
     return _ready_sweep(args) if sweep_asked_for(args.overrides) else _ready_grid(args)
-
-
-def _refuse_hydras_keys(overrides: Sequence[str]) -> None:
-    own = [text for text in overrides if text.lstrip("+~").startswith("hydra") and text not in search_paths(overrides)]
-    if own:
-        raise ConfigError(f"{own[0]}: Hydra launches no runs here; use cluster=slurm or cluster=local_parallel")
 
 
 # ---- sweeps and grids
@@ -64,10 +57,10 @@ def _ready_sweep(args: argparse.Namespace) -> Start:
         named = list(zip((run.label for run in launch.sweep.runs), launch.configs, strict=True))
         return lambda: _print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named), launch.configs)
     start = launching.launcher(launch.configs[0], args.config_dir)
-    return lambda: _start_sweep(launch, start, search_paths(args.overrides))
+    return lambda: _start_sweep(launch, start)
 
 
-def _start_sweep(launch: Launch, start: launching.Launcher, paths: Sequence[str]) -> int:
+def _start_sweep(launch: Launch, start: launching.Launcher) -> int:
     """Start the unfinished runs, each once: two settings of a sweep may share a run."""
     for run in launch.sweep.runs if launch.fresh else ():  # once: a requeued job must resume in its folder
         put_aside(launch.output_dir / run.folder)
@@ -75,7 +68,7 @@ def _start_sweep(launch: Launch, start: launching.Launcher, paths: Sequence[str]
     runs = launch.sweep.runs
     left = [run for run in runs if state(launch.output_dir / run.folder) is not State.FINISHED]
     say(f"sweep {launch.sweep.folder_name}: {len(left)} runs to go, {len(runs) - len(left)} finished")
-    overrides = [[*paths, *run.overrides] for run in {run.folder: run for run in left}.values()]
+    overrides = [run.overrides for run in {run.folder: run for run in left}.values()]
     code = _exit_code(start(one_run.runs_of(overrides, folder.name)))
     _report("--text", str(folder))
     _report(str(folder))
@@ -167,10 +160,8 @@ def _product(overrides: list[str]) -> list[list[str]]:
 
 def _ready_hydra(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     _composed(args.overrides, args.config_dir)  # a one-line error for what cannot be composed
-    given = parse(args.overrides)
-    shown = search_path([*places(given), *packages(given, args.config_dir)])
-    others = [text for text in arguments if text not in search_paths(args.overrides)]
-    return lambda: _hydra([*others, *shown])
+    shown = search_path(packages(parse(args.overrides), args.config_dir))
+    return lambda: _hydra([*arguments, *shown])
 
 
 def _hydra(arguments: Sequence[str]) -> int:

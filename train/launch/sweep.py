@@ -14,7 +14,7 @@ from tqdm import tqdm
 from turngrid.config.checks.check import check
 from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
-from turngrid.config.overrides import parse, search_paths, typed
+from turngrid.config.overrides import parse, typed
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.sweep.definition import Layout, SweepError, SweepRun, load, part, points, scale_of
 from turngrid.experiments.sweep.record import Sweep
@@ -56,7 +56,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
         ConfigError: a run is refused; nothing has started.
     """
     rest, only = _split_only(overrides)
-    words = parse([text for text in rest if not text.startswith("hydra")])
+    words = parse(rest)
     flags = {"dry_run": is_true(words, "dry_run"), "fresh": is_true(words, "fresh")}  # composing takes seconds
     name, scale = _one(words, "sweep", ""), _one(words, "scale", DEFAULT_SCALE)
     try:
@@ -69,9 +69,10 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     axes = {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
-    wanted = [[*search_paths(overrides), *point.overrides] for point in chosen_points]
     with composer(config_dir) as composed:
-        configs = compose_runs(composed, wanted, [point.label for point in chosen_points])
+        configs = compose_runs(
+            composed, [point.overrides for point in chosen_points], [point.label for point in chosen_points]
+        )
     name = Path(name).stem
     runs = [_recorded(name, point, config) for point, config in zip(chosen_points, configs, strict=True)]
     changing = [typed(o) for o in (*single, *several) if not _is_outside(o.key_or_group)]
@@ -130,9 +131,7 @@ def _grid_name(overrides: Sequence[str], axes: Sequence[str]) -> str:
     """Return a name such as ``algo-lr-3f2a9c1e``, the same for other seeds of the grid."""
     ignored = ("seed", "fresh", "dry_run")
     changing = sorted(
-        typed(o)
-        for o in parse(overrides)
-        if o.key_or_group not in ignored and not o.key_or_group.startswith("hydra") and not _is_outside(o.key_or_group)
+        typed(o) for o in parse(overrides) if o.key_or_group not in ignored and not _is_outside(o.key_or_group)
     )
     digits = hashlib.sha256("\n".join(changing).encode()).hexdigest()[:DIGITS]
     return file_name("-".join([*map(_short, axes), digits]))
@@ -144,8 +143,7 @@ def _short(axis: str) -> str:
 
 def _grid_run(overrides: Sequence[str], config: DictConfig, axes: Sequence[str]) -> SweepRun:
     values = {override.key_or_group: plain(override).partition("=")[2] for override in parse(overrides)}
-    own = [text for text in overrides if not text.lstrip("+~").startswith("hydra")]
-    return SweepRun({axis: values[axis] for axis in axes}, int(config.seed), own, run_name(config))
+    return SweepRun({axis: values[axis] for axis in axes}, int(config.seed), list(overrides), run_name(config))
 
 
 # ---- words of the command line
