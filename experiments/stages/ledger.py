@@ -2,7 +2,7 @@
 
 Charged: demonstrations, and RL episodes up to the last checkpoint of a killed attempt.
 
-Listed but not charged: replayed turns; the prior (another run whose model this one starts from);
+Listed but not charged: the prior (another run whose model this one starts from);
 the run that demonstrations were taken from; SFT passes; dropped groups; groups that were
 too old to be trained on; discarded steps; validation; evaluation.
 """
@@ -188,16 +188,7 @@ def _training(run: Run) -> Iterator[Entry]:
         units = float(config.budget.episode_cost * len(new if config.budget.count == "games" else episodes))
         clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
         yield of_episodes("rl_episode", step, episodes, units, games=len(new), **clocks)
-        yield from _replayed(step, episodes)
         yield from _dropped(step, line, config)
-
-
-def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
-    """Count the turns that a rollout form replayed before the policy's own."""
-    begun = [episode for episode in episodes if episode.prefix]
-    if begun:
-        tokens = sum(episode.prefix_tokens for episode in begun)
-        yield Entry("replayed_prefix", step, len(begun), 0.0, tokens, 0.0, note="not charged: part of the prompt")
 
 
 def _dropped(step: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:

@@ -48,7 +48,7 @@ def execute(run: Run) -> RunResult:
     checkpoints = _train(run, allocation, base)
     with stage(folder, "evaluation"):
         evaluate(run, checkpoints, tracked=True)
-    return write_summary(run, allocation, checkpoints)
+    return write_summary(run, checkpoints)
 
 
 def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
@@ -89,7 +89,7 @@ CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episo
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
 
 
-def write_summary(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> RunResult:
+def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger, the plot and, last, ``result.json``, which marks the run as finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
@@ -111,11 +111,6 @@ def write_summary(run: Run, allocation: Allocation, checkpoints: list[Checkpoint
         seconds=sum(seconds.values()),
         plot=PLOT,
         notes={
-            "demonstrations": allocation.demonstrations,
-            "rl_games": allocation.games,
-            "rl_steps": allocation.steps,
-            "rl_episodes_played": sum(entry.count for entry in entries if entry.kind == "rl_episode"),
-            "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
