@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from turngrid.config.checks.check import check
-from turngrid.config.compose import Composer, compose
+from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.extension import depends_on_length
 from turngrid.records.run_folder import identity, open_run, run_name
@@ -95,15 +95,6 @@ def test_verls_own_ways_to_resume_are_refused(composed: Composer, mode: str) -> 
 def test_a_run_that_is_not_there(composed: Composer, run: Path) -> None:
     with pytest.raises(ConfigError, match=f"no run lies there; use .*{run.name}"):
         composed([f"extend={run}x", "budget.rl_steps=8"])
-
-
-def test_it_is_a_word_of_the_command_line(tmp_path: Path) -> None:
-    (tmp_path / "tracking").mkdir()
-    (tmp_path / "tracking" / "longer.yaml").write_text(
-        "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
-    )
-    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
-        compose(["tracking=longer"], str(tmp_path))
 
 
 def test_units_buy_more_steps_where_rollouts_are_counted(composed: Composer, tmp_path: Path) -> None:

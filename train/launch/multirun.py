@@ -4,23 +4,18 @@ Hydra itself answers ``--info``, ``--cfg hydra``, ``--hydra-help`` and completio
 """
 
 import argparse
-import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import hydra
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 from rich.table import Table
 
 from turngrid.config import base
-from turngrid.config.checks.model import unusable_folders
-from turngrid.config.compose import composer, packages, search_path
-from turngrid.config.errors import ConfigError
-from turngrid.config.overrides import parse, typed
+from turngrid.config.compose import compose, packages, search_path
+from turngrid.config.overrides import parse
 from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
@@ -29,7 +24,7 @@ from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import put_aside, run_name
 from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch import launching, one_run
-from turngrid.train.launch.sweep import Launch, compose_runs, grid, is_true, prepare_launch, sweep_asked_for
+from turngrid.train.launch.sweep import Launch, prepare_launch
 
 Start = Callable[[], int]
 
@@ -45,60 +40,28 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
         return lambda: _hydra(arguments)
     if not args.multirun:
         return _ready_hydra(arguments, args)
-    return _ready_sweep(args) if sweep_asked_for(args.overrides) else _ready_grid(args)
-
-
-# ---- sweeps and grids
-
-
-def _ready_sweep(args: argparse.Namespace) -> Start:
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
-        named = list(zip((run.label for run in launch.sweep.runs), launch.configs, strict=True))
-        return lambda: _print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named), launch.configs)
+        return lambda: _print(launch)
     start = launching.launcher(launch.configs[0], args.config_dir)
-    return lambda: _start_sweep(launch, start)
+    return lambda: _start(launch, start)
 
 
-def _start_sweep(launch: Launch, start: launching.Launcher) -> int:
+def _start(launch: Launch, start: launching.Launcher) -> int:
     """Start the unfinished runs, each once: two settings of a sweep may share a run."""
-    for run in launch.sweep.runs if launch.fresh else ():  # once: a requeued job must resume in its folder
-        put_aside(launch.output_dir / run.folder)
-    folder = record.write(launch.sweep, launch.output_dir, launch.whole)
-    runs = launch.sweep.runs
-    left = [run for run in runs if state(launch.output_dir / run.folder) is not State.FINISHED]
-    say(f"sweep {launch.sweep.folder_name}: {len(left)} runs to go, {len(runs) - len(left)} finished")
-    overrides = [run.overrides for run in {run.folder: run for run in left}.values()]
-    code = _exit_code(start(one_run.runs_of(overrides, folder.name)))
-    _report("--text", str(folder))
-    _report(str(folder))
-    return code
-
-
-def _ready_grid(args: argparse.Namespace) -> Start:
-    parsed = parse(args.overrides)
-    dry_run = is_true(parsed, "dry_run")
-    given = [typed(override) for override in parsed if override.key_or_group != "dry_run"]
-    runs, configs = _composed(given, args.config_dir, checked=dry_run)
-    if ranged := next((o for o in parse(given) if o.is_sweep_override() and not o.is_discrete_sweep()), None):
-        raise ConfigError(f"{typed(ranged)}: write the values out, as in {ranged.key_or_group}=A,B")
-    if dry_run:
-        labels = [run.label for run in one_run.runs_of(runs, "")]
-        return lambda: _print(dry_run_table("The grid", list(zip(labels, configs, strict=True))), configs)
-    start = launching.launcher(configs[0], args.config_dir)
-    return lambda: _start_grid(args, runs, configs, start)
-
-
-def _start_grid(
-    args: argparse.Namespace, runs: list[list[str]], configs: list[DictConfig], start: launching.Launcher
-) -> int:
-    """Record the grid, start its runs and end with a table of all of them."""
-    sweep = grid(args.overrides, runs, configs)
-    folder = record.write(sweep, Path(configs[0].output_dir).expanduser().absolute()) if sweep else None
-    group = "" if configs[0].tracking.group else folder.name if folder else one_run.STARTED
-    code = _exit_code(start(one_run.runs_of(runs, group)))
+    for path in launch.folders if launch.fresh else ():  # once: a requeued job must resume in its folder
+        put_aside(path)
+    folder = record.write(launch.sweep, launch.output_dir, launch.whole) if launch.output_dir else None
+    runs = dict(zip(launch.folders, zip(launch.sweep.runs, launch.labels, strict=True), strict=True))
+    left = [run for path, run in runs.items() if state(path) is not State.FINISHED]
+    say(f"{launch.sweep.title}: {len(left)} runs to go, {len(runs) - len(left)} finished")
+    jobs = [one_run.Run(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
+    code = _exit_code(start(jobs))
     if folder:
         _report("--text", str(folder))
+    if folder and launch.sweep.scale:
+        _report(str(folder))
+    elif folder:
         print(f"\nas a page, with curves: python -m experiments.report {folder}", flush=True)
     return code
 
@@ -113,53 +76,25 @@ def _exit_code(failed: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _print(table: str, configs: Sequence[DictConfig]) -> int:
+def _print(launch: Launch) -> int:
     """Print the table of a dry run, and the script for SLURM."""
-    print(table)
-    config = configs[0]
+    named = list(zip(launch.labels, launch.configs, strict=True))
+    print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named))
+    config = launch.configs[0]
     if config.cluster.launcher == launching.SLURM:
         launching.check_slurm(config)
         from turngrid.train.launch import slurm
 
         folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
-        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(configs))}")
+        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(launch.configs))}")
     return 0
-
-
-def _composed(
-    overrides: list[str], config_dir: str | None, checked: bool = False
-) -> tuple[list[list[str]], list[DictConfig]]:
-    """Return overrides and configs of all runs, composed before any starts."""
-    with composer(config_dir) as composed:
-        runs = _product(overrides)
-        configs = compose_runs(composed, runs, checked=checked)
-    for config in configs:
-        for problem in unusable_folders(config):
-            raise ConfigError(problem)
-    return runs, configs
-
-
-def _product(overrides: list[str]) -> list[list[str]]:
-    """Return every run's overrides, as Hydra's basic sweeper does."""
-    parse(overrides)  # a one-line error for overrides that cannot be parsed
-    parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(overrides)
-    values: dict[str, list[str]] = {}
-    for override in parsed:
-        key = override.get_key_element()
-        if not override.is_sweep_override():
-            values[key] = [f"{key}={override.get_value_element_as_str()}"]
-        elif override.is_discrete_sweep():
-            values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
-            if not values[key]:
-                raise ConfigError(f"{typed(override)} matches nothing; write the values out, as in {key}=A,B")
-    return [list(run) for run in itertools.product(*values.values())]
 
 
 # ---- Hydra's own answers
 
 
 def _ready_hydra(arguments: Sequence[str], args: argparse.Namespace) -> Start:
-    _composed(args.overrides, args.config_dir)  # a one-line error for what cannot be composed
+    compose(args.overrides, args.config_dir)  # a one-line error for what cannot be composed
     shown = search_path(packages(parse(args.overrides), args.config_dir))
     return lambda: _hydra([*arguments, *shown])
 
