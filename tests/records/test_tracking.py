@@ -227,7 +227,7 @@ def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) ->
         for first, last in ((1, 4), (3, 5)):
             tracker = Tensorboard(stage, [{"step": step} for step in range(1, first)])
             for step in range(first, last + 1):
-                tracker.log(step, {"attempt": first}, {})
+                tracker.log(step, {"attempt": first})
         events = EventAccumulator(str(run.path / "tensorboard" / "rl"))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("attempt")] == [
