@@ -79,7 +79,7 @@ def _with_recorded(overrides: Sequence[str], run: Path) -> list[str]:
     The number of games is kept, since a checkpoint refers to games by their index.
     """
     typed = {_key(text) for text in overrides}
-    recorded = {_key(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides or ()}
+    recorded = {_key(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides}
     again = [text for key, text in recorded.items() if key not in typed and key not in NOT_AGAIN]
     folder = [] if "output_dir" in typed else [f"output_dir={given.quoted(str(run.parent))}"]
     games = task_file(run, "train")
@@ -103,9 +103,7 @@ def _another_past(was: Plain, before: DictConfig, run: Path, typed: Sequence[str
     key = min(changed, key=lambda name: (name.removesuffix(".name") not in typed, not name.endswith(".name"), name))
     old, new = changed[key]
     key = key.removesuffix(".name")
-    recorded = any(attempt.overrides is not None for attempt in read_attempts(run / ATTEMPTS))
-    words = "" if recorded else f"; {run.name} does not record its command: repeat that beside extend="
-    return f"{key}={new}: it would change the past of {run.name}; use {key}={old}{words}"
+    return f"{key}={new}: it would change the past of {run.name}; use {key}={old}"
 
 
 def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:

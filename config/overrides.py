@@ -1,6 +1,6 @@
 """A run's overrides: parse them, refuse what Hydra accepts silently, explain its errors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, get_type_hints
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -18,7 +18,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import Refusal
 
 OPTIONAL = ("recipe",)
-SEARCHPATH = "hydra.searchpath"  # folders of options besides conf/
+HYDRAS = "hydra"  # the node of Hydra's own settings
 RUNS = 10**4
 LONG = 300  # maximum characters of another project's message
 GROUP_OF_NODE = {"turn_reward": "reward", "algorithm": "algo"}
@@ -51,39 +51,15 @@ def is_value(override: Override) -> bool:
     """
     key, value = override.key_or_group, override.value()
     plain = override.package is None and not (override.is_force_add() or override.is_delete())
-    single = key in get_type_hints(Top) or "." in key and not key.startswith("hydra")
+    single = key in get_type_hints(Top) or "." in key
     slot, *setting = key.split(".")
     schedule = slot in SLOTS and len(setting) == 2  # a schedule replaces another one
     replaces = not isinstance(value, dict) or schedule
     return plain and single and replaces
 
 
-def is_option(override: Override) -> bool:
-    return override.key_or_group in groups() or override.key_or_group.startswith("hydra")
-
-
 def typed(override: Override) -> str:
     return override.input_line or ""
-
-
-def search_paths(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides that add folders of options, as they were typed."""
-    return [text for text in overrides if text.lstrip("+").startswith(f"{SEARCHPATH}=")]
-
-
-def places(overrides: Iterable[Override]) -> list[str]:
-    """Return the option folders that the overrides add; raise ConfigError if one is no list."""
-    folders: list[str] = []
-    for override in overrides:
-        if names_places(override) and (value := override.value()) is not None:
-            if not isinstance(value, list) or not all(isinstance(folder, str) for folder in value):
-                raise ConfigError(f"{typed(override)} must be a list of strings; use {SEARCHPATH}=[file:///FOLDER]")
-            folders += map(str, value)
-    return folders
-
-
-def names_places(override: Override) -> bool:
-    return override.key_or_group == SEARCHPATH and not override.is_delete()
 
 
 def quoted(text: str) -> str:
@@ -96,10 +72,9 @@ def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> lis
 
     Raises:
         ConfigError: a group that is removed, null or set to an unknown option, a key that is
-            removed, several values or a sweep without ``-m``.
+            removed, a setting of Hydra's own, several values or a sweep without ``-m``.
     """
     parsed = parse(overrides)
-    elsewhere = elsewhere or any(override.key_or_group == SEARCHPATH for override in parsed)
     for override in parsed:
         if problem := _problem(override, elsewhere):
             raise ConfigError(problem)
@@ -112,12 +87,14 @@ def _problem(override: Override, elsewhere: bool) -> str | None:
         return "sweep=NAME starts several runs; add -m"
     if override.is_sweep_override():
         return f"{line}: several values start several runs; add -m"
+    if key.startswith(HYDRAS):
+        return f"{line}: turngrid reads no settings of Hydra's own; use --config-dir FOLDER or cluster=NAME"
     if key in groups():
         return _wrong_choice(override, elsewhere)
     if override.is_delete():
         return f"{key} cannot be removed: every run needs it; use {key}=VALUE" if _needed(key) else None
     node = key.partition(".")[0]
-    if (override.is_add() or override.is_force_add()) and node not in top_names() and not node.startswith("hydra/"):
+    if (override.is_add() or override.is_force_add()) and node not in top_names():
         return f"{line}: nothing reads {node}{meant(node, top_names())}"
     return None
 
@@ -139,7 +116,7 @@ def _wrong_choice(override: Override, elsewhere: bool) -> str | None:
 
 def top_names() -> list[str]:
     """Return the words that an override may begin with."""
-    return [*groups(), *NODES, *get_type_hints(Top), *map(str, base.verl_tree()), "hydra"]
+    return [*groups(), *NODES, *get_type_hints(Top), *map(str, base.verl_tree())]
 
 
 def _needed(key: str) -> bool:
@@ -168,7 +145,7 @@ def explain(overrides: Sequence[str], error: Exception) -> str:
     if isinstance(error, MissingConfigException):
         problems = (problem for choice in choices if (problem := wrong_option(choice)))
         return next(problems, " ".join(str(error).split()))
-    keys = keys_with(*(typed(override) for override in parsed if override in choices or names_places(override)))
+    keys = keys_with(*(typed(o) for o in parsed if o in choices or o.key_or_group.startswith(HYDRAS)))
     for override in parsed:
         if problem := wrong_key(override, keys):
             return problem

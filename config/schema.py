@@ -222,7 +222,7 @@ class Tracking:
 
 @dataclass(kw_only=True)
 class Health:
-    """Limits of alarms by the names of ``turngrid.records.health.RULES`` (docs/health.md)."""
+    """Limits of alarms by the names of ``experiments.stages.health.RULES`` (docs/health.md)."""
 
     name: str = option_name()
     not_finite: float | None = number(0, 0)

@@ -88,7 +88,7 @@ def keys_with(*choices: str) -> dict[str, Any]:
 def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
     """Explain a key that does not exist; None if it does, or is added by ``+``."""
     key = override.key_or_group
-    if key in groups() or key in keys or override.is_add() or override.is_force_add() or key.startswith("hydra"):
+    if key in groups() or key in keys or override.is_add() or override.is_force_add() or key.startswith("hydra."):
         return None
     if key.startswith("algo.") and (verls := key.replace("algo.", "algorithm.", 1)) in keys:
         return f"unknown key {key}; use {verls}"

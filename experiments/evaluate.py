@@ -17,15 +17,55 @@ endpoint=   address of an OpenAI-compatible server, up to and with /v1
 Prints success with 95 % intervals, and writes episodes and result.json to output_dir/evaluations/.
 Episodes that exist are kept. docs/evaluation.md explains the tables."""
 
+import asyncio
+import hashlib
+import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
 
-from turngrid.experiments.evaluation.policies import PolicyError, policies, trained_on
+from turngrid.algorithms.registry import FORM
+from turngrid.config import machine
+from turngrid.config.checks import environment
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.envs.registry import make_environment
+from turngrid.envs.utils.bar import ticking_bar
+from turngrid.envs.utils.files import write_whole
+from turngrid.envs.utils.names import file_name
+from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies, trained_on
+from turngrid.experiments.evaluation.result import results_of
+from turngrid.experiments.evaluation.stage import (
+    Checkpoint,
+    Pools,
+    common_failure,
+    episode_specs,
+    episodes_file,
+    evaluate,
+    missing_episodes,
+    played,
+    roll_out_in_text,
+)
+from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
+from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
-from turngrid.rollouts.chat_policy import Endpoint, EndpointError
+from turngrid.records.run_folder import OUTPUT_KEYS, held
+from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
+from turngrid.rollouts.prompt_forms.registry import non_default
+from turngrid.rollouts.store import write_episodes
+from turngrid.rollouts.window import summed_up
+from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, prepare_evaluation_sets, tested, turns_of
+from turngrid.tasks.run import Run
+
+EVALUATIONS = "evaluations"
+SCRIPTED_AT_ONCE = 32
 
 
 @dataclass
@@ -43,15 +83,10 @@ class Options:
 def main(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, PolicyError)
-    from turngrid.config import machine
-
     config = composed(words, overrides)
     asked = policies(words, _endpoint(options), config)
     if any(policy.kind == "checkpoint" for policy in asked):
         machine.check_gpus(config)
-    from turngrid.experiments.evaluation.standalone import evaluation_folder, hold  # imports scipy, so only when needed
-    from turngrid.tasks.run import Run
-
     print(hold(Run(config, evaluation_folder(config)), asked, options.at_once), flush=True)
     return 0
 
@@ -71,10 +106,6 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         ConfigError: a check refuses the config.
         PolicyError: a policy cannot be evaluated with it.
     """
-    from turngrid.config.checks import environment
-    from turngrid.config.compose import compose
-    from turngrid.config.errors import ConfigError
-
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
@@ -94,6 +125,121 @@ def _refuse_another_environment(words: Sequence[str], overrides: Sequence[str], 
     other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
     if other and not chosen:
         raise PolicyError(f"{other} was trained on env={trained_on(other)}; type that, or env={config.env.name}")
+
+
+# ---- the evaluation, in a folder that is named by its games and settings
+
+
+def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
+    """Run the missing evaluations, write ``result.json``, and return the tables as text.
+
+    Args:
+        at_once: number of games that an endpoint runs at the same time.
+
+    Raises:
+        TaskError: an evaluation set cannot be filled.
+        PolicyError: a policy cannot run these games.
+        EndpointError: an endpoint does not answer.
+        StageFailed: the process of the checkpoints failed.
+        RunFolderBusy: another process is using the folder.
+    """
+    with held(run.folder):
+        if run.config.fresh:
+            for file in (run.folder / "evaluation").rglob("*.jsonl"):
+                file.unlink()
+        say(f"evaluation folder {run.folder}")
+        for damage in discard_files(run.folder):
+            say(f"note: {damage}")
+        prepare_evaluation_sets(run.config, run.folder, also_own=True)
+        settings = run.evaluation_settings
+        asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
+        models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
+        evaluate(run, [Checkpoint(candidate.name, candidate.path, candidate.chat) for candidate in models])
+        return _report(run.folder, asked, settings)
+
+
+def evaluation_folder(config: DictConfig) -> Path:
+    """Return ``output_dir/evaluations/<env>-<task>-<8 hex>``, the same for equal settings."""
+    node = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(node, dict)
+    named = tested(config)
+    identity = {
+        "worlds": {
+            env: [make_environment(env, env_node(config, env)).version, _settings(config, env)] for env, _ in named
+        },
+        "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
+        "reward": node["turn_reward"],
+        "eval": {key: value for key, value in node["eval"].items() if key != "servers"},
+        "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
+    }
+    identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}
+    identity |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
+    name = file_name(f"{named[0][0]}-{task}-{digest}")
+    return (Path(config.output_dir).expanduser() / EVALUATIONS / name).absolute()
+
+
+def _settings(config: DictConfig, env: str) -> dict[str, object]:
+    """Return the ``env`` settings that change a game, without the task, which ``turns`` has."""
+    outside = {key.removeprefix("env.") for key in OUTPUT_KEYS} | {"task", "tasks", "max_turns"}
+    return {key: value for key, value in env_node(config, env).items() if key not in outside}
+
+
+def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting]) -> str:
+    evaluations, paired = results_of(
+        settings, lambda item: {candidate.label: played(folder, candidate.name, item.label) for candidate in asked}
+    )
+    rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
+    result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
+    result["comparisons"] = [asdict(item) for item in paired]
+    write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True) + "\n")
+    tables = [success_table(evaluations), manner_table(evaluations), *comparisons_table(paired)]
+    return f"{plain_text(tables)}result: {folder / 'result.json'}"
+
+
+async def _roll_out_in_text(
+    run: Run, asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting], at_once: int
+) -> None:
+    async with Pools(legal=True) as pools:
+        for candidate in asked:
+            left = {item.label: missing_episodes(run.folder, candidate.name, item) for item in settings}
+            if candidate.kind == "checkpoint" or not any(left.values()):
+                continue
+            with ticking_bar(total=sum(left.values()), desc=candidate.label, unit="game") as bar:
+                for item in (item for item in settings if left[item.label]):
+                    episodes = await _roll_out(run, candidate, item, pools, at_once, bar)
+                    write_episodes(episodes_file(run.folder, candidate.name, item.label), episodes)
+
+
+async def _roll_out(
+    run: Run, candidate: PolicyRef, item: EvaluationSetting, pools: Pools, at_once: int, bar: tqdm
+) -> list[Episode]:
+    specs = episode_specs(run, item)
+    without = [spec.task.key for spec in specs if not spec.task.expert_plan]
+    if candidate.kind == "expert" and without:
+        raise PolicyError(f"expert: {len(without)} of {len(specs)} games have no expert plan, first: {without[0]}")
+    async with acting(run, candidate, item) as policy:
+        several = at_once if candidate.endpoint else SCRIPTED_AT_ONCE
+        pool = await pools.of(run, item.evaluation_set.env)
+        episodes = await roll_out_in_text(policy, specs, pool, several, bar.update)
+    if cause := common_failure(episodes):
+        raise PolicyError(f"{candidate.label} could not play any game: {cause}")
+    return episodes
+
+
+@asynccontextmanager
+async def acting(run: Run, candidate: PolicyRef, item: EvaluationSetting) -> AsyncIterator[Policy]:
+    """Prepare a policy that answers in text for a setting."""
+    config, endpoint = run.config, candidate.endpoint
+    if endpoint is None:
+        yield ExpertPolicy() if candidate.kind == "expert" else RandomPolicy(config.eval.seed)
+        return
+    tokens, marks = int(config.env.max_action_tokens), run.prompt.marks
+    functions = run.of_environment(item.evaluation_set.env).environment.prompt.functions if endpoint.tools else ()
+    async with endpoint.client() as client:
+        settings = (item.temperature, tokens, config.eval.seed, candidate.chat.kwargs)
+        yield ChatPolicy(endpoint, client, *settings, marks=marks, functions=functions)
 
 
 if __name__ == "__main__":

@@ -11,26 +11,23 @@ from typing import Any
 
 from turngrid.records.files.json_lines import append_line, read_lines
 
-FAMILIES: Mapping[str, str] = {
-    "success": "share of episodes or games won, in [0, 1]",
-    "reward": "reward of a turn or an episode, in the reward's own unit",
-    "shaping": "reward that transforms added to an episode, in units of the trained reward, and what else they report",
-    "credit": "advantages, returns and values of sampled tokens, in units of the trained reward",
-    "rollout": "the episodes: turns, tokens, shares in [0, 1], counts",
-    "budget": "spent since the start of the run: budget units, episodes, games, tokens",
-    "timing": "seconds of wall time, by part",
-    "mismatch": "between the log-probabilities of sampler and trainer: nats a token, in all and by turn of a row",
-    "filter": "what was not trained on: shares of episodes in [0, 1]; of dynamic sampling, and totals: groups, updates",
-    "terms": "coefficients of the loss terms in this step",
-    "buffer": "episodes that a buffer holds, and that were replayed",
-    "replay": "the update on replayed episodes: loss, gradient norm, clipping",
-    "actor": "the policy's update as verl reports it: loss, gradient norm, clipping, KL (nats)",
-    "critic": "the critic's update as verl reports it: loss, gradient norm, clipping",
-    "sft": "imitation: loss (nats a token), gradient norm, learning rate, tokens",
-    "curriculum": "the curriculum's phase and turns",
-    "verl": "everything else that verl reports, under verl's own name",
-}
-
+FAMILIES = (
+    *(
+        "success",
+        "reward",
+        "shaping",
+        "credit",
+        "rollout",
+        "budget",
+        "timing",
+        "mismatch",
+        "filter",
+        "terms",
+        "buffer",
+        "replay",
+    ),
+    *("actor", "critic", "sft", "curriculum", "verl"),
+)
 OTHERS = "verl/"
 
 # verl's name, or a prefix that ends in "/" -> ours; the first match decides

@@ -7,7 +7,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -26,13 +26,13 @@ class Attempt:
     dirty: bool  # tracked files differ from the commit
     versions: dict[str, str]
     started: float
-    overrides: list[str] | None = None  # as typed; None if they are not recorded
+    overrides: list[str] = field(default_factory=list)  # as typed
 
     @classmethod
-    def now(cls, overrides: Sequence[str] | None = None) -> Attempt:
+    def now(cls, overrides: Sequence[str] = ()) -> Attempt:
         commit = _git("rev-parse", "HEAD")
         dirty = bool(commit and _git("status", "--porcelain", "--untracked-files=no"))
-        return cls(commit, dirty, _versions(), time.time(), None if overrides is None else [*overrides])
+        return cls(commit, dirty, _versions(), time.time(), [*overrides])
 
     def record(self, path: Path) -> tuple[str, ...]:
         """Append this attempt to the record; return a line for each change since the last."""

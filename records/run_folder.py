@@ -172,7 +172,7 @@ def trains_rl(config: DictConfig) -> bool:
 
 
 @contextmanager
-def open_run(config: DictConfig, root: Path, overrides: Sequence[str] | None = None) -> Iterator[RunFolder]:
+def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> Iterator[RunFolder]:
     """Make and hold the run's folder until the block ends. A killed process releases it.
 
     With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
@@ -213,17 +213,14 @@ def _failure_recorded(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         record = {"message": str(error) or type(error).__name__, "ended": time.time()}
-        (path / FAILURE).write_text(json.dumps(record) + "\n", encoding="utf-8")
+        write_whole(path / FAILURE, json.dumps(record) + "\n")
         raise
 
 
 def read_failure(path: Path) -> dict[str, Any] | None:
     """Return ``message`` and ``ended`` (Unix seconds) of a failed last attempt, else None."""
     file = path / FAILURE
-    try:
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-    except ValueError:
-        return {"message": f"{FAILURE} cannot be read", "ended": file.stat().st_mtime}
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 @contextmanager

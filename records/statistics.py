@@ -42,7 +42,7 @@ def wilson(successes: int, games: int) -> Interval:
     return Interval(successes / games, float(bounds.low), float(bounds.high))
 
 
-def bootstrap(statistic: Callable[..., Any], *samples: Any, resamples: int = RESAMPLES) -> Interval:
+def bootstrap(statistic: Callable[..., Any], *samples: Any) -> Interval:
     """Return a statistic of the samples with its percentile interval; each is resampled by itself.
 
     Args:
@@ -53,7 +53,7 @@ def bootstrap(statistic: Callable[..., Any], *samples: Any, resamples: int = RES
     value = float(statistic(*samples))
     if all(np.ptp(sample) == 0 for sample in samples):  # scipy warns of an interval that is a point
         return Interval(value, value, value)
-    options: dict[str, Any] = {"n_resamples": resamples, "method": "percentile", "batch": 1000, "rng": 0}
+    options: dict[str, Any] = {"n_resamples": RESAMPLES, "method": "percentile", "batch": 1000, "rng": 0}
     bounds = scipys(samples, lambda *drawn, axis: statistic(*drawn), **options).confidence_interval
     return Interval(value, float(bounds.low), float(bounds.high))
 

@@ -104,14 +104,6 @@ def _tags(config: DictConfig, folder: Path) -> list[str]:
 # ---- trackers
 
 
-@dataclass(frozen=True)
-class Table:
-    """Rows of plain values."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-
-
 class Tracker(abc.ABC):
     """A tracker of one stage.
 
@@ -119,7 +111,7 @@ class Tracker(abc.ABC):
     """
 
     @abc.abstractmethod
-    def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+    def log(self, step: int, metrics: Line) -> None:
         """Log JSON values of a step; steps increase."""
 
     def keep(self, step: int) -> None:
@@ -139,7 +131,7 @@ class Tensorboard(Tracker):
         first = max((line["step"] for line in logged), default=-1) + 1
         self._writer = SummaryWriter(f"{run.folder}/tensorboard/{run.stage}", purge_step=first)
 
-    def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+    def log(self, step: int, metrics: Line) -> None:
         for name, value in numbers(metrics).items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
@@ -164,7 +156,7 @@ class Trackio(Tracker):
         config = {**run.config(), "tags": run.tags}
         self._run = trackio.init(project=run.project, name=name, group=run.group, config=config, **options)
         for line in logged:
-            self.log(line["step"], line, {})
+            self.log(line["step"], line)
 
     def _delete(self, run: StageRun, name: str) -> None:
         """Delete what an earlier attempt left; another run of that name stays."""
@@ -176,12 +168,8 @@ class Trackio(Tracker):
             if old.name == name and (old.config or {}).get("run", {}).get("id") == run.id:
                 old.delete()
 
-    def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
-        shown = {
-            name: self._trackio.Table(list(table.columns), [list(row) for row in table.rows])
-            for name, table in tables.items()
-        }
-        self._run.log({**numbers(metrics), **shown}, step=step)
+    def log(self, step: int, metrics: Line) -> None:
+        self._run.log(numbers(metrics), step=step)
 
     def finish(self, exit_code: int) -> None:
         self._trackio.finish()
@@ -200,8 +188,7 @@ class Wandb(Tracker):
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
         import wandb
 
-        self._table = wandb.Table
-        self._waiting: list[tuple[int, Line, Mapping[str, Table]]] = []
+        self._waiting: list[tuple[int, Line]] = []
         self._run = wandb.init(
             project=run.project,
             name=run.name,
@@ -218,13 +205,13 @@ class Wandb(Tracker):
         self._offline = self._run.offline
         self._sent = -1 if self._offline else self._run.starting_step - 1
         for line in logged:
-            self._send(line["step"], line, {})
+            self._send(line["step"], line)
 
-    def log(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+    def log(self, step: int, metrics: Line) -> None:
         if self._offline:
-            self._waiting.append((step, metrics, tables))
+            self._waiting.append((step, metrics))
         else:
-            self._send(step, metrics, tables)
+            self._send(step, metrics)
 
     def keep(self, step: int) -> None:
         while self._waiting and self._waiting[0][0] <= step:
@@ -235,16 +222,15 @@ class Wandb(Tracker):
             self.keep(self._waiting[-1][0])
         self._run.finish(exit_code)
 
-    def _send(self, step: int, metrics: Line, tables: Mapping[str, Table]) -> None:
+    def _send(self, step: int, metrics: Line) -> None:
         wandb_step = self._before + step
         if wandb_step <= self._sent:
             return
         values = {name: value for name, value in metrics.items() if value is not None and name != "step"}
-        shown = {name: self._table(list(table.columns), list(table.rows)) for name, table in tables.items()}
         for name in sorted(values.keys() - self._drawn):  # over this stage's steps
             self._run.define_metric(name, step_metric=self._axis)
         self._drawn |= values.keys()
-        self._run.log({self._axis: step, **values, **shown}, step=wandb_step, commit=True)
+        self._run.log({self._axis: step, **values}, step=wandb_step, commit=True)
         self._sent = wandb_step
 
 
@@ -264,10 +250,10 @@ class Trackers:
     def __init__(self, run: StageRun, logged: Sequence[Line] = ()) -> None:
         self._all: list[Tracker] = [CLASSES[name](run, logged) for name in run.trackers]
 
-    def log(self, step: int, metrics: Line, tables: Mapping[str, Table] | None = None) -> None:
+    def log(self, step: int, metrics: Line) -> None:
         values = plain(metrics)
         for tracker in self._all:
-            tracker.log(step, values, tables or {})
+            tracker.log(step, values)
 
     def keep(self, step: int) -> None:
         for tracker in self._all:

@@ -4,7 +4,6 @@ They come from expert plans, or from the wins of another run (``turngrid.tasks.r
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,11 +55,8 @@ def _from_expert_plans(run: Run) -> list[Episode]:
 
 
 def _from_run(run: Run, model: str) -> list[Episode]:
-    """Return wins of another run; ``episodes/left_out.json`` counts rejected ones by reason."""
-    chosen, left_out = rejection.draw(run.config, run.allocation.demonstrations)
-    report = episodes_file(run.folder).with_name("left_out.json")
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(json.dumps(left_out, indent=2) + "\n", encoding="utf-8")
+    """Return wins of another run."""
+    chosen = rejection.draw(run.config, run.allocation.demonstrations)
     return rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
 
 

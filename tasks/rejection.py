@@ -96,8 +96,8 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
     return (sum(not turn.valid for turn in episode.turns), len(episode.played_turns), -episode.step, episode.sample)
 
 
-def draw(config: DictConfig, wanted: int) -> tuple[list[Episode], Counter[str]]:
-    """Return ``wanted`` demonstrations of the run in ``demos.run``, and rejections by reason.
+def draw(config: DictConfig, wanted: int) -> list[Episode]:
+    """Return ``wanted`` demonstrations of the run in ``demos.run``.
 
     Raises:
         DemosError: the run has fewer.
@@ -111,7 +111,7 @@ def draw(config: DictConfig, wanted: int) -> tuple[list[Episode], Counter[str]]:
         raise DemosError(
             f"demos.run={run} gives {len(chosen)} demonstrations of the {wanted} to be bought (left out: {why})"
         )
-    return chosen, left_out
+    return chosen
 
 
 # ---- as demonstrations

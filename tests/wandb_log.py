@@ -32,7 +32,7 @@ class WandbRun:
         history: what was logged, one mapping a step with ``_step``, in order; a step that two
             attempts logged counts once, as the first one logged it (so does W&B's server).
         axes: over which other metric a metric is drawn.
-        folders: of the attempts, in order; tables lie under ``files/`` there.
+        folders: of the attempts, in order.
         ended: exit code of the last attempt; None where it was killed.
     """
 
@@ -50,19 +50,6 @@ class WandbRun:
     def stage(self, name: str) -> list[dict[str, Any]]:
         """What a stage logged, each line with its own ``step``."""
         return [{**line, "step": line[f"{name}/step"]} for line in self.history if f"{name}/step" in line]
-
-    def table(self, name: str) -> dict[str, Any]:
-        """``columns`` and ``data`` of the newest table of that name.
-
-        Raises:
-            KeyError: none was logged.
-        """
-        logged = [line[name] for line in self.history if name in line]
-        if not logged:
-            raise KeyError(name)
-        places = [folder / "files" / logged[-1]["path"] for folder in self.folders]
-        path, *_ = [place for place in places if place.exists()]  # attempts that log the same table write equal files
-        return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_runs(folder: Path) -> list[WandbRun]:
@@ -111,7 +98,7 @@ def _take(run: WandbRun, record: Any) -> None:
 
 
 def _values(items: Iterable[Any]) -> dict[str, Any]:
-    """A table, say, comes as several items under one key."""
+    """A mapping comes as several items under one key."""
     found: dict[str, Any] = {}
     for item in items:
         *parents, name = [item.key] if item.key else item.nested_key

@@ -1,9 +1,8 @@
 """The RL stage's process: verl's V1 trainer, run from a config file of
 ``turngrid.experiments.stages.rl``.
 
-    python -P -m verl_plugin.rl [CONFIG.yaml [MODULE]]
+    python -P -m verl_plugin.rl CONFIG.yaml [MODULE]
 
-Without an argument it first imports its modules, then reads the argument from standard input.
 MODULE has the function ``train``; without it, it is ``turngrid.verl_plugin.training.task``.
 """
 
@@ -31,13 +30,6 @@ def main(config_file: Path, module: str = TASK) -> None:
     importlib.import_module(module).train(config)
 
 
-def argument_from_stdin() -> str:
-    """Import the modules that training needs, then wait for the argument."""
-    importlib.import_module(TASK)
-    line = sys.stdin.readline().rstrip("\n")
-    return line or sys.exit("no config file was named")
-
-
 if __name__ == "__main__":
-    config_file, *module = sys.argv[1:] or [argument_from_stdin()]
+    config_file, *module = sys.argv[1:]
     sys.exit(stage_exit_code(lambda: main(Path(config_file), *module)))

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.chosen import algorithm
 from turngrid.config import asynchronous, base, curriculum_settings, experience, extension, lora, precision
-from turngrid.config.checks import correction, environment, methods, model, several
+from turngrid.config.checks import correction, environment, methods, model
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.values.values import because
@@ -181,8 +181,8 @@ CHECKS: tuple[Check, ...] = (
     environment.step_deadline,
     environment.bad_window,
     environment.bad_prompt,
-    several.bad_history,
-    several.bad_actions,
+    environment.bad_history,
+    environment.bad_actions,
     model.long_name,
     critic_and_group,
     batches,

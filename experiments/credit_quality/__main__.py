@@ -107,7 +107,7 @@ def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[M
     """Return the methods to rate."""
     from turngrid.experiments.credit_quality.methods import STANDARD, methods
 
-    named, missing = listed(options.methods), _missing(options, policy)
+    named, missing = listed(options.methods), _missing(policy)
     chosen = methods(named or STANDARD, overrides)
     for method in chosen if named else []:
         if lacking := sorted(method.needs & missing.keys()):
@@ -115,15 +115,15 @@ def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[M
     return [method for method in chosen if not method.needs & missing.keys()]
 
 
-def _missing(options: Options, policy: PolicyRef) -> dict[str, str]:
+def _missing(policy: PolicyRef) -> dict[str, str]:
     """Return the inputs of methods that this policy cannot provide, each with the reason."""
     if policy.kind != "checkpoint":
         return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
     from turngrid.experiments.credit_quality.policy_model import critic_file  # imports torch, so only when needed
 
-    if options.tasks > 1 or options.screen != "0" or critic_file(policy.path):
+    if critic_file(policy.path):
         return {}
-    return {"values": "and a game's critic is trained on other games: use tasks=2 or more, or screen=8"}
+    return {"values": f"and {policy.label} has no critic: name a run of a method with one, such as algo=ppo"}
 
 
 def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:

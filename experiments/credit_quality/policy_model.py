@@ -1,8 +1,6 @@
-"""The policy as a model: gradients, entropies and hidden states at each action token; and values.
+"""The policy as a model: gradients, and entropies and values at each action token.
 
-Values come from the run's critic, which is loaded from the policy's checkpoint, or from one trained
-here: a small value head on the policy's hidden states. It is cross-fitted: each game's values come
-from a head that never saw it.
+Values come from the run's critic, which is loaded from the policy's checkpoint.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,18 +13,15 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
 
 from turngrid.envs.utils.bar import ticking_bar
-from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score, token_counts
+from turngrid.experiments.credit_quality.game import token_counts
 from turngrid.experiments.credit_quality.intervals import PARTS, Products, products
 from turngrid.experiments.credit_quality.measures import Truth
 from turngrid.experiments.credit_quality.methods import Groups
-from turngrid.experiments.credit_quality.study import Measured
 from turngrid.records.models.locate import load_whole
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import Row, to_rows
 
-FOLDS = 5  # cross-fitting folds of the games
 WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of the weights' file
-WIDTH, STEPS, BATCH, RATE, DECAY = 64, 400, 1024, 3e-3, 0.1
 
 
 class PolicyModel:
@@ -34,9 +29,8 @@ class PolicyModel:
 
     def __init__(self, path: str, temperature: float, device: str = "cpu") -> None:
         self.model = load_whole(AutoModelForCausalLM, path, dtype=torch.float32).to(device).eval()
-        self.temperature, self.device = temperature, device
+        self.path, self.temperature, self.device = path, temperature, device
         self.size = sum(parameter.numel() for parameter in self.model.parameters())  # of a gradient
-        self.critic = run_critic(file) if (file := critic_file(path)) else None
 
     def gradients(self, episodes: Sequence[Episode], credit: np.ndarray) -> np.ndarray:
         """Return (C, P) gradients of sum(credit * log-prob) over tokens, for credit (C, tokens)."""
@@ -66,16 +60,6 @@ class PolicyModel:
         """Return the entropy of the distribution of each action token, (tokens,), in nats."""
         distributions = [self._distributions(*positions(row, self.device)) for row in rows([episode])]
         return torch.cat([-(one.exp() * one).sum(dim=1) for one in distributions]).cpu().numpy()
-
-    @torch.no_grad()
-    def hidden(self, episode: Episode) -> np.ndarray:
-        """Return (tokens, H): the hidden states of all layers before each action token."""
-        rows_hidden = []
-        for row in rows([episode]):
-            ids, at = positions(row, self.device)
-            states = self.model.base_model(input_ids=ids, output_hidden_states=True).hidden_states
-            rows_hidden.append(torch.cat([layer[0, at] for layer in states], dim=1).cpu().numpy())
-        return np.concatenate(rows_hidden)
 
 
 def rows(episodes: Sequence[Episode]) -> list[Row]:
@@ -135,86 +119,5 @@ def run_critic(file: Path) -> Callable[[Episode], np.ndarray]:
     def values(episode: Episode) -> np.ndarray:
         placed = [positions(row) for row in rows([episode])]
         return np.concatenate([model(input_ids=ids).logits[0, at, 0].numpy() for ids, at in placed])
-
-    return values
-
-
-def critic_values(model: PolicyModel, games: Measured, groups: Groups, reward: str, k: int) -> tuple[np.ndarray, float]:
-    """Return the value before each action token of the groups, (tokens,), and the explained share
-    of the variance of the continuations' returns.
-
-    The share is at most 1, and 0 if the returns are constant.
-    """
-    goals = [[_goal(game, one, reward, k) for one in group] for game, group in zip(games.taken, groups, strict=True)]
-    if critic := model.critic:
-        values = [[critic(episode) for episode in group] for group in groups]
-    else:
-        values = _trained_values(model, games, groups, goals, reward)
-    given, true = (np.concatenate([one for group in part for one in group]) for part in (values, goals))
-    variance = float(true.var())
-    return given, 1 - float(np.mean((given - true) ** 2)) / variance if variance else 0.0
-
-
-def _trained_values(
-    model: PolicyModel, games: Measured, groups: Groups, goals: Sequence[Sequence[np.ndarray]], reward: str
-) -> list[list[np.ndarray]]:
-    """Train value heads by regression on returns of screening episodes and continuations.
-
-    The target at a turn's first token is the value before the turn. At the turn's other tokens it
-    is the value after the turn.
-    """
-    hidden = [[model.hidden(episode) for episode in group] for group in groups]
-    known = [
-        (game.key, *pair)
-        for game, *own in zip(games.taken, hidden, goals, strict=True)
-        for pair in zip(*own, strict=True)
-    ]
-    for game in games.seen:
-        for episode in (episode for episode in game.screened if episode.turns):
-            states = model.hidden(episode)
-            known.append((game.key, states, np.full(len(states), score(episode, reward))))
-    values: list[list[np.ndarray]] = [[] for _ in groups]
-    folds = min(FOLDS, len(groups))
-    for fold in range(folds):
-        own = {game.key for game in games.taken[fold::folds]}
-        others = [pair for key, *pair in known if key not in own]
-        states, returns = (np.concatenate(part) for part in zip(*others, strict=True))
-        head = _trained(states, returns, fold)
-        for number in range(fold, len(groups), folds):
-            values[number] = [head(one) for one in hidden[number]]
-    return values
-
-
-def _goal(game: MeasuredGame, episode: Episode, reward: str, k: int) -> np.ndarray:
-    """Return an episode's regression targets, (tokens,)."""
-    means = [*(float(np.mean(game.values[key][:k])) for key in keys(episode)), score(episode, reward)]
-    goals = [np.r_[means[t], np.full(count - 1, means[t + 1])] for t, count in enumerate(token_counts(episode))]
-    return np.concatenate(goals)
-
-
-def _trained(hidden: np.ndarray, goal: np.ndarray, seed: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Fit one hidden layer over standardised states; return a function of (tokens, H) states."""
-    mean, deviation = hidden.mean(axis=0), hidden.std(axis=0) + 1e-3
-
-    def scaled(states: np.ndarray) -> Tensor:
-        return torch.as_tensor((states - mean) / deviation, dtype=torch.float32)
-
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        net = torch.nn.Sequential(torch.nn.Linear(hidden.shape[1], WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, 1))
-        optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
-        states, goals = scaled(hidden), torch.as_tensor(goal, dtype=torch.float32)
-        for step in range(STEPS):
-            some = torch.randint(len(goals), (BATCH,))
-            loss = (net(states[some]).squeeze(1) - goals[some]).square().mean()
-            optimiser.zero_grad()
-            loss.backward()
-            for group in optimiser.param_groups:
-                group["lr"] = RATE * (1 - step / STEPS)
-            optimiser.step()
-
-    @torch.no_grad()
-    def values(states: np.ndarray) -> np.ndarray:
-        return net(scaled(states)).squeeze(1).numpy()
 
     return values

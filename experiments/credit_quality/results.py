@@ -16,7 +16,7 @@ from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score
 from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table, of_truth, rated, statistics_of
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
-from turngrid.experiments.credit_quality.study import Measured, Size
+from turngrid.experiments.credit_quality.study import Size
 from turngrid.experiments.viewer.page import page
 from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import Credit
@@ -81,7 +81,7 @@ class Rated:
 
 
 def results(
-    games: Measured,
+    games: Sequence[MeasuredGame],
     methods: Sequence[Method],
     reward: str,
     size: Size,
@@ -99,18 +99,17 @@ def results(
     Raises:
         ValueError: an episode's advantages do not add up to R - V(s0).
     """
-    groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games.taken]
-    known = true_advantages(games.taken, groups, reward, size.k)
+    groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
+    known = true_advantages(games, groups, reward, size.k)
     needs = {need for method in methods for need in method.needs}
     inputs: dict[str, np.ndarray] = {}
-    notes: dict[str, Any] = {}
     if model:
-        from turngrid.experiments.credit_quality.policy_model import critic_values, of_games  # imports torch
+        from turngrid.experiments.credit_quality.policy_model import critic_file, of_games, run_critic  # imports torch
     if model and "entropy" in needs:
         inputs["entropy"] = np.concatenate([model.entropy(episode) for group in groups for episode in group])
-    if model and "values" in needs:
-        inputs["values"], notes["critic_explains"] = critic_values(model, games, groups, reward, size.k)
-        notes["critic"] = "the run's" if model.critic else "trained here"
+    if model and "values" in needs and (file := critic_file(model.path)):
+        critic = run_critic(file)
+        inputs["values"] = np.concatenate([critic(episode) for group in groups for episode in group])
     credits = {method.label: method.credit(groups, inputs) for method in methods}
     sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
     against = methods[0].label
@@ -119,7 +118,7 @@ def results(
         products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
         statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
     ratings, less = rated(statistics, against, len(groups))
-    counts = {**about, **asdict(size), **notes, **_counts(games.taken, groups, known)}
+    counts = {**about, **asdict(size), **_counts(games, groups, known)}
     made = Results(counts, of_truth(sums[against]), ratings, against, less)
     return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
 
@@ -174,15 +173,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def summary(results: Results) -> str:
     about, truth = results.about, results.truth
-    critic = ""
-    if "critic" in about:
-        explained = f"{about['critic_explains']:.0%} of the variance of what was played on"
-        critic = f" The critic, {about['critic']}, explains {explained}."
     return (
         f"{about['tasks']} games with {about['samples']} episodes each ({about['won']:.0%} won), "
         f"{about['turns']} turns, {about['k']} continuations of each of {about['prefixes']} prefixes. "
         f"Reliability of the true advantages {shown(truth['reliability'])}; "
-        f"the best that credit constant in an episode can reach: {shown(truth['ceiling'])}.{critic}"
+        f"the best that credit constant in an episode can reach: {shown(truth['ceiling'])}."
     )
 
 

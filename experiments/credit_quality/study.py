@@ -59,14 +59,6 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The games that are rated (``taken``) and all that were screened (``seen``)."""
-
-    taken: list[MeasuredGame]
-    seen: list[MeasuredGame]
-
-
-@dataclass(frozen=True)
 class Study:
     """A policy on the test games of a config, whose measurements are kept in ``run.folder``."""
 
@@ -90,28 +82,28 @@ class Study:
     def read(self, task: TaskRef) -> MeasuredGame:
         return MeasuredGame.read(self.file(task), task.key)
 
-    def measured(self, size: Size) -> Measured:
-        """Run the missing measurements and return all games.
+    def measured(self, size: Size) -> list[MeasuredGame]:
+        """Run the missing measurements and return the games.
 
         Raises:
             Refusal: too few games are suitable, or the environment is not deterministic.
         """
-        tasks, seen = self._screened(size)
+        tasks = self._screened(size)
         unmeasured = [task for task in tasks if not self.read(task).known(size.samples, size.k)]
         if unmeasured:
             say(f"{len(unmeasured)} games x {size.samples} samples, {size.k} continuations of each prefix")
         self._each("measure", unmeasured, size.samples, size.k)
-        return Measured([self.read(task) for task in tasks], [self.read(task) for task in seen])
+        return [self.read(task) for task in tasks]
 
-    def _screened(self, size: Size) -> tuple[list[TaskRef], Sequence[TaskRef]]:
-        """Return the first suitable games, and all games that were screened for them."""
+    def _screened(self, size: Size) -> list[TaskRef]:
+        """Return the first suitable games."""
         step, taken = 2 * size.tasks if size.screen else size.tasks, []
         for first in range(0, len(self.games), step):
             part = self.games[first : first + step]
             self._each("screen", [task for task in part if len(self.read(task).screened) < size.screen], size.screen)
             taken += [task for task in part if size.takes(self.read(task))]
             if len(taken) >= size.tasks:
-                return taken[: size.tasks], self.games[: first + step]
+                return taken[: size.tasks]
         raise Refusal(
             f"tasks={size.tasks}: of {len(self.games)} games only {len(taken)} were won in {LOW:.0%} to {HIGH:.0%} of "
             f"{size.screen} other episodes; use a smaller tasks=, a larger eval.games=, or screen=0"

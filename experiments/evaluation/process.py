@@ -9,18 +9,15 @@ chat}) and ``run.tracked``. Episodes that are on disk are kept.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
 from turngrid.config import precision
-from turngrid.envs.utils.printable import printable
 from turngrid.experiments.evaluation.stage import (
     Pools,
     common_failure,
@@ -32,9 +29,8 @@ from turngrid.experiments.evaluation.stage import (
 )
 from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure
-from turngrid.records.tracking import Table, Trackers
+from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
-from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting
@@ -44,13 +40,6 @@ from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 if TYPE_CHECKING:
     from turngrid.experiments.evaluation.result import EvaluationResult
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
-
-EXAMPLES = 3  # wins, and as many other episodes, of each checkpoint on each evaluation set
-MATRIX, TRAJECTORIES = "evaluation/matrix", "evaluation/trajectories"
-FIRST_COLUMNS = ("policy", "env", "task", "temperature", "success", "low", "high")  # of the matrix table
-TURN_COLUMNS = ("policy", "evaluation_set", "game", "outcome", "turn", "observation", "action", "valid", "rewards")
-
-Played = Mapping[str, Sequence[Episode]]  # policy -> its episodes
 
 
 async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False) -> None:
@@ -113,7 +102,6 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     by_setting = [(item, {policy: played(run.folder, policy, item.label) for policy in policies}) for item in settings]
     names = set_names(settings)
     evaluations = {item.label: evaluations_of(item, episodes) for item, episodes in by_setting}
-    tables = {MATRIX: matrix_table(evaluations.values()), TRAJECTORIES: trajectories(by_setting, names)}
     trackers = Trackers(stage)
     for step, policy in enumerate(policies):
         whole = {
@@ -122,7 +110,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
         metrics: dict[str, Any] = {"policy": policy, **policy_metrics(whole)}
         for item, episodes in by_setting:
             metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
-        trackers.log(step, metrics, tables if step == len(policies) - 1 else {})
+        trackers.log(step, metrics)
     trackers.finish()
     stage.mark_logged()
 
@@ -153,34 +141,6 @@ def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, flo
             f"{rollout}/tokens_per_turn": one.tokens_per_turn,
         }
     return metrics
-
-
-def matrix_table(evaluation_sets: Iterable[Sequence[EvaluationResult]]) -> Table:
-    evaluations = [evaluation for evaluation_set in evaluation_sets for evaluation in evaluation_set]
-    rows = [{**asdict(evaluation), "success": evaluation.interval.mean} for evaluation in evaluations]
-    figures = [name for name, value in rows[0].items() if not isinstance(value, Mapping)]
-    columns = tuple(dict.fromkeys((*FIRST_COLUMNS, *figures)))
-    return Table(columns, [[row[name] for name in columns] for row in rows])
-
-
-def trajectories(by_setting: Sequence[tuple[EvaluationSetting, Played]], names: Mapping[str, str]) -> Table:
-    """Return a table with each turn of the first ``EXAMPLES`` wins and the first other episodes."""
-    rows: list[list[object]] = []
-    for item, by_policy in by_setting:
-        for policy, episodes in by_policy.items():
-            wins = [episode for episode in episodes if episode.won][:EXAMPLES]
-            others = [episode for episode in episodes if not episode.won][:EXAMPLES]
-            rows += [row for episode in wins + others for row in _turns(policy, names[item.label], episode)]
-    return Table(TURN_COLUMNS, rows)
-
-
-def _turns(policy: str, evaluation_set: str, episode: Episode) -> list[list[object]]:
-    head = [policy, evaluation_set, episode.task, str(episode.outcome)]
-    rows: list[list[object]] = []
-    for number, turn in enumerate(episode.turns, start=1):
-        rewards = json.dumps(turn.rewards, sort_keys=True)
-        rows.append([*head, number, printable(turn.observation), printable(turn.action), turn.valid, rewards])
-    return rows
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +15,6 @@ from turngrid.records.statistics import Interval
 WIDTH = 110
 SHOWN_HEX = 8  # shown digits of an evaluation set's hash
 WORDS = ("stage", "model", "models", "task", "episodes not won")  # columns of words, aligned left
-MANY_POLICIES = 5  # if there are more, only neighbours are compared; result.json has all pairs
 
 
 T = TypeVar("T")
@@ -156,8 +154,7 @@ def _pass_at(evaluation: EvaluationResult) -> str:
 
 def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
     """Compare each policy with each before it, game by game; return nothing for one policy."""
-    shown = _shown(comparisons)
-    if not shown:
+    if not comparisons:
         return []
     several = len({comparison.temperature for comparison in comparisons}) > 1
     columns: dict[str, Column[PairedComparison]] = {
@@ -168,15 +165,7 @@ def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
         "worse in": lambda pair: f"{pair.lost} games",
         "p": lambda pair: p_value(pair.p),
     }
-    return [_filled("compared on the same games", columns, shown)]
-
-
-def _shown(comparisons: Sequence[PairedComparison]) -> list[PairedComparison]:
-    policies = list(dict.fromkeys(name for comparison in comparisons for name in (comparison.before, comparison.after)))
-    if len(policies) <= MANY_POLICIES:
-        return list(comparisons)
-    neighbours = list(pairwise(policies))
-    return [comparison for comparison in comparisons if (comparison.before, comparison.after) in neighbours]
+    return [_filled("compared on the same games", columns, comparisons)]
 
 
 def p_value(p: float) -> str:

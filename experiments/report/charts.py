@@ -1,13 +1,11 @@
-"""Curves over training: success, and what else the trainer measured, as SVG from matplotlib.
-
-Matplotlib's SVG gives black text no colour, so the page's style sheet colours it.
-"""
+"""Curves over training: success, and what else the trainer measured, as SVG from matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +21,7 @@ if TYPE_CHECKING:
 ACROSS = 3  # panels side by side
 MOST_LINES = 8  # in a panel of metrics: as many as there are colours
 COLOURS = ("#3a86c8", "#d1611b", "#2f9e5f", "#a855b5", "#b08a00", "#0a9aa5", "#d0486e", "#7a8490")
-GREY = "#8a939d"
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "axes.edgecolor": GREY,
-    "axes.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "grid.color": GREY,
-    "grid.alpha": 0.3,
-    "figure.facecolor": "none",
-    "xtick.color": GREY,
-    "xtick.labelcolor": "black",
-    "ytick.color": GREY,
-    "ytick.labelcolor": "black",
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-}
+STYLE = str(files("turngrid.experiments.report") / "templates" / "charts.mplstyle")
 CURVES_NOTE = (
     "Success of the policy while it trains, on training games, at the training temperature: not the test. "
     "Line: mean over seeds; band: from the lowest to the highest seed. "
@@ -147,7 +124,7 @@ def render(name: str, title: str, size: tuple[float, float], draw: Callable[[Fig
     from matplotlib.figure import Figure
 
     text = StringIO()
-    with rc_context({**STYLE, "svg.hashsalt": name}):
+    with rc_context({"svg.hashsalt": name}, fname=STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))

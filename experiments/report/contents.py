@@ -21,7 +21,6 @@ from turngrid.experiments.report.cells import table_cells, table_of
 from turngrid.experiments.report.charts import curves, metrics
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject, shared_and_varied
-from turngrid.experiments.report.reliability import reliability
 from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
 from turngrid.experiments.report.samples import BASE, read
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
@@ -116,7 +115,6 @@ def contents(subject: Subject) -> dict[str, Any]:
         "verdicts": judged,
         "words": {word: by_word[word] for word in Word if by_word[word]},
         "pairs": [] if sweep.takeaways else differences(runs),
-        "reliability": reliability(runs),
         "costs": costs(runs),
         "origins": origins(runs),
         "shared": shared,

@@ -2,8 +2,8 @@
 
 Charged: demonstrations, and RL episodes up to the last checkpoint of a killed attempt.
 
-Listed but not charged: replayed turns; the prior (another run whose model this one starts from);
-the run that demonstrations were taken from; SFT passes; retries; dropped groups; groups that were
+Listed but not charged: the prior (another run whose model this one starts from);
+the run that demonstrations were taken from; SFT passes; dropped groups; groups that were
 too old to be trained on; discarded steps; validation; evaluation.
 """
 
@@ -188,24 +188,13 @@ def _training(run: Run) -> Iterator[Entry]:
         units = float(config.budget.episode_cost * len(new if config.budget.count == "games" else episodes))
         clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
         yield of_episodes("rl_episode", step, episodes, units, games=len(new), **clocks)
-        yield from _replayed(step, episodes)
-        yield from _lost(step, sum(episode.retries for episode in episodes), line, config)
+        yield from _dropped(step, line, config)
 
 
-def _replayed(step: int, episodes: Sequence[Episode]) -> Iterator[Entry]:
-    """Count the turns that a rollout form replayed before the policy's own."""
-    begun = [episode for episode in episodes if episode.prefix]
-    if begun:
-        tokens = sum(episode.prefix_tokens for episode in begun)
-        yield Entry("replayed_prefix", step, len(begun), 0.0, tokens, 0.0, note="not charged: part of the prompt")
-
-
-def _lost(step: int, retries: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:
-    """Count the episodes that were lost to errors of the environment."""
-    dropped = int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n)
-    for kind, count in (("retry", retries), ("dropped_group", dropped)):
-        if count:
-            yield Entry(kind, step, count, 0.0, 0, 0.0, uncharged=count * float(config.budget.episode_cost))
+def _dropped(step: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:
+    """Count the episodes of groups that were lost to errors of the environment."""
+    if count := int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n):
+        yield Entry("dropped_group", step, count, 0.0, 0, 0.0, uncharged=count * float(config.budget.episode_cost))
 
 
 def _never_charged(run: Run) -> Iterator[Entry]:

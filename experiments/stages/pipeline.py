@@ -7,7 +7,6 @@ command resumes the run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -49,18 +48,17 @@ def execute(run: Run) -> RunResult:
     checkpoints = _train(run, allocation, base)
     with stage(folder, "evaluation"):
         evaluate(run, checkpoints, tracked=True)
-    return write_summary(run, allocation, checkpoints)
+    return write_summary(run, checkpoints)
 
 
 def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
     checkpoints = [Checkpoint("base", base)]
-    with rl.ahead(run) if allocation.demonstrations and allocation.steps else nullcontext() as process:
-        if allocation.demonstrations:
-            checkpoints.append(Checkpoint("sft", _imitate(run, base)))
-        if allocation.steps:
-            with stage(run.folder, "rl"):
-                model = rl.train(run, allocation, checkpoints[-1].path, process)
-                checkpoints.append(Checkpoint("rl", str(model)))
+    if allocation.demonstrations:
+        checkpoints.append(Checkpoint("sft", _imitate(run, base)))
+    if allocation.steps:
+        with stage(run.folder, "rl"):
+            model = rl.train(run, allocation, checkpoints[-1].path)
+            checkpoints.append(Checkpoint("rl", str(model)))
     return checkpoints
 
 
@@ -91,7 +89,7 @@ CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episo
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
 
 
-def write_summary(run: Run, allocation: Allocation, checkpoints: list[Checkpoint]) -> RunResult:
+def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger, the plot and, last, ``result.json``, which marks the run as finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
@@ -113,12 +111,6 @@ def write_summary(run: Run, allocation: Allocation, checkpoints: list[Checkpoint
         seconds=sum(seconds.values()),
         plot=PLOT,
         notes={
-            "demonstrations": allocation.demonstrations,
-            "rl_games": allocation.games,
-            "rl_steps": allocation.steps,
-            "rl_episodes_played": sum(entry.count for entry in entries if entry.kind == "rl_episode"),
-            "retries": sum(entry.count for entry in entries if entry.kind == "retry"),
-            "stage_seconds": {name: round(value, 2) for name, value in seconds.items()},
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
@@ -151,7 +143,7 @@ def _stage(
 
 
 def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Draw training success and, beside it, each stage's test success with its 95 % interval.
+    """Draw training success, and each stage's test success as a line in its 95 % interval.
 
     Args:
         metrics: one mapping per RL step with ``step`` and ``success/train`` (share of the step's
@@ -164,20 +156,18 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(fill(result.name, 90), fontsize=10)
+    axes = figure.subplots()
     if metrics:
-        curve, panel = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
-        _draw_training(curve, metrics)
-        for stage in result.stages:
-            colour = COLOURS.get(stage.name, OTHER)
-            curve.axhline(100 * stage.interval.mean, color=colour, linestyle="--", linewidth=1)
-        curve.legend(loc="upper left", fontsize=8)
-    else:
-        panel = figure.subplots()
-        panel.set_ylabel("success (% of games)")
-    _draw_stages(panel, result.stages)
-    panel.margins(y=0.12)  # for the numbers above the bars
-    panel.autoscale_view()
-    panel.set_ylim(bottom=0)
+        _draw_training(axes, metrics)
+    for made in result.stages:
+        mean, low, high = (100 * share for share in (made.interval.mean, made.low, made.high))
+        colour, name = COLOURS.get(made.name, OTHER), LABELS.get(made.name, made.name)
+        axes.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.axhline(mean, color=colour, linestyle="--", linewidth=1, label=f"{name}: {mean:.1f} % of the test games")
+    axes.set(xlabel="RL step", ylabel="success (% of games)")
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", alpha=0.25)
+    axes.legend(fontsize=8)
     draft = path.with_name(f".{path.name}")
     figure.savefig(draft, dpi=150, format="png")
     return draft.replace(path)
@@ -199,17 +189,3 @@ def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
         style: dict[str, Any] = {"fmt": "s", "color": VALIDATED, "markersize": 4, "capsize": 3}
         axes.errorbar(validated.index, validated[VALIDATION], bars, label="validation games, 95 %", **style)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel="RL step", ylabel="success (% of games)")
-    axes.grid(alpha=0.25)
-
-
-def _draw_stages(axes: Axes, stages: Sequence[StageResult]) -> None:
-    for index, made in enumerate(stages):
-        share, low, high = (100 * value for value in (made.interval.mean, made.low, made.high))
-        colour = COLOURS.get(made.name, OTHER)
-        axes.errorbar(index, share, [[share - low], [high - share]], fmt="_", color=colour, capsize=5, markersize=18)
-        axes.annotate(f"{share:.1f}", (index, high), (0, 4), textcoords="offset points", ha="center", fontsize=8)
-    axes.set_xticks(range(len(stages)), [LABELS.get(stage.name, stage.name) for stage in stages])
-    axes.set_xlim(-0.6, len(stages) - 0.4)
-    axes.grid(axis="y", alpha=0.25)
-    axes.set_title(f"{stages[0].games} test games, 95 % intervals", fontsize=9)

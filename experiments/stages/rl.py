@@ -1,10 +1,9 @@
 """The RL stage: verl's trainer in a separate process, and a progress bar that reads its files."""
 
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.experiments.stages.health import Watch, watch
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.process.child import StageFailed, ahead_of_stage, run_stage
+from turngrid.records.process.child import StageFailed, run_stage
 from turngrid.records.process.exit_codes import say
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint, turns_played
 from turngrid.tasks.budget import Allocation
@@ -36,14 +35,7 @@ ADVICE = (
 TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each is a line of a log
 
 
-def ahead(run: Run) -> AbstractContextManager[subprocess.Popen[bytes] | None]:
-    """On CPUs, start RL's process early, so that its imports overlap with SFT if that is to do."""
-    if (run.folder / "sft" / "model").exists() or run.config.trainer.device != "cpu":
-        return nullcontext()
-    return ahead_of_stage(run.config, run.folder, "rl", PROCESS)
-
-
-def train(run: Run, allocation: Allocation, model: str, process: subprocess.Popen[bytes] | None = None) -> Path:
+def train(run: Run, allocation: Allocation, model: str) -> Path:
     """Train from ``model`` or from the last checkpoint; return the last checkpoint's model.
 
     Raises:
@@ -58,7 +50,7 @@ def train(run: Run, allocation: Allocation, model: str, process: subprocess.Pope
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
         with closing(Progress(rl, steps, done, prompts, samples, run.algorithm.needs_group, watch(run))) as bar:
             try:
-                run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update, process)
+                run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update)
             finally:
                 stacks.tidy(run.folder / "logs" / "stacks")
     if rl.saved_step() < steps:

@@ -50,7 +50,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
         module, arguments = _launch(config)
         arguments.append(str(stage / "config.yaml"))
         variables = {"PYTHONSAFEPATH": "1", **ALONE, **allocator(config)}
-        run_stage(config, run.folder, "sft", module, arguments, update, None, **variables)
+        run_stage(config, run.folder, "sft", module, arguments, update, **variables)
     return _publish(stage)
 
 

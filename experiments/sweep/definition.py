@@ -179,16 +179,17 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
     """Return every run, seed by seed.
 
     Args:
-        seeds: replace the file's.
+        seeds: replace the file's; without seeds, a run has that of its config.
         extra: overrides of every run, after the file's.
         more: further axes, from the command line.
     """
     axes = {**scale.axes, **more}
     runs = []
-    for seed, labels in product(seeds, product(*axes.values())):
+    for seed, labels in product(seeds or (None,), product(*axes.values())):
         coordinates = dict(zip(axes, labels, strict=True))
         chosen = [text for axis, label in coordinates.items() for text in axes[axis][label]]
-        runs.append(SweepRun(coordinates, seed, [*scale.overrides, *chosen, *extra, f"seed={seed}"]))
+        last = [] if seed is None else [f"seed={seed}"]
+        runs.append(SweepRun(coordinates, seed or 0, [*scale.overrides, *chosen, *extra, *last]))
     return runs
 
 

@@ -15,22 +15,8 @@ from typing import Any
 from turngrid.records.models.locate import resolve_model
 
 # config.json of the models in conf/model whose weights may not be on this machine
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "Qwen/Qwen2.5-0.5B-Instruct": {"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 896,
-        "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864},
-    "Qwen/Qwen2.5-1.5B-Instruct": {"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 1536,
-        "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2, "intermediate_size": 8960},
-    "Qwen/Qwen2.5-3B-Instruct": {"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 2048,
-        "num_hidden_layers": 36, "num_attention_heads": 16, "num_key_value_heads": 2, "intermediate_size": 11008},
-    "Qwen/Qwen2.5-7B-Instruct": {"model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584,
-        "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944,
-        "tie_word_embeddings": False},
-    "Qwen/Qwen3-8B": {"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 4096, "num_hidden_layers": 36,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288,
-        "tie_word_embeddings": False},
-    "packaged://smollm2_135m": {"model_type": "llama", "vocab_size": 49152, "hidden_size": 576,
-        "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536},
-}  # fmt: skip
+FILE = Path(__file__).with_name("published.json")
+PUBLISHED: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
 LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # model types that our forward passes on CPUs know; SmolLM2 is a llama
 IN_A_BLOCK = re.compile(r"\.\d+\.(?:.+\.)?(?P<name>[^.]+)\.weight$")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")  # of Qwen's, Mixtral's and DeepSeek's config.json

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -40,20 +40,16 @@ def run_child(
     log: Path,
     variables: Mapping[str, str] | None = None,
     on_poll: Callable[[], None] = lambda: None,
-    ahead: subprocess.Popen[bytes] | None = None,
 ) -> None:
     """Run a ``child`` until it ends.
 
     Args:
         on_poll: called a few times a second.
-        ahead: a process of this module, started without arguments, that reads them from its
-            standard input, a line each; if it has ended, another is started.
 
     Raises:
         StageFailed: the exit code is not 0.
     """
-    usual = child(module, arguments, folder=folder, log=log, variables=variables)
-    with _with_arguments(ahead, arguments) if ahead and ahead.poll() is None else usual as process:
+    with child(module, arguments, folder=folder, log=log, variables=variables) as process:
         while process.poll() is None:
             on_poll()
             time.sleep(POLL_SECONDS)
@@ -89,14 +85,6 @@ def _reason_file(log: Path) -> Path:
 
 
 @contextmanager
-def _with_arguments(ahead: subprocess.Popen[bytes], arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    assert ahead.stdin
-    with suppress(BrokenPipeError), ahead.stdin as line:  # if it has just ended, its exit code is reported
-        line.write("\n".join([*arguments, ""]).encode())
-    yield ahead
-
-
-@contextmanager
 def child(
     module: str,
     arguments: Sequence[str],
@@ -104,7 +92,6 @@ def child(
     folder: Path,
     log: Path,
     variables: Mapping[str, str] | None = None,
-    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``python -P -m module`` in ``folder``, at most until the block ends.
 
@@ -120,7 +107,7 @@ def child(
             [sys.executable, "-P", "-m", module, *arguments],
             cwd=folder,
             env=child_variables({**(variables or {}), _REASON: str(_reason_file(log))}),
-            stdin=stdin,
+            stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, safe after a fork
@@ -158,21 +145,12 @@ def run_stage(
     module: str,
     arguments: Sequence[str],
     on_poll: Callable[[], None] = lambda: None,
-    ahead: subprocess.Popen[bytes] | None = None,
     **variables: str,
 ) -> None:
     """Call ``run_child`` in the run's folder with stage variables; log to ``logs/LOG.log``."""
     file = folder / "logs" / f"{log}.log"
     own = {**stage_variables(config, folder), **variables}
-    run_child(module, arguments, folder=folder, log=file, variables=own, on_poll=on_poll, ahead=ahead)
-
-
-def ahead_of_stage(
-    config: DictConfig, folder: Path, log: str, module: str
-) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Start a process for ``run_stage`` that imports the stage's modules while a block runs."""
-    file = folder / "logs" / f"{log}.log"
-    return child(module, [], folder=folder, log=file, variables=stage_variables(config, folder), stdin=subprocess.PIPE)
+    run_child(module, arguments, folder=folder, log=file, variables=own, on_poll=on_poll)
 
 
 def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:

@@ -107,22 +107,6 @@ def test_a_plan_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not launching.elsewhere(compose(["cluster=slurm"])), "a job computes where it is"
 
 
-def test_a_run_is_told_by_what_the_others_have_not() -> None:
-    several = one_run.runs_of([["algo=ppo", "seed=1"], ["algo=grpo", "seed=1"]], "now")
-    assert [(run.number, run.label) for run in several] == [(1, "algo=ppo"), (2, "algo=grpo")]
-    assert several[0].overrides == ("algo=ppo", "seed=1", "tracking.group='now'", "tracking.run_name='algo=ppo'")
-    (named,) = one_run.runs_of([["algo=ppo", "tracking.group=mine", "tracking.run_name='algo=ppo seed=1'"]], "now")
-    assert named.label == "algo=ppo seed=1"
-    assert named.identity == ["algo=ppo"]
-
-
-def test_a_name_is_what_was_typed_whatever_signs_it_has() -> None:
-    grid = [["credit=[gigpo]", "seed=1"], ["credit=[hgpo]", "seed=1"], [r"env.kwargs={a:'it\'s ${seed}'}", "seed=1"]]
-    named = [run.overrides[-1] for run in one_run.runs_of(grid, "now")]
-    with composer() as composed:
-        assert [composed([name]).tracking.run_name for name in named] == [first for first, _ in grid]
-
-
 def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: 5)  # this machine may have none
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -138,21 +122,21 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
 
 
 def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
-    """A finished run and one that is refused."""
+    """A finished run, which is not started, and two that are refused."""
     shared = ("critic.enable=false", "output_dir=runs")
     finished(tmp_path / "runs", "algo=grpo", *shared)
     parallel = ("cluster=local_parallel", "cluster.runs_at_once=2")
-    launch = front_door("-m", "algo=grpo,ppo", *TINY, *shared, *parallel, cwd=tmp_path)
+    launch = front_door("-m", "algo=grpo,ppo,turn_ppo", *TINY, *shared, *parallel, cwd=tmp_path)
     _, err = launch.communicate(timeout=400)
     assert launch.returncode == 1, err
-    said = re.findall(r"^turngrid: run (\d) (starts|ended well|failed with exit code 2)", err, re.MULTILINE)
-    assert sorted(said) == [("1", "ended well"), ("1", "starts"), ("2", "failed with exit code 2"), ("2", "starts")]
+    assert "2 runs to go, 1 finished" in err
+    said = re.findall(r"^turngrid: run (\d) (starts|failed with exit code 2)", err, re.MULTILINE)
+    assert sorted(said) == [(run, what) for run in "12" for what in ("failed with exit code 2", "starts")]
     last = err.splitlines()[-1]
-    assert last.startswith("turngrid: failed: algo=ppo (exit code 2; ")
+    assert last.startswith("turngrid: failed: algo=turn_ppo seed=0 (exit code 2; ")
     assert "learns from a critic" in Path(last.split("; ")[1].rstrip(")")).read_text()
     logs = sorted((tmp_path / "runs" / "local_parallel").glob("*/*.log"))
     assert [log.name for log in logs] == ["1.log", "2.log"]
-    assert "fresh=true" in logs[0].read_text()
 
 
 MEETS = """
@@ -173,7 +157,7 @@ def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch
     places = [str(tmp_path / "even"), str(tmp_path / "odd")]
     meeting = {1: python(MEETS, *places), 2: python(MEETS, *reversed(places))}
     monkeypatch.setattr(launching, "command", lambda run, _: meeting[run.number])
-    runs = one_run.runs_of([["seed=0"], ["seed=1"]], "now")
+    runs = [one_run.Run(number, (f"seed={number}",), f"seed={number}") for number in (1, 2)]
     assert launching.run_all(tmp_path, [None, None], runs) == []
 
 

@@ -20,10 +20,10 @@ WORDS = ("algo=ppo", "seed=3", "budget.rl_steps=6", "env.max_turns=6")
 ROLLOUTS = ("budget.count=rollouts", "budget.units=2000", "budget.sft_share=0.36")  # 72 demonstrations, 10 steps
 
 
-def started(composed: Composer, root: Path, *words: str, recorded: bool = True) -> Path:
+def started(composed: Composer, root: Path, *words: str) -> Path:
     """A run's folder with its config, its record of the command, and 96 games."""
     config = composed([*words, f"output_dir={root}"])
-    with open_run(config, root, words if recorded else None) as run:
+    with open_run(config, root, words) as run:
         (run.path / "tasks").mkdir()
         (run.path / "tasks" / "train.jsonl").write_text("{}\n" * 96)
     return run.path
@@ -97,28 +97,12 @@ def test_a_run_that_is_not_there(composed: Composer, run: Path) -> None:
         composed([f"extend={run}x", "budget.rl_steps=8"])
 
 
-def test_it_is_a_word_of_the_command_line(composed: Composer, tmp_path: Path) -> None:
-    (tmp_path / "tracking").mkdir()
-    (tmp_path / "tracking" / "longer.yaml").write_text(
-        "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
-    )
-    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
-        composed([f"hydra.searchpath=[file://{tmp_path}]", "tracking=longer"])
-
-
 def test_units_buy_more_steps_where_rollouts_are_counted(composed: Composer, tmp_path: Path) -> None:
     run = started(composed, tmp_path, *ROLLOUTS, "budget.rl_steps=null")
     with pytest.raises(ConfigError, match="use budget.sft_share=0.24 as well"):
         composed([f"extend={run}", "budget.units=3000"])
     plan = allocate_budget(composed([f"extend={run}", "budget.units=3000", "budget.sft_share=0.24"]))
     assert (plan.demonstrations, plan.steps) == (72, 17)
-
-
-def test_a_run_that_does_not_record_its_command_takes_the_whole_command(composed: Composer, tmp_path: Path) -> None:
-    run = started(composed, tmp_path, *WORDS, "eval.games=7", recorded=False)
-    with pytest.raises(ConfigError, match="algo=grpo: .* repeat that beside extend="):
-        composed([f"extend={run}", "budget.rl_steps=8"])
-    assert composed([*WORDS, f"extend={run}", "budget.rl_steps=8"]).algo.name == "ppo"
 
 
 SCHEDULES = ("actor_rollout_ref.actor.optim.lr_scheduler_type", "critic.optim.lr_scheduler_type", "curriculum.horizon")

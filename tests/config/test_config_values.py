@@ -46,10 +46,6 @@ def test_whatever_was_asked_for(arguments: list[str], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_range_is_left_to_a_sweeper_that_somebody_chose() -> None:
-    assert callable(ready(["-m", "algorithm.lam=interval(0,1)", "hydra/sweeper=basic"]))
-
-
 def test_a_bug_of_ours_is_no_mistake_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise TypeError("a bug")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from turngrid.config.compose import compose
-from turngrid.experiments.stages.health import Alarms, watch
-from turngrid.records.health import RULES, Alarm, alarms
+from turngrid.experiments.stages.health import RULES, Alarm, Alarms, alarms, watch
 from turngrid.records.process.child import StageFailed
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import run_name

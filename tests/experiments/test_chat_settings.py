@@ -23,12 +23,12 @@ from turngrid.config.base import ROOT
 from turngrid.config.compose import compose
 from turngrid.config.prompts import form_of
 from turngrid.envs.hosting.pool import pool_of
+from turngrid.experiments.evaluate import acting, evaluation_folder
 from turngrid.experiments.evaluation import stage as evaluation
 from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.process import evaluate
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, Pools, episode_specs, roll_out_in_text
-from turngrid.experiments.evaluation.standalone import acting, evaluation_folder
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings

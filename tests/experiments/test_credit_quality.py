@@ -133,7 +133,7 @@ def test_killed_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     """kill -9 of the command while it measures games with a model: nothing that was measured is
     lost."""
     command = [sys.executable, "-m", "turngrid.experiments.credit_quality", "tiny", "env.task=w2-o3-q4"]
-    command += ["tasks=4", "samples=2", "k=2", "screen=0", "methods=[grpo,turn_ppo]"]
+    command += ["tasks=4", "samples=2", "k=2", "screen=0", "methods=[grpo,gigpo]"]
     killed = subprocess.Popen([*command, f"output_dir={tmp_path / 'killed'}"], cwd=ROOT, stderr=subprocess.DEVNULL)
     while not measured_in(tmp_path / "killed"):
         assert killed.poll() is None

@@ -29,13 +29,12 @@ from turngrid.experiments.credit_quality.policy_model import (
     WEIGHTS,
     PolicyModel,
     critic_file,
-    critic_values,
     of_games,
     rows,
     run_critic,
 )
 from turngrid.experiments.credit_quality.results import true_advantages
-from turngrid.experiments.credit_quality.study import Measured, ModelRollouts
+from turngrid.experiments.credit_quality.study import ModelRollouts
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
@@ -185,19 +184,6 @@ def test_gradients_of_games_are_multiplied_with_each_other(model: PolicyModel, p
 
 def tokens_of(groups: list[list[Episode]]) -> int:
     return sum(len(turn.action_ids) for group in groups for episode in group for turn in episode.turns)
-
-
-def test_a_games_values_come_from_a_head_that_never_saw_it(model: PolicyModel, played: list[MeasuredGame]) -> None:
-    groups = [game.episodes for game in played]
-    before = by_game(critic_values(model, Measured(played, played), groups, "sparse", 2)[0], groups)
-    other = replace(played[0], values={key: [1.0, 1.0] for key in played[0].values}, screened=[])
-    changed = [other, *played[1:]]
-    after = by_game(critic_values(model, Measured(changed, changed), groups, "sparse", 2)[0], groups)
-    assert np.array_equal(before[0], after[0]) and not np.array_equal(before[1], after[1])
-
-
-def by_game(values: np.ndarray, groups: list[list[Episode]]) -> list[np.ndarray]:
-    return np.split(values, np.cumsum([tokens_of([group]) for group in groups]))[:-1]
 
 
 def test_the_critic_of_a_checkpoint_is_read(tmp_path: Path, played: list[MeasuredGame]) -> None:

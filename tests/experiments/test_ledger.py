@@ -17,13 +17,10 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training.step_records import RunningTotal
 
 
-def episodes(*games: int, step: int = 0, retries: int = 0) -> list[Episode]:
+def episodes(*games: int, step: int = 0) -> list[Episode]:
     """One of each game, two turns of three tokens and a second each."""
     turns = [Turn("a door.", "go", [1, 2, 3], act_seconds=0.75, env_seconds=0.25)] * 2
-    return [
-        Episode(f"doors/{game}", game, "train", "leave", [], [1], turns, Outcome.WON, step=step, retries=retries)
-        for game in games
-    ]
+    return [Episode(f"doors/{game}", game, "train", "leave", [], [1], turns, Outcome.WON, step=step) for game in games]
 
 
 def config(count: str, model: str = "asset://tiny") -> DictConfig:
@@ -44,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     run = tmp_path / "run"
     write_episodes(run / "episodes" / "demonstrations.jsonl", episodes(8, 9))
     write_episodes(run / "rl" / "episodes" / "000001.jsonl", episodes(1, 1, 2, 2, step=1))
-    write_episodes(run / "rl" / "episodes" / "000002.jsonl", episodes(2, 2, 3, 3, step=2, retries=1))
+    write_episodes(run / "rl" / "episodes" / "000002.jsonl", episodes(2, 2, 3, 3, step=2))
     write_episodes(run / "rl" / "discarded" / "000" / "episodes" / "000003" / "0.jsonl", episodes(3, 3, step=3))
     write_episodes(run / "rl" / "discarded" / "000" / "validation" / "000003.jsonl", episodes(4, step=3))
     write_episodes(run / "rl" / "validation" / "000002.jsonl", episodes(4, 4, step=2))
@@ -72,7 +69,6 @@ def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> Non
         ("sft", 0, 4, 0, 0, 0),
         ("rl_episode", 1, 4, 2, charged[0], 0),
         ("rl_episode", 2, 4, 1, charged[1], 0),
-        ("retry", 2, 4, 0, 0, 4),
         ("dropped_group", 2, 4, 0, 0, 4),
         ("discarded", 3, 3, 2, 0, 3),
         ("validation", 2, 2, 1, 0, 2),
@@ -90,10 +86,8 @@ def test_own_turns_alone_are_paid_for(folder: Path) -> None:
     spare.trained = False
     write_episodes(folder / "rl" / "episodes" / "000001.jsonl", [plain, begun, branched, spare])
     entries = [entry for entry in ledger(Run(config("rollouts"), folder)) if entry.step == 1]
-    assert [(entry.kind, entry.count, entry.units, entry.tokens) for entry in entries] == [
-        ("rl_episode", 4, 4.0, 6 + 6 + 3 + 6),
-        ("replayed_prefix", 1, 0.0, 4),
-    ]
+    paid = [(entry.kind, entry.count, entry.units, entry.tokens) for entry in entries]
+    assert paid == [("rl_episode", 4, 4.0, 6 + 6 + 3 + 6)]
     total = RunningTotal(config("rollouts"), folder).metrics()
     assert (total["budget/episodes"], total["budget/tokens"]) == (8, 21 + 24)
 

@@ -10,7 +10,6 @@ import pytest
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.evaluation.result import (
     EvaluationResult,
-    PairedComparison,
     evaluations_of,
     paired_comparisons,
 )
@@ -182,13 +181,6 @@ def test_environments_and_temperatures_are_named_where_they_differ(evaluations: 
     hot = [*evaluations[:2], *(replace(evaluation, temperature=1.0, env="gates") for evaluation in evaluations[2:])]
     success, _ = matrix_tables(hot)
     assert rows(plain_text([success]))[0] == ["model", "doors/d2 t=0.4", "gates/d9 t=1"]
-
-
-def test_many_policies_are_compared_with_their_neighbours(once: EvaluationSetting) -> None:
-    found: list[PairedComparison] = paired_comparisons(once, {str(number): episodes(1, 0, 0, 0) for number in range(6)})
-    assert len(found) == 15
-    shown = [row[0] for row in rows(plain_text(comparisons_table(found)))[1:]]
-    assert shown == ["1 - 0", "2 - 1", "3 - 2", "4 - 3", "5 - 4"]
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,9 @@ def test_every_chart_is_there_and_is_drawn(page: Page) -> None:
 
 
 @needs_browser
-def test_every_setting_stands_on_every_evaluation_set_and_over_whole_runs(page: Page) -> None:
+def test_every_setting_stands_on_every_evaluation_set(page: Page) -> None:
     rows = [" ".join(text.split()) for text in page.locator("#generalisation tbody tr").all_inner_texts()]
     assert rows == ["base model 20.0 5.0", "ppo 75.0 55.0", "grpo 35.0 15.0"]
-    rows = [" ".join(text.split()) for text in page.locator("#reliability tbody tr").all_inner_texts()]
-    assert rows == ["ppo 3 65.0 65.0 to 65.0", "grpo 3 25.0 25.0 to 25.0", "ppo grpo 100.0 100.0 to 100.0"]
 
 
 @needs_browser

@@ -28,7 +28,7 @@ from turngrid.records.metrics import MetricsLog
 from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
-from turngrid.tasks.budget import Allocation, allocate_budget
+from turngrid.tasks.budget import Allocation
 from turngrid.tasks.run import Run
 
 
@@ -207,7 +207,7 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "test.jsonl").touch()
     (tmp_path / "tasks" / "skipped.json").write_text("{}")
-    pipeline.write_summary(Run(config, tmp_path), allocate_budget(config), [Checkpoint("base", "asset://tiny")])
+    pipeline.write_summary(Run(config, tmp_path), [Checkpoint("base", "asset://tiny")])
     result = RunResult.read(tmp_path)
     assert result is not None and str(result.notes["no_signal"]).startswith(
         "in steps 1 to 3 all samples of each prompt"

@@ -63,4 +63,3 @@ def test_an_evaluation_killed_before_it_told_is_told_once(killed: Path) -> None:
     run = only(killed)
     assert len(run.folders) == 5
     assert [line["policy"] for line in run.stage("evaluation")] == ["base", "sft", "rl"]
-    assert len(run.table("evaluation/matrix")["data"]) == 3

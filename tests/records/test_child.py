@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from turngrid.records.process.child import StageFailed, child, run_child
+from turngrid.records.process.child import StageFailed, run_child
 
 DRIVER = """
 import sys
@@ -78,19 +78,6 @@ def test_a_foreseen_error_of_a_stage_is_reported_in_its_own_words(tmp_path: Path
         run_child("bad", [], **place)
     with pytest.raises(StageFailed, match=r"see .*log\n(.*\n)*  \| IndexError: list index out of range$"):
         run_child("bad", ["unforeseen"], **place)
-
-
-def test_a_process_that_was_started_ahead_is_told_its_arguments(tmp_path: Path):
-    """Where it has ended meanwhile, another is started, which has them at once."""
-    words = "print(os.getpid(), *(sys.argv[1:] or [sys.stdin.readline().strip()]), flush=True)"
-    (tmp_path / "late.py").write_text(f"import os, sys; {words}")
-    place = {"folder": tmp_path, "log": tmp_path / "log", "variables": {"PYTHONPATH": str(tmp_path)}}
-    with child("late", [], stdin=subprocess.PIPE, **place) as process:
-        run_child("late", ["a word"], ahead=process, **place)
-        assert (tmp_path / "log").read_text() == f"{process.pid} a word\n"
-        run_child("late", ["another"], ahead=process, **place)
-    pid, word = (tmp_path / "log").read_text().splitlines()[1].split()
-    assert word == "another" and int(pid) != process.pid
 
 
 def test_modules_of_the_users_folder_do_not_stand_in_for_ours(tmp_path: Path):

@@ -27,15 +27,14 @@ LOG = """
 import json, os, signal, sys
 from pathlib import Path
 from turngrid.records.metrics import MetricsLog, read_metrics
-from turngrid.records.tracking import StageRun, Table, Trackers
+from turngrid.records.tracking import StageRun, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
 trackers = Trackers(StageRun.from_node(run), list(read_metrics(log)))
 for step in range(first, last + 1):
     metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
     MetricsLog(log).append(step, metrics)
-    table = {"evaluation/trajectories": Table(["turn", "rewards"], [[1, '{"sparse": 0.0}'], [2, '{"sparse": 1.0}']])}
-    trackers.log(step, metrics, table if step == last else {})
+    trackers.log(step, metrics)
     if step <= kept:
         trackers.keep(step)
 if not finish:
@@ -157,9 +156,6 @@ def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> Non
     assert run.config["run"] == {"id": run.id, "folder": folder.name}
     assert run.config["provenance"]["versions"]["verl"] == "0.9.1"
     assert "foreign" not in json.dumps([run.tags, run.config])
-    table = run.table("evaluation/trajectories")
-    assert table["columns"] == ["turn", "rewards"]
-    assert table["data"] == [[1, '{"sparse": 0.0}'], [2, '{"sparse": 1.0}']]
 
 
 def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_path: Path) -> None:
@@ -185,7 +181,7 @@ def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_
 # ---- trackio
 
 
-def test_trackio_holds_each_step_once_with_tables(config: DictConfig, tmp_path: Path) -> None:
+def test_trackio_holds_each_step_once(config: DictConfig, tmp_path: Path) -> None:
     """Two runs of one name in one project: a killed one that goes on leaves the other alone."""
     config.trainer.logger = ["console", "trackio"]
     with open_run(config, tmp_path) as run:
@@ -201,8 +197,6 @@ def test_trackio_holds_each_step_once_with_tables(config: DictConfig, tmp_path: 
     assert [(name, step) for _, name, step, _ in rows] == [("seed=3 rl", step) for step in (1, 2, 3, 4, 5, 1)]
     assert len({identity for identity, *_ in rows}) == 2
     assert [json.loads(text)["rollout/attempt"] for *_, text in rows] == [1, 1, 3, 3, 3, 1]
-    table = json.loads(rows[4][3])["evaluation/trajectories"]
-    assert table["_value"] == [{"turn": 1, "rewards": '{"sparse": 0.0}'}, {"turn": 2, "rewards": '{"sparse": 1.0}'}]
     assert groups == ["a-sweep", "a-sweep"]
 
 
@@ -233,7 +227,7 @@ def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) ->
         for first, last in ((1, 4), (3, 5)):
             tracker = Tensorboard(stage, [{"step": step} for step in range(1, first)])
             for step in range(first, last + 1):
-                tracker.log(step, {"attempt": first}, {})
+                tracker.log(step, {"attempt": first})
         events = EventAccumulator(str(run.path / "tensorboard" / "rl"))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("attempt")] == [

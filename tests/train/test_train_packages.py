@@ -83,9 +83,8 @@ def composed(words: list[str]) -> DictConfig:
     return compose(args.overrides, args.config_dir)
 
 
-@pytest.mark.parametrize("place", ["--config-dir={}", "hydra.searchpath=[file://{}]"])
 def test_a_grid_finds_them_and_options_of_ones_own(
-    place: str, offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer("hill", {"conf": "hill.conf"}, "recipe/hilly.yaml")
     mine = tmp_path / "own" / "budget" / "mine.yaml"
@@ -93,12 +92,18 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     mine.write_text("# @package _global_\nbudget: {name: mine, sft_share: 0.25, rl_steps: 1}\n")
     started: list[list[str]] = []
     monkeypatch.setattr(one_run, "call", lambda arguments: started.append(arguments[3:]) or 0)
-    words = [place.format(tmp_path / "own"), "budget=mine", "recipe=hilly", "seed=0,1", f"output_dir={tmp_path}"]
+    words = [f"--config-dir={tmp_path / 'own'}", "budget=mine", "recipe=hilly", "seed=0,1", f"output_dir={tmp_path}"]
     assert main(["-m", *words]) == 0
     started = [arguments[1:] for arguments in started if arguments[0] == "turngrid.train"]
     assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
-    with pytest.raises(ConfigError, match=r"hydra.searchpath=a must be a list of strings"):
-        compose(["hydra.searchpath=a"])
+
+
+def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:
+    (tmp_path / "tracking").mkdir()
+    text = "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
+    (tmp_path / "tracking" / "longer.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
+        compose(["tracking=longer"], str(tmp_path))
 
 
 CLASHES = {

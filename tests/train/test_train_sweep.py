@@ -20,7 +20,7 @@ from turngrid.experiments.sweep import record
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.train.app import main
 from turngrid.train.launch import one_run
-from turngrid.train.launch.sweep import grid, prepare_launch, sweep_asked_for
+from turngrid.train.launch.sweep import prepare_launch
 
 MINE = """
 title: Mine
@@ -71,7 +71,6 @@ def test_a_part_is_named_as_the_file_names_it(tmp_path: Path) -> None:
     for value in ("1e-5", "'1e-5'"):
         assert len(prepare_launch([f"sweep={path}", f"only.rate={value}", "only.budget='rl', 'both'"]).sweep.runs) == 2
     shipped = ["sweep=table9_sft_rl_budget", "only.budget=sft=0,rl=1000,sft=60,rl=400", "seed=0"]
-    assert sweep_asked_for(shipped)
     assert [run.label for run in prepare_launch(shipped).sweep.runs] == [
         "budget=sft=0,rl=1000 seed=0",
         "budget=sft=60,rl=400 seed=0",
@@ -128,8 +127,8 @@ def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert main([*words, "dry_run=true", "actor_rollout_ref.rollout.n=1"]) == 2
     assert "compares the samples of a prompt" in capfd.readouterr().err
     ranged = "algorithm.gamma=interval(0.9,1)"
-    assert main([*words, "dry_run=true", "hydra/sweeper=optuna", ranged]) == 2
-    assert f"{ranged}: only an optimiser's sweeper" in capfd.readouterr().err
+    assert main([*words, "dry_run=true", ranged]) == 2
+    assert f"{ranged}: write the values out" in capfd.readouterr().err
     for typed in ("+dry_run=true", "++dry_run=true"):
         assert main(["-m", "seed=0,1", typed, f"output_dir={tmp_path / 'runs'}"]) == 0
         assert "2 runs: 2 not started" in capfd.readouterr().out
@@ -171,18 +170,24 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
 
 def test_a_grid_is_named_by_what_varies_and_not_by_its_seeds() -> None:
     words = ["algo=grpo,gigpo", "actor_rollout_ref.actor.optim.lr=1e-5,1e-4", "scale=laptop"]
-    runs = [
-        ["algo=grpo", "actor_rollout_ref.actor.optim.lr=1e-5", "seed=0"],
-        ["algo=gigpo", "actor_rollout_ref.actor.optim.lr=1e-4"],
-    ]
-    configs = [compose(run) for run in runs]
-    names = [
-        found.name
-        for more in (["seed=0,1"], ["seed=2,3", "output_dir=runs"], ["env.max_turns=8"])
-        if (found := grid([*words, *more], runs, configs))
-    ]
+    more = (["seed=0,1"], ["seed=2,3", "output_dir=runs"], ["env.max_turns=8"])
+    names = [prepare_launch([*words, *others]).sweep.name for others in more]
     assert names[0] == names[1] != names[2] and names[0].startswith("algo-lr-")
-    assert grid(words, runs[:1], configs[:1]) is None
+
+
+def test_one_run_and_runs_in_several_folders_are_not_recorded() -> None:
+    one = prepare_launch(["algo=grpo", "cluster=slurm"])
+    assert one.output_dir is None and one.labels == [one.sweep.runs[0].folder]
+    assert one.sweep.runs[0].overrides == ["algo=grpo", "cluster=slurm"]
+    assert prepare_launch(["output_dir=a,b"]).output_dir is None
+
+
+def test_a_grids_name_in_trackers_is_what_was_typed_whatever_signs_it_has() -> None:
+    launch = prepare_launch([r"tracking.tags=[a],['it\'s ${seed}']", "seed=1"])
+    composed = [compose(run.overrides) for run in launch.sweep.runs]
+    assert [config.tracking.run_name for config in composed] == launch.labels
+    named = prepare_launch(["algo=grpo,ppo", "tracking.group=mine", "tracking.run_name=own"]).sweep.runs[0]
+    assert named.overrides[-2:] == ["tracking.group='mine'", "tracking.run_name='own'"]
 
 
 def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(
@@ -204,9 +209,6 @@ def test_a_value_is_shown_without_hydras_backslashes(tmp_path: Path, capfd: pyte
     assert main(words) == 0
     out = capfd.readouterr().out
     assert "turn_reward.name=turngrid.rewards.scores:Dense " in out and "\\:" not in out
-    runs = [["turn_reward.name=sparse"], [r"turn_reward.name=mine\:Brisk"]]
-    made = grid(["turn_reward.name=sparse,mine:Brisk"], runs, [compose([])] * 2)
-    assert made and [run.coordinates for run in made.runs][1] == {"turn_reward.name": "mine:Brisk"}
 
 
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:

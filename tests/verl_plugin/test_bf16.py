@@ -18,7 +18,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.utils.losses import sft_loss
 
 from turngrid.records.models.shape import LLAMA_LIKE
-from turngrid.verl_plugin.bf16_rounding import LIKELIEST, OutputHead
+from turngrid.verl_plugin.bf16 import LIKELIEST, OutputHead
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 
 SIZES: dict[str, Any] = {

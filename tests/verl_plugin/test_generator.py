@@ -23,14 +23,13 @@ from transformers import (
 )
 
 from turngrid.verl_plugin.servers.transformers_server import packing
+from turngrid.verl_plugin.servers.transformers_server.forward import LlamaForward, ModuleForward
 from turngrid.verl_plugin.servers.transformers_server.generator import (
     Generator,
     GenResult,
     RequestTooLong,
     SampleRequest,
 )
-from turngrid.verl_plugin.servers.transformers_server.llama_forward import LlamaForward
-from turngrid.verl_plugin.servers.transformers_server.module_forward import ModuleForward
 
 PAD, VOCABULARY = 0, 97
 EOS = list(range(1, 10))  # many, so that some rows of a batch end early

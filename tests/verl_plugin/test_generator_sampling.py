@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from turngrid.verl_plugin.servers.transformers_server.sampling import Rules, draw, full_entropies, restrict, uniforms
+from turngrid.verl_plugin.servers.transformers_server.batch import Rules, draw, full_entropies, restrict, uniforms
 
 SHARES = [0.5, 0.3, 0.15, 0.05]
 

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from turngrid.config.base import ROOT
 from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.servers.replicas import devices_of_replica, replicas
+from turngrid.verl_plugin.servers.transformers_server.launch import devices_of_replica, replicas
 
 TEXTS = ("You open the box.", "", "You see a key.\nExits: north.", "You open the box.")
 

@@ -1,8 +1,8 @@
-"""The runs of a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``)."""
+"""The runs of a sweep (``-m sweep=NAME``), of a grid (``-m algo=ppo,grpo``), or a single one."""
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,128 +12,139 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from turngrid.config.checks.check import check
+from turngrid.config.checks.model import unusable_folders
 from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
-from turngrid.config.overrides import parse, search_paths, typed
+from turngrid.config.overrides import parse, quoted, typed
 from turngrid.envs.utils.names import file_name
-from turngrid.experiments.sweep.definition import Layout, SweepError, SweepRun, load, part, points, scale_of
+from turngrid.experiments.sweep.definition import (
+    Definition,
+    Layout,
+    Scale,
+    SweepError,
+    SweepRun,
+    load,
+    part,
+    points,
+    scale_of,
+)
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.run_folder import outside_identity, run_name
-from turngrid.train.launch.one_run import plain
+from turngrid.train.launch.one_run import WATCHED, plain
 
 DEFAULT_SCALE = "laptop"
-TAKEN = ("sweep", "scale", "seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
+TAKEN = ("seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
+TAKEN_BY_SWEEPS = (*TAKEN, "sweep", "scale")
 ONLY = "only."
 YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
 DIGITS = 8
 
 
-# ---- sweeps
-
-
 @dataclass(frozen=True)
 class Launch:
-    """A sweep, or a part of it, that is to be launched."""
+    """A sweep or a part of it, a grid, or one run, that is to be launched."""
 
     sweep: Sweep
     whole: tuple[Mapping[str, str], ...]  # the coordinates of all settings of the sweep
     configs: tuple[DictConfig, ...]  # of ``sweep.runs``
-    output_dir: Path
     dry_run: bool
     fresh: bool  # set the runs' folders aside first
 
+    @property
+    def folders(self) -> list[Path]:
+        """Return the run folders, in the order of ``sweep.runs``."""
+        roots = (Path(config.output_dir).expanduser().absolute() for config in self.configs)
+        return [root / run.folder for root, run in zip(roots, self.sweep.runs, strict=True)]
 
-def sweep_asked_for(overrides: Sequence[str]) -> bool:
-    rest, _ = _split_only(overrides)
-    return any(override.key_or_group == "sweep" for override in parse(rest))
+    @property
+    def output_dir(self) -> Path | None:
+        """Return where the launch is recorded; None for one run, or runs in several folders."""
+        roots = {folder.parent for folder in self.folders}
+        return roots.pop() if len(roots) == 1 and (self.sweep.scale or len(self.folders) > 1) else None
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the runs' names in messages: what varies, or the folder of a single run."""
+        alone = len(self.whole) == 1 and not self.sweep.scale and len(self.folders) == 1
+        return [run.folder if alone else run.label for run in self.sweep.runs]
 
 
 def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> Launch:
-    """Expand the sweep, compose each run and check it.
+    """Expand a sweep or a grid, and compose each run. Runs of a sweep are checked too.
 
     Raises:
         SweepError: there is no such sweep or scale.
         ConfigError: a run is refused; nothing has started.
     """
     rest, only = _split_only(overrides)
-    words = parse([text for text in rest if not text.startswith("hydra")])
-    flags = {"dry_run": is_true(words, "dry_run"), "fresh": is_true(words, "fresh")}  # composing takes seconds
-    name, scale = _one(words, "sweep", ""), _one(words, "scale", DEFAULT_SCALE)
-    try:
-        definition = load(name)
-    except SweepError as error:
-        raise ConfigError(str(error) if "sweep=" in str(error) else f"sweep={name}: {error}") from error
-    chosen = scale_of(definition, scale)
-    of_runs = [override for override in words if override.key_or_group not in TAKEN]
+    words = parse(rest)
+    flags = {key: is_true(words, key) for key in ("dry_run", "fresh")}  # composing takes seconds
+    name = _one(words, "sweep", "")
+    of_runs = [override for override in words if override.key_or_group not in (TAKEN_BY_SWEEPS if name else TAKEN)]
     several, single = ([o for o in of_runs if o.is_sweep_override() == swept] for swept in (True, False))
-    axes = {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
+    definition = _of_file(name) if name else _grid(words, several)
+    scale = _one(words, "scale", DEFAULT_SCALE) if name else ""
+    chosen = scale_of(definition, scale)
+    axes = {o.key_or_group: _axis(o) for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
-    wanted = [[*search_paths(overrides), *point.overrides] for point in chosen_points]
     with composer(config_dir) as composed:
-        configs = compose_runs(composed, wanted, [point.label for point in chosen_points])
-    name = Path(name).stem
-    runs = [_recorded(name, point, config) for point, config in zip(chosen_points, configs, strict=True)]
-    changing = [typed(o) for o in (*single, *several) if not _is_outside(o.key_or_group)]
+        configs = compose_runs(composed, chosen_points, checked=bool(name) or flags["dry_run"])
+    group = Path(name).stem or _grid_name(words, axes)
+    named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
+    runs = [_placed(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
+    changing = [typed(o) for o in (*single, *several) if name and not _is_outside(o.key_or_group)]
     about = (definition.title, definition.question, definition.published)
-    sweep = Sweep(name, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs)
-    output_dir = Path(configs[0].output_dir).expanduser().absolute()
-    return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), output_dir, **flags)
+    sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs)
+    return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
 
 
-def compose_runs(
-    composed: Composer, runs: Sequence[Sequence[str]], labels: Sequence[str] = (), checked: bool = True
-) -> list[DictConfig]:
+def _of_file(name: str) -> Definition:
+    try:
+        return load(name)
+    except SweepError as error:
+        raise ConfigError(str(error) if "sweep=" in str(error) else f"sweep={name}: {error}") from error
+
+
+def _grid(words: Sequence[Override], several: Sequence[Override]) -> Definition:
+    """Return the sweep of a command line without a file; the report lays it out."""
+    varied = " ".join(f"{_short(o.key_or_group)}={typed(o).partition('=')[2]}" for o in several)
+    seeds = any(o.key_or_group == "seed" and o.is_sweep_override() for o in words)
+    scale = Scale(axes={}, layout=Layout(rows={}, columns={}), seeds=())
+    return Definition(varied or ("Seeds" if seeds else "One run"), "", {"": scale})
+
+
+def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) -> list[DictConfig]:
     """Return the configs of all runs. All are composed first, so that a typo starts none.
 
     Raises:
-        ConfigError: a run is refused; the message begins with its label.
+        ConfigError: a run is refused; if there are several, the message begins with its label.
     """
     configs = []
-    for number, run in enumerate(tqdm(runs, "composing", leave=False, disable=not sys.stderr.isatty())):
+    for run in tqdm(runs, "composing", leave=False, disable=not sys.stderr.isatty()):
         try:
-            configs.append(composed(run))
+            configs.append(composed(run.overrides))
+            for problem in unusable_folders(configs[-1]):
+                raise ConfigError(problem)
             if checked:
                 check(configs[-1])
         except ConfigError as error:
-            raise ConfigError(f"{labels[number]}: {error}" if labels else str(error)) from error
+            raise ConfigError(f"{run.label}: {error}" if len(runs) > 1 else str(error)) from error
     return configs
 
 
-def _recorded(name: str, point: SweepRun, config: DictConfig) -> SweepRun:
-    """Return a run with its folder; its overrides contain its name in trackers."""
-    watched = [f"tracking.group='{config.tracking.group or name}'", f"tracking.run_name='{point.label}'"]
-    return msgspec.structs.replace(point, overrides=[*point.overrides, *watched], folder=run_name(config))
+def _placed(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
+    """Return a run with its folder and seed; in a group, also with its names in trackers."""
+    run = msgspec.structs.replace(point, folder=run_name(config), seed=int(config.seed))
+    names = dict(zip(WATCHED, (config.tracking.group or group, config.tracking.run_name or run.label), strict=True))
+    texts = {key: name.replace("${", r"\${") for key, name in names.items()} if group else {}
+    watched = [f"{key}={quoted(text)}" for key, text in texts.items()]
+    return msgspec.structs.replace(run, overrides=[*run.overrides, *watched])
 
 
-# ---- grids
-
-
-def grid(overrides: Sequence[str], runs: Sequence[Sequence[str]], configs: Sequence[DictConfig]) -> Sweep | None:
-    """Return the record of a grid; its axes are the keys with several values, except the seed.
-
-    Returns:
-        None if there is one run, or if the runs write to several folders.
-    """
-    if len(runs) < 2 or len({config.output_dir for config in configs}) > 1:
-        return None
-    several = [o for o in parse(overrides) if o.is_sweep_override() and o.key_or_group != "seed"]
-    varied = {o.key_or_group: typed(o).partition("=")[2] for o in several}
-    name = _grid_name(overrides, list(varied))
-    title = " ".join(f"{_short(axis)}={values}" for axis, values in varied.items()) or "Seeds"
-    layout = Layout(rows={}, columns={})  # the report fills it, once the stages are known
-    of_grid = [_grid_run(run, config, list(varied)) for run, config in zip(runs, configs, strict=True)]
-    return Sweep(name, "", title, "", None, "", layout, (), [], of_grid)
-
-
-def _grid_name(overrides: Sequence[str], axes: Sequence[str]) -> str:
+def _grid_name(words: Sequence[Override], axes: Iterable[str]) -> str:
     """Return a name such as ``algo-lr-3f2a9c1e``, the same for other seeds of the grid."""
-    ignored = ("seed", "fresh", "dry_run")
-    changing = sorted(
-        typed(o)
-        for o in parse(overrides)
-        if o.key_or_group not in ignored and not o.key_or_group.startswith("hydra") and not _is_outside(o.key_or_group)
-    )
+    changing = sorted(typed(o) for o in words if o.key_or_group not in TAKEN and not _is_outside(o.key_or_group))
     digits = hashlib.sha256("\n".join(changing).encode()).hexdigest()[:DIGITS]
     return file_name("-".join([*map(_short, axes), digits]))
 
@@ -142,10 +153,10 @@ def _short(axis: str) -> str:
     return axis.split(".")[-1]
 
 
-def _grid_run(overrides: Sequence[str], config: DictConfig, axes: Sequence[str]) -> SweepRun:
-    values = {override.key_or_group: plain(override).partition("=")[2] for override in parse(overrides)}
-    own = [text for text in overrides if not text.lstrip("+~").startswith("hydra")]
-    return SweepRun({axis: values[axis] for axis in axes}, int(config.seed), own, run_name(config))
+def _axis(override: Override) -> dict[str, list[str]]:
+    """Return an axis of the command line: each value, without Hydra's quotes, and its override."""
+    given = [f"{override.get_key_element()}={text}" for text in _values(override)]
+    return {plain(one).partition("=")[2]: [text] for text, one in zip(given, parse(given), strict=True)}
 
 
 # ---- words of the command line

@@ -14,7 +14,7 @@ from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
 from turngrid.records.models.locate import load_whole
-from turngrid.verl_plugin.bf16_rounding import round_less
+from turngrid.verl_plugin.bf16 import round_less
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 from turngrid.verl_plugin.hooks import replaced

@@ -23,7 +23,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional as verl_F
 
 from turngrid.records.models.shape import LLAMA_LIKE
-from turngrid.verl_plugin.attention import attend
+from turngrid.verl_plugin.bf16 import attend
 from turngrid.verl_plugin.cpu.layout import Layout, ids_of
 
 BY_ROWS = "turngrid_rows"  # name of this attention in transformers' registry

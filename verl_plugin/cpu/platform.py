@@ -14,9 +14,7 @@ from verl.plugin.platform.platform_manager import PlatformRegistry
 
 
 class CpuDevice(types.ModuleType):
-    """The device module; names that it lacks come from ``torch.cpu`` (streams, events,
-    ``synchronize``).
-    """
+    """The device module; names that it lacks come from ``torch.cpu`` (streams, ``set_device``)."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -24,13 +22,6 @@ class CpuDevice(types.ModuleType):
     @staticmethod
     def is_available() -> bool:
         return False  # no accelerator, so verl's memory helpers do nothing
-
-    @staticmethod
-    def device_count() -> int:
-        return 1
-
-    @staticmethod
-    def set_device(device: Any) -> None: ...
 
     @staticmethod
     def empty_cache() -> None: ...
@@ -134,11 +125,7 @@ class CpuPlatform(PlatformBase):
         return "TURNGRID_VISIBLE_DEVICES"  # never set, since there is only one device
 
     def ray_resource_name(self) -> str:
-        return "GPU"
-
-    def ray_resource_options(self, num_gpus: float) -> dict[str, Any]:
-        """Request logical "GPUs" of Ray, one per training process."""
-        return {"num_gpus": num_gpus}
+        return "GPU"  # a logical one for each training process
 
     def ray_noset_envvars(self) -> list[str]:
         return []

@@ -35,7 +35,7 @@ from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from turngrid.verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
 from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
-from turngrid.verl_plugin.servers.replicas import replicas
+from turngrid.verl_plugin.servers.transformers_server.launch import replicas
 
 logger = logging.getLogger(__name__)
 PUBLISHED_AT_ONCE = 4  # groups published at the same time; rows take twice the memory of their episodes

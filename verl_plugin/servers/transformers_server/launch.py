@@ -1,4 +1,4 @@
-"""Start a replica's server: its name, and the node and GPU where it runs."""
+"""Start a replica's server: its name, the node and GPU where it runs; the number of replicas."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,3 +45,13 @@ def start(
     options = actor.options(name=server_name(rank, role), **settings, **place.options())
     device = "cuda" if place.gpu else "cpu"
     return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)
+
+
+def devices_of_replica(rollout: Any) -> int:
+    """Return the devices of one server; ``rollout`` is verl's node or dataclass of that name."""
+    return rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+
+
+def replicas(trainer: Any, rollout: Any) -> int:
+    """Return the number of servers over all nodes, at least one."""
+    return max(1, trainer.n_gpus_per_node * trainer.nnodes // devices_of_replica(rollout))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from turngrid.verl_plugin.attention import attend
+from turngrid.verl_plugin.bf16 import attend
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 
 # Rows in one attention call, others than 32. One row needs neither copy nor padding, but on a GPU,

@@ -11,9 +11,8 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
 from verl.workers.rollout.utils import ensure_async_iterator
 
-from turngrid.verl_plugin.servers.replicas import devices_of_replica
 from turngrid.verl_plugin.servers.transformers_server import launch
-from turngrid.verl_plugin.servers.transformers_server.launch import Place, server_name
+from turngrid.verl_plugin.servers.transformers_server.launch import Place, devices_of_replica, server_name
 
 
 class TransformersReplica(RolloutReplica):

@@ -14,8 +14,8 @@ class GenResult:
         log_probs: in nats at the request's temperature (at 0: of temperature 1), before top-p and
             top-k.
         stop_reason: "eos" or "length"; from a server also "too_long" or "aborted", without tokens.
-        entropies: ``sampling.top_entropies``, empty if not requested.
-        full_entropies: ``sampling.full_entropies``, empty if not requested.
+        entropies: ``batch.top_entropies``, empty if not requested.
+        full_entropies: ``batch.full_entropies``, empty if not requested.
         step: training step of the server's weights; None before the first update.
     """
 
