@@ -151,6 +151,12 @@ credit=[tree]
     credit=tree and rollout_form=linear; use rollout_form=tree
 algo=tree_grpo credit=[tree,gigpo]
     credit=gigpo and rollout_form=tree; use rollout_form=linear
+algo=tree_grpo credit=[tree,tree_q]
+    credit=tree_q and credit=[tree,tree_q]; use credit=[tree_q]
+algo=tree_grpo credit=[aem,tree_q]
+    credit=tree_q and credit=[aem,tree_q]; use credit=[tree_q,aem]
+credit=[tree_q]
+    credit=tree_q and rollout_form=linear; use rollout_form=tree
 algo=arpo rollout=vllm
     rollout_form=arpo and actor_rollout_ref.rollout.name=vllm; use rollout=transformers
 algo=supo env.window_turns=4
