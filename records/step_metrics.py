@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from turngrid.records.statistics import summarise
+from turngrid.rewards.registry import PLAN_SHARE
 from turngrid.rollouts.episode import Episode, Outcome
 
 
@@ -63,8 +64,8 @@ def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float
 def _form(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return metrics of a rollout form.
 
-    These are replayed turns and tokens, tokens that leaves share, untrained episodes, and the
-    guided share of the others.
+    These are replayed turns and tokens, tokens that leaves share, untrained episodes, the guided
+    share of the others, and the share of an expert plan that episodes matched.
     """
     metrics: dict[str, float] = {}
     if any(episode.prefix for episode in episodes):
@@ -77,6 +78,9 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
         metrics["rollout/only_played"] = float(sum(not episode.trained for episode in episodes))
     if any(episode.guidance for episode in episodes):
         metrics["rollout/guided"] = _mean(bool(episode.guidance) for episode in episodes if episode.trained)
+    if followed := [episode for episode in episodes if episode.followed]:
+        metrics["rollout/matched"] = _mean(sum(turn.info[PLAN_SHARE] for turn in e.turns) for e in followed)
+        metrics["rollout/patches"] = _mean(sum(bool(turn.patch) for turn in e.turns) for e in followed)
     return metrics
 
 

@@ -22,8 +22,8 @@ from turngrid.rewards.shaping.view import TRAINED
 _OMITTED = {
     *("parsed", "versions", "shared", "summary", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
-    *("actions", "dropped", "ran"),
-    *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
+    *("actions", "dropped", "ran", "patch"),
+    *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts", "followed"),
 }
 _UNRECORDED = {"full_entropies"}  # used by the update only, before the record is written
 
@@ -75,6 +75,7 @@ class Turn:
             them.
         dropped: number of further actions of the answer, which were not read.
         ran: number of actions that the environment received.
+        patch: the expert's answer, if it stands in place of this one in later prompts.
     """
 
     observation: str
@@ -106,6 +107,7 @@ class Turn:
     actions: list[str] = field(default_factory=list)
     dropped: int = 0
     ran: int = 1
+    patch: str = ""
 
     @property
     def response(self) -> str:
@@ -140,6 +142,7 @@ class Episode:
         parent: sample of the group that this one branched off from.
         trained: False if the episode is not learned from.
         trains_thoughts: False if the tokens of thoughts are not learned from.
+        followed: the expert plan judged each turn, and the game ran the plan's actions.
     """
 
     task: str
@@ -165,11 +168,12 @@ class Episode:
     parent: int | None = None
     trained: bool = True
     trains_thoughts: bool = True
+    followed: bool = False
 
     @property
     def whole(self) -> bool:
         """Whether the policy acted alone from the game's start, so that a win is its own."""
-        return not (self.prefix or self.guidance or self.branched)
+        return not (self.prefix or self.guidance or self.branched or self.followed)
 
     @property
     def task_type(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from turngrid.envs.types import Observation, StepResult
 from turngrid.rewards.reward import one_a_turn
 from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import Policy, Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
 from turngrid.rollouts.several import run_actions
@@ -43,7 +44,7 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
             out_of_context(episode)
             break
         result = await _step(session, episode, spec)
-        observation = answered(spec.form, episode.turns[-1].parsed, result)
+        observation = answered(spec.form, episode.turns[-1].parsed or episode.followed, result)
         if ended(episode, result) or void(episode, spec.void) or spec.actions_left(episode) == 0:
             break
         if index + 1 < spec.max_turns and not await run.show(observation):
@@ -73,11 +74,14 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
         policy=policy.name,
         guidance=spec.guidance,
         trains_thoughts=spec.form.train_thoughts,
+        followed=spec.followed is not None,
     )
     return _Run(policy, spec, episode, view, stream)
 
 
 async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepResult:
+    if spec.followed:
+        return await follow(session, episode, spec, spec.followed)
     turn = episode.turns[-1]
     turn.ran = 0  # so far, for what is left of the limit
     start = time.perf_counter()
@@ -124,6 +128,9 @@ class _Run:
         """
         shown, turns = messages(self.spec.form, seen), self.episode.turns
         self.episode.messages += shown
+        if turns[-1].patch:
+            self.view.begin_after([as_shown(turn, self.spec, self.stream) for turn in turns], shown)
+            return True
         if (rules := self.view.to_be_summed_up) is None or self.stream is None:
             turns[-1].context_ids = self.view.show(shown)
             return True
@@ -151,7 +158,8 @@ class _Run:
         spec, view, episode = self.spec, self.view, self.episode
         ids = self.stream.ids if self.stream else []
         identity = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
-        prompt_length = len(view.prompt_ids) - episode.prefix_tokens
+        prompt_ids = episode.prompt_ids if episode.followed else view.prompt_ids
+        prompt_length = len(prompt_ids) - episode.prefix_tokens
         return TurnContext(view.messages, ids, *identity, prompt_length, max_tokens, episode.actions_run)
 
     def _turn(self, reply: Reply, seen: Observation) -> Turn:

@@ -159,6 +159,24 @@ credit=[tree_q]
     credit=tree_q and rollout_form=linear; use rollout_form=tree
 algo=arpo rollout=vllm
     rollout_form=arpo and actor_rollout_ref.rollout.name=vllm; use rollout=transformers
+algo=semi_online env.window_turns=4
+    rollout_form=semi_online and env.window_turns=4; use env.window_turns=null
+algo=semi_online prompt=react prompt.max_actions=2
+    rollout_form=semi_online and prompt.max_actions=2; use prompt.max_actions=1
+algo=semi_online filter=[over_turns]
+    rollout_form=semi_online and filter=[over_turns]; use filter=[]
+algo=semi_online credit=[salt]
+    credit=salt and rollout_form=semi_online; use rollout_form=linear
+algo=semi_online loss=gspo
+    loss=gspo and rollout_form=semi_online; use loss=turn_clip
+algo=semi_online trainer.v1.trainer_mode=colocate_async
+    rollout_form=semi_online and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=semi_online rollout_form=linear
+    algo=semi_online and rollout_form=[]; use rollout_form=semi_online
+algo=semi_online algorithm.use_kl_in_reward=true
+    algo=semi_online and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false
+rollout_form=semi_online
+    rollout_form=semi_online and algo.name=grpo; use algo=semi_online
 algo=supo env.window_turns=4
     rollout_form=summary and env.window_turns=4; use env.window_turns=null
 rollout_form=summary loss=gspo

@@ -68,8 +68,7 @@ class StepTrainer(Base):
         self.groups = self.kind_of_groups(run.rl, int(config.data.train_batch_size), self.now)
         self.games = Games(config)
         self.methods = Methods(run, self.now)
-        several_rows = run.window is not None  # an episode may have several
-        self.windows = WindowRows(config, self.parameter_sync_step) if several_rows else None
+        self.windows = WindowRows(config, self.parameter_sync_step) if run.several_rows else None
         self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
     def fit(self, agent_loop_manager: Any) -> None:
