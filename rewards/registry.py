@@ -70,6 +70,8 @@ class PlanShare:
     """1 / L for a turn whose action is the expert's, L the plan's actions, if the plan judges turns
     (``rollout_form=semi_online``); else 0."""
 
+    name: str = PLAN_SHARE
+
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
         return [float(turn.info.get(PLAN_SHARE, 0.0)) for turn in turns]
 

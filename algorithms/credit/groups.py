@@ -1,4 +1,4 @@
-"""Credit by the scores of trees (Tree-GRPO, SEEA-R1) and of groups (RAPO)."""
+"""Credit by the scores of trees (Tree-GRPO, SEEA-R1), plays (SCoRe) and groups (RAPO)."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.filters.groups import equal_scores
-from turngrid.algorithms.pools import compared, means, pools
+from turngrid.algorithms.pools import compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number, word
@@ -99,6 +99,40 @@ class TreeQ(Method):
         result = (advantages + inside.unsqueeze(1)) * (self.alone == "episode")
         result[episode, turn] = result[episode, turn].where(alone[node], values[node])
         return result / leaves(turns) if self.shared == "once" else result
+
+
+@dataclass(kw_only=True)
+class Plays(Method):
+    """``A_t = (r - mean) / (std + 1e-6)``, r the sum of the rewards of the play that turn t is in.
+
+    The mean is over the plays of this number in the group. It replaces the advantage.
+    """
+
+    std: bool
+
+    grains = frozenset({"turn", "episode"})
+    requires = frozenset({GROUPS})
+    conflicts = (
+        Conflict(("several plays",), lambda _, are: not are, "an episode is one play", "rollout_form=attempts"),
+        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
+    )
+    card = Card(
+        "gives the turns of a play its own reward, compared with that of the plays of this number in the group, in "
+        "place of the advantage",
+        needs="an episode of several plays",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        if turns.attempt is None or not len(turns.attempt):
+            return advantages
+        episode, turn = turns.flat()
+        attempt, rewards = turns.attempt[episode, turn], turns.reward[episode, turn]
+        play = pools(episode, attempt)
+        same = torch.zeros_like(play.unique()).scatter(0, play, pools(turns.group[episode], attempt))
+        values = compared(sums(rewards, play), same, self.std, size=sums(rewards.abs(), play))
+        result = torch.zeros_like(advantages)
+        result[episode, turn] = values[play].to(result.dtype)
+        return result
 
 
 @dataclass(kw_only=True)

@@ -276,7 +276,7 @@ def test_the_registry_leads_to_estimators() -> None:
     for name in ESTIMATORS:
         assert {"needs", "grain"} <= set(vars(method_class("algo", name, {})))
         assert (
-            algorithm(name).needs_critic is (name not in ("distill", "semi_online"))
+            algorithm(name).needs_critic is (name not in ("distill", "semi_online", "seeupo"))
             and algorithm(name).estimator == "turngrid_turns"
         )
 
