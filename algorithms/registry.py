@@ -82,16 +82,17 @@ def _in(package: str, methods: str) -> dict[str, str]:
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
-ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae turn_gae:vapo hiper distill")
+ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo")
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
-    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree arpo aepo summary summary:mem1"),
+    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1"),
     "shaping": _in(
         "rewards.shaping",
-        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1",
+        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1 "
+        "attempts:try_again attempts:improvement",
     ),
     "filter": _in(
         "algorithms.filters",
@@ -101,7 +102,7 @@ SLOTS: dict[str, dict[str, str]] = {
     "credit": _in(
         "algorithms.credit",
         "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:group_scale",
+        "groups:tree_q groups:plays groups:group_scale",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
     "terms": _in("algorithms", "terms:epo"),

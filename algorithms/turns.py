@@ -44,6 +44,7 @@ class Turns:
         tree: (E,) int64, the tree that an episode is a leaf of; None: the rollout form has no
             branches.
         node: int64, equal if episodes of a group share a turn; None likewise.
+        attempt: int64, the play that the turn belongs to, from 0; None: an episode is one play.
         label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None:
             the form has no labels.
         spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token
@@ -72,6 +73,7 @@ class Turns:
     tree: Tensor | None = None
     node: Tensor | None = None
     label: Tensor | None = None
+    attempt: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
     summary: Tensor | None = None
 

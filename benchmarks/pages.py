@@ -1,15 +1,17 @@
-"""Write what docs/methods.md and docs/verl.md show of the code:
+"""Write what docs/methods.md, docs/papers.md and docs/verl.md show of the code:
 
     python -m benchmarks.pages
 
-The tables of methods come from the methods' cards and the files of ``algo=`` words, the changes in
-verl from ``verl_plugin`` and its docstrings, and verl's bugs from their reproductions.
+The tables of methods come from the methods' cards and the files of ``algo=`` words, the table of
+names also from docs/papers.yaml, the changes in verl from ``verl_plugin`` and its docstrings, and
+verl's bugs from their reproductions.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 from textwrap import dedent
@@ -26,7 +28,8 @@ from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
 from turngrid.verl_plugin.hooks import ours
 
-METHODS, VERL = ROOT / "docs" / "methods.md", ROOT / "docs" / "verl.md"
+METHODS, PAPERS, VERL = (ROOT / "docs" / f"{page}.md" for page in ("methods", "papers", "verl"))
+NAMES = ROOT / "docs" / "papers.yaml"
 BUGS = ROOT / "tests" / "verl_plugin" / "test_verl_bugs.py"
 BEGIN, END = "<!-- from `python -m benchmarks.pages` -->", "<!-- end of its tables -->"
 TITLES = {
@@ -135,6 +138,43 @@ def comment(text: str) -> str:
     return " ".join(line.removeprefix("# ") for line in lines)
 
 
+# ---- docs/papers.md
+
+
+def with_names(page: str) -> str:
+    """Return docs/papers.md with its table renewed."""
+    before, _, rest = page.partition(BEGIN)
+    rows = [
+        (name, entry.get("paper") or "", verdict, f"`{typed}`" if (typed := entry.get("type")) else "", entry["why"])
+        for verdict, names in of_papers().items()
+        for name, entry in names.items()
+    ]
+    head = "name, arXiv, built, type, what it does; why it is not built"
+    return "\n\n".join([before + BEGIN, table("Names", head, sorted(rows, key=by_name)), END + rest.partition(END)[2]])
+
+
+def by_name(row: Sequence[str]) -> str:
+    return row[0].casefold()
+
+
+def of_papers() -> dict[str, dict[str, dict[str, str]]]:
+    """Return the entries of docs/papers.yaml by verdict and name, each with a reason."""
+    groups = yaml.safe_load(NAMES.read_text(encoding="utf-8"))
+    built = {name: of_option(entry["type"]) | entry for name, entry in groups["built"].items()}
+    return {"yes": built, "in part": groups["options"], "no": groups["refused"]}
+
+
+def of_option(typed: str) -> dict[str, str]:
+    """Return the arXiv numbers of the first option that is typed, and what it does."""
+    slot, _, name = typed.split(" ")[0].replace("[", "").replace("]", "").partition("=")
+    if slot == ALGO or name in VERLS_LOSSES:
+        paper = does = comment(file_of(slot, name))
+    else:
+        card = method_class(slot, name, {}).card
+        paper, does = card.paper, card.does
+    return {"paper": ", ".join(re.findall(r"\d{4}\.\d{5}", paper)), "why": does}
+
+
 # ---- docs/verl.md
 
 
@@ -187,7 +227,8 @@ def bugs() -> Iterable[str]:
 
 def pages() -> dict[Path, str]:
     """Return what each page must be."""
-    return {METHODS: with_tables(METHODS.read_text(encoding="utf-8")), VERL: of_verl()}
+    written = {METHODS: with_tables, PAPERS: with_names}
+    return {page: renewed(page.read_text(encoding="utf-8")) for page, renewed in written.items()} | {VERL: of_verl()}
 
 
 if __name__ == "__main__":

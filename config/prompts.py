@@ -66,7 +66,17 @@ def form_of(config: DictConfig) -> PromptForm:
 
 def several_rows(config: DictConfig) -> str:
     """Return the setting that gives an episode several rows; "" if it has one row."""
-    return in_windows(config) or summary_form(config)
+    return in_windows(config) or summary_form(config) or form_of_rows(config)
+
+
+def form_of_rows(config: DictConfig) -> str:
+    """Return the setting that chooses a rollout form of several rows without a window, or ""."""
+    if not (forms := config.get(FORM)):
+        return ""
+    from turngrid.algorithms.chosen import method_class  # torch
+
+    kinds = {name: method_class(FORM, str(name), node or {}) for name, node in forms.items()}
+    return next((f"{FORM}={name}" for name, kind in kinds.items() if kind.several_rows), "")
 
 
 def summary_form(config: DictConfig) -> str:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from turngrid.records.statistics import summarise
+from turngrid.rewards.registry import PLAN_SHARE
 from turngrid.rollouts.episode import Episode, Outcome
 
 
@@ -44,27 +45,33 @@ def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, f
 
 
 def _success(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the success of episodes without help, and of each other kind that occurs."""
+    """Return the success of episodes without help, and of each other kind that occurs.
+
+    If episodes have several plays, it is that of the first, and ``train_any`` that of any.
+    """
     kinds = {
         "train": [episode for episode in episodes if episode.whole],
         "train_after_prefix": [episode for episode in episodes if episode.prefix],
         "train_guided": [episode for episode in episodes if episode.guidance],
         "train_branched": [episode for episode in episodes if episode.branched],
     }
-    return {f"success/{name}": _mean(episode.won for episode in played) for name, played in kinds.items() if played}
+    found = {f"success/{name}": _mean(e.won_at_once for e in played) for name, played in kinds.items() if played}
+    if several := [episode for episode in episodes if episode.plays]:
+        found["success/train_any"] = _mean(Outcome.WON in episode.plays for episode in several)
+    return found
 
 
 def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
     """Return the share won, in [0, 1], by task type."""
     types = sorted({episode.task_type for episode in episodes} - {""})
-    return {f"{prefix}{kind}": _mean(e.won for e in episodes if e.task_type == kind) for kind in types}
+    return {f"{prefix}{kind}": _mean(e.won_at_once for e in episodes if e.task_type == kind) for kind in types}
 
 
 def _form(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return metrics of a rollout form.
 
-    These are replayed turns and tokens, tokens that leaves share, untrained episodes, and the
-    guided share of the others.
+    These are replayed turns and tokens, tokens that leaves share, untrained episodes, the guided
+    share of the others, plays, and the share of an expert plan that episodes matched.
     """
     metrics: dict[str, float] = {}
     if any(episode.prefix for episode in episodes):
@@ -77,6 +84,11 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
         metrics["rollout/only_played"] = float(sum(not episode.trained for episode in episodes))
     if any(episode.guidance for episode in episodes):
         metrics["rollout/guided"] = _mean(bool(episode.guidance) for episode in episodes if episode.trained)
+    if any(episode.plays for episode in episodes):
+        metrics["rollout/plays"] = _mean(len(episode.plays) for episode in episodes)
+    if followed := [episode for episode in episodes if episode.followed]:
+        metrics["rollout/matched"] = _mean(sum(turn.info[PLAN_SHARE] for turn in e.turns) for e in followed)
+        metrics["rollout/patches"] = _mean(sum(bool(turn.patch) for turn in e.turns) for e in followed)
     return metrics
 
 

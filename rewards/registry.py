@@ -7,6 +7,7 @@ from typing import Any
 from turngrid.envs.extensions import load, path_of, shipped
 from turngrid.rewards.reward import NoSettings, Reward, ScoredTurn
 
+PLAN_SHARE = "plan_share"  # in ``Turn.info``, and by this name among the rewards
 REWARDS: dict[str, str] = {
     "sparse": "turngrid.rewards.scores:Sparse",
     "balanced": "turngrid.rewards.scores:Balanced",
@@ -64,8 +65,24 @@ class Flag:
         return [float(getattr(turn, self.name)) for turn in turns]
 
 
-# Rewards that methods may read besides: a win, an understood action, a readable one
-NAMED: dict[str, Reward] = {"outcome": reward("sparse"), "valid": Flag("valid"), "parsed": Flag("parsed")}
+@dataclass
+class PlanShare:
+    """1 / L for a turn whose action is the expert's, L the plan's actions, if the plan judges turns
+    (``rollout_form=semi_online``); else 0."""
+
+    name: str = PLAN_SHARE
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        return [float(turn.info.get(PLAN_SHARE, 0.0)) for turn in turns]
+
+
+# Rewards that methods may read besides: a win, an understood action, a readable one, the expert's
+NAMED: dict[str, Reward] = {
+    "outcome": reward("sparse"),
+    "valid": Flag("valid"),
+    "parsed": Flag("parsed"),
+    PLAN_SHARE: PlanShare(),
+}
 
 
 def named_reward(name: str) -> Reward:

@@ -22,8 +22,8 @@ from turngrid.rewards.shaping.view import TRAINED
 _OMITTED = {
     *("parsed", "versions", "shared", "summary", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
-    *("actions", "dropped", "ran"),
-    *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
+    *("actions", "dropped", "ran", "patch", "attempt"),
+    *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts", "followed", "plays"),
 }
 _UNRECORDED = {"full_entropies"}  # used by the update only, before the record is written
 
@@ -75,6 +75,8 @@ class Turn:
             them.
         dropped: number of further actions of the answer, which were not read.
         ran: number of actions that the environment received.
+        attempt: the play of the episode that the turn belongs to, from 0.
+        patch: the expert's answer, if it stands in place of this one in later prompts.
     """
 
     observation: str
@@ -106,6 +108,8 @@ class Turn:
     actions: list[str] = field(default_factory=list)
     dropped: int = 0
     ran: int = 1
+    patch: str = ""
+    attempt: int = 0
 
     @property
     def response(self) -> str:
@@ -140,6 +144,9 @@ class Episode:
         parent: sample of the group that this one branched off from.
         trained: False if the episode is not learned from.
         trains_thoughts: False if the tokens of thoughts are not learned from.
+        plays: the outcome of each play, if an episode has several (``turngrid.rollouts.attempts``);
+            ``outcome`` and ``score`` are those of the last.
+        followed: the expert plan judged each turn, and the game ran the plan's actions.
     """
 
     task: str
@@ -165,11 +172,13 @@ class Episode:
     parent: int | None = None
     trained: bool = True
     trains_thoughts: bool = True
+    followed: bool = False
+    plays: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
         """Whether the policy acted alone from the game's start, so that a win is its own."""
-        return not (self.prefix or self.guidance or self.branched)
+        return not (self.prefix or self.guidance or self.branched or self.followed)
 
     @property
     def task_type(self) -> str:
@@ -203,6 +212,11 @@ class Episode:
     @property
     def won(self) -> bool:
         return self.outcome is Outcome.WON
+
+    @property
+    def won_at_once(self) -> bool:
+        """Whether the first play was won."""
+        return (self.plays or [self.outcome.value])[0] == Outcome.WON
 
     def muted(self, turn: Turn) -> int:
         """Return how many of a turn's first tokens are not trained on."""

@@ -12,7 +12,9 @@ from typing import Any
 
 from turngrid.envs.types import Observation, StepResult
 from turngrid.rewards.reward import one_a_turn
+from turngrid.rollouts.attempts import CUT_OFF, grade, next_play
 from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import Policy, Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
 from turngrid.rollouts.several import run_actions
@@ -43,9 +45,12 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
             out_of_context(episode)
             break
         result = await _step(session, episode, spec)
-        observation = answered(spec.form, episode.turns[-1].parsed, result)
-        if ended(episode, result) or void(episode, spec.void) or spec.actions_left(episode) == 0:
+        observation = answered(spec.form, episode.turns[-1].parsed or episode.followed, result)
+        over = ended(episode, result) or void(episode, spec.void) or spec.actions_left(episode) == 0
+        again, over = await next_play(session, spec, episode, over)
+        if over:
             break
+        observation = again or observation
         if index + 1 < spec.max_turns and not await run.show(observation):
             out_of_context(episode)
             break
@@ -73,11 +78,14 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
         policy=policy.name,
         guidance=spec.guidance,
         trains_thoughts=spec.form.train_thoughts,
+        followed=spec.followed is not None,
     )
     return _Run(policy, spec, episode, view, stream)
 
 
 async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepResult:
+    if spec.followed:
+        return await follow(session, episode, spec, spec.followed)
     turn = episode.turns[-1]
     turn.ran = 0  # so far, for what is left of the limit
     start = time.perf_counter()
@@ -124,6 +132,9 @@ class _Run:
         """
         shown, turns = messages(self.spec.form, seen), self.episode.turns
         self.episode.messages += shown
+        if turns[-1].patch:
+            self.view.begin_after([as_shown(turn, self.spec, self.stream) for turn in turns], shown)
+            return True
         if (rules := self.view.to_be_summed_up) is None or self.stream is None:
             turns[-1].context_ids = self.view.show(shown)
             return True
@@ -151,7 +162,8 @@ class _Run:
         spec, view, episode = self.spec, self.view, self.episode
         ids = self.stream.ids if self.stream else []
         identity = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
-        prompt_length = len(view.prompt_ids) - episode.prefix_tokens
+        prompt_ids = episode.prompt_ids if episode.followed else view.prompt_ids
+        prompt_length = len(prompt_ids) - episode.prefix_tokens
         return TurnContext(view.messages, ids, *identity, prompt_length, max_tokens, episode.actions_run)
 
     def _turn(self, reply: Reply, seen: Observation) -> Turn:
@@ -164,6 +176,7 @@ class _Run:
             ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
         fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(reply)}
+        fields["attempt"] = len(self.episode.plays)
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)
 
 
@@ -180,9 +193,6 @@ def _as_sampled(reply: Reply) -> dict[str, Any]:
         "entropies": list(sample.entropies),
         "full_entropies": list(sample.full_entropies),
     }
-
-
-CUT_OFF = (Outcome.OUT_OF_TURNS, Outcome.OUT_OF_CONTEXT)
 
 
 def ended(episode: Episode, result: StepResult) -> bool:
@@ -226,21 +236,14 @@ async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
         for turn in episode.turns:
             turn.versions = []
     if spec.grade_unfinished and episode.outcome in CUT_OFF:
-        await _grade(session, episode)
+        await grade(session, episode)
+    newest = episode.turns[-1].attempt if episode.turns else 0
+    if spec.attempts and newest == len(episode.plays):
+        episode.plays.append(episode.outcome.value)
     if spec.task.max_score > 0:
-        earned = sum(turn.score_delta for turn in [*episode.prefix, *episode.turns])
+        earned = sum(turn.score_delta for turn in [*episode.prefix, *episode.turns] if turn.attempt == newest)
         episode.score = min(1.0, max(0.0, earned / spec.task.max_score))  # some games end below 0
     await _reward(episode, spec)
-
-
-async def _grade(session: Session, episode: Episode) -> None:
-    """Grade the state at the cut; the last turn gets the result."""
-    result = await session.finish()
-    if result.won:
-        episode.outcome = Outcome.WON
-    if episode.turns:
-        episode.turns[-1].score_delta += result.score_delta
-        episode.turns[-1].info |= result.info
 
 
 async def _reward(episode: Episode, spec: EpisodeSpec) -> None:

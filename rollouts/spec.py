@@ -7,7 +7,9 @@ from typing import Protocol
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
+from turngrid.rollouts.attempts import Attempts
 from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.followed import Followed
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.sampling import request_id
 from turngrid.rollouts.several import run_actions
@@ -44,6 +46,8 @@ class EpisodeSpec:
         void: ``unparsed`` or ``invalid`` (includes unparsed): such a turn ends the episode as lost.
         form: builds the messages and reads the answers.
         max_actions: actions of the policy at most, if an answer may have several.
+        attempts: plays of the game that the episode may have.
+        followed: the expert plan that judges each turn, and whose actions the game runs.
     """
 
     task: TaskRef
@@ -63,6 +67,8 @@ class EpisodeSpec:
     void: str = ""
     form: PromptForm = PLAIN_FORM
     max_actions: int | None = None
+    followed: Followed | None = None
+    attempts: Attempts | None = None
 
     def actions_left(self, episode: Episode) -> int | None:
         """Return how many actions the episode may still run; None without such a limit."""

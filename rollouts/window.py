@@ -206,6 +206,10 @@ class View:
         """Begin a new row at the present observation, after the text of a summary."""
         self._start(self._head + summary, [shown], [])
 
+    def begin_after(self, turns: Sequence[Turn], shown: Sequence[Message]) -> None:
+        """Begin a new row at the present observation, after these turns."""
+        self._start(self._head, [*(messages_of(self._form, turn) for turn in turns), shown], turns)
+
     def _start(self, head: str, shown: Sequence[Sequence[Message]], kept: Sequence[Turn]) -> None:
         """Begin a row: ``head``, the first of ``shown``, then each kept turn and what follows it.
 

@@ -24,7 +24,7 @@ from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
-from turngrid.tasks.budget import Allocation, allocate_budget
+from turngrid.tasks.budget import Allocation, allocate_budget, rollout_forms
 from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, reward_on
 
 
@@ -64,6 +64,12 @@ class Run:
     @cached_property
     def window(self) -> Window | Summaries | None:
         return window_of(self.config.env, self.prompt, self.config.get(FORM))
+
+    @property
+    def several_rows(self) -> bool:
+        """Whether an episode may have several rows in training."""
+        forms = rollout_forms(self.config).values()
+        return self.window is not None or any(form.several_rows for form in forms)
 
     @cached_property
     def chat(self) -> ChatSettings:

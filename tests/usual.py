@@ -31,7 +31,8 @@ def usual(slot: str, name: str, **changes: Any) -> dict[str, Any]:
     """Return the settings of a method; a schedule among them is its first number, 1."""
     file: Any = OmegaConf.load(CONF / slot / f"{name}.yaml") or {}
     if slot == ALGO:
-        file = {key: value for key, value in file.algo.items() if key != "name"}
+        plain: Any = OmegaConf.to_container(file.algo, resolve=False)
+        file = {key: value for key, value in plain.items() if key != "name"}
     elif slot in file:  # a file that sets keys of verl too
         file = file[slot][name]
     whole: Any = OmegaConf.to_container(OmegaConf.create({**AROUND, slot: {name: file}}), resolve=True)

@@ -1,4 +1,4 @@
-"""Credit by the scores of trees (Tree-GRPO) and of groups (RAPO)."""
+"""Credit by the scores of trees (Tree-GRPO, SEEA-R1), plays (SCoRe) and groups (RAPO)."""
 
 from dataclasses import dataclass
 
@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.filters.groups import equal_scores
-from turngrid.algorithms.pools import compared
+from turngrid.algorithms.pools import compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number, word
 
+_BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree")
 DROPS_EQUAL = {"zero_std", "dynamic_sampling"}  # filters after which no group has equal scores
 
 
@@ -24,7 +25,7 @@ class Tree(Method):
 
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS})
-    conflicts = (Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree"),)
+    conflicts = (_BRANCHES,)
     card = Card(
         "adds GRPO within a tree to GRPO within the prompt",
         paper="2509.21240",
@@ -35,7 +36,7 @@ class Tree(Method):
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.tree is None or not len(turns.tree):
             return advantages
-        _, tree = torch.unique(torch.stack([turns.group, turns.tree]), dim=1, return_inverse=True)
+        tree = pools(turns.group, turns.tree)
         inside = compared(turns.score, tree, self.std, size=turns.score_size)
         if self.lone_leaf == "raw":
             inside = torch.where(torch.bincount(tree)[tree] == 1, turns.score, inside)
@@ -52,6 +53,86 @@ def leaves(turns: Turns) -> Tensor:
     counts = torch.ones(turns.mask.shape, dtype=torch.float64)
     counts[episode, turn] = count[where].double()
     return counts
+
+
+@dataclass(kw_only=True)
+class TreeQ(Method):
+    """``A_t = (Q - mean) / (std + 1e-6)`` over a turn and its siblings; it replaces the advantage.
+
+    Q is the mean score of the episodes that share the turn. Siblings are the turns that follow one
+    turn, or that begin at the game's start in all trees of a prompt, each counted once. A turn
+    without siblings has A = 0, or ``alone: episode`` what ``Tree`` gives its episode.
+    """
+
+    std: bool
+    alone: str = word("zero", "episode")
+    shared: str = word("each", "once")
+
+    grains = frozenset({"turn", "episode"})
+    requires = frozenset({GROUPS})
+    conflicts = (
+        _BRANCHES,
+        Conflict(("credit",), lambda _, names: "tree" in names, "both compare the same episodes", "credit=[tree_q]"),
+        Conflict(("before",), lambda _, names: bool({*names} - {"tree"}), "it replaces what they return"),
+    )
+    card = Card(
+        "compares the mean score of the episodes below a turn with that of its siblings, and replaces the advantage by "
+        "the result; a turn without siblings has none (`alone: episode`: that of `tree`)",
+        paper="2506.21669",
+        source="abstract",
+        result="85.1 (of the method as a whole)",
+        ours="all of it: the paper searches with MCTS, and its formula was not found",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        if turns.node is None or not len(turns.node):
+            return advantages
+        episode, turn = turns.flat()
+        group, before = turns.group[episode], torch.nn.functional.pad(turns.node, (1, -1), value=-1)
+        node = pools(group, turns.node[episode, turn])
+        parent = torch.zeros_like(node.unique()).scatter(0, node, pools(group, before[episode, turn]))
+        size = means(turns.score_size[episode], node)
+        values = compared(means(turns.score[episode], node), parent, self.std, size=size)
+        alone = torch.bincount(parent)[parent] == 1
+        assert turns.tree is not None
+        inside = compared(turns.score, pools(turns.group, turns.tree), self.std, size=turns.score_size)
+        result = (advantages + inside.unsqueeze(1)) * (self.alone == "episode")
+        result[episode, turn] = result[episode, turn].where(alone[node], values[node])
+        return result / leaves(turns) if self.shared == "once" else result
+
+
+@dataclass(kw_only=True)
+class Plays(Method):
+    """``A_t = (r - mean) / (std + 1e-6)``, r the sum of the rewards of the play that turn t is in.
+
+    The mean is over the plays of this number in the group. It replaces the advantage.
+    """
+
+    std: bool
+
+    grains = frozenset({"turn", "episode"})
+    requires = frozenset({GROUPS})
+    conflicts = (
+        Conflict(("several plays",), lambda _, are: not are, "an episode is one play", "rollout_form=attempts"),
+        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
+    )
+    card = Card(
+        "gives the turns of a play its own reward, compared with that of the plays of this number in the group, in "
+        "place of the advantage",
+        needs="an episode of several plays",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        if turns.attempt is None or not len(turns.attempt):
+            return advantages
+        episode, turn = turns.flat()
+        attempt, rewards = turns.attempt[episode, turn], turns.reward[episode, turn]
+        play = pools(episode, attempt)
+        same = torch.zeros_like(play.unique()).scatter(0, play, pools(turns.group[episode], attempt))
+        values = compared(sums(rewards, play), same, self.std, size=sums(rewards.abs(), play))
+        result = torch.zeros_like(advantages)
+        result[episode, turn] = values[play].to(result.dtype)
+        return result
 
 
 @dataclass(kw_only=True)

@@ -105,6 +105,7 @@ FACTS: dict[str, Callable[[Run], Fact]] = {
     "summaries": lambda run: _rows(summary_form(run.config)),
     "shared turns": lambda run: run.form(lambda form: not form.compares_turns),
     "branches": lambda run: run.form(lambda form: form.branches),
+    "several plays": lambda run: run.form(lambda form: form.several_plays),
     "critic": Run.critic,
     "updates": Run.updates,
     "share of a step": Run.share_of_a_step,

@@ -19,6 +19,8 @@ class PlayedTurn(ScoredTurn, Protocol):
 
     parsed: bool
     summary: bool
+    action: str
+    attempt: int
     label: str
     thought: str
 
@@ -38,6 +40,9 @@ class PlayedEpisode(Protocol):
 
     @property
     def prefix(self) -> Sequence[PlayedTurn]: ...
+
+    @property
+    def plays(self) -> Sequence[str]: ...
 
     @property
     def won(self) -> bool: ...

@@ -27,6 +27,8 @@ class Linear(Method):
             reported.
         branches: whether episodes may begin with turns of others.
         entropies: whether it reads the entropies of sampled tokens.
+        several_rows: whether an episode may have several rows without a window.
+        several_plays: whether an episode may play its game again.
         needs_plan: whether it needs the expert plan of every game.
     """
 
@@ -35,6 +37,8 @@ class Linear(Method):
     whole: ClassVar[bool] = True
     branches: ClassVar[bool] = False
     entropies: ClassVar[bool] = False
+    several_rows: ClassVar[bool] = False
+    several_plays: ClassVar[bool] = False
     needs_plan: ClassVar[bool] = False
     card: ClassVar[Card] = Card("samples each episode of a prompt from the start of its game (default)")
 

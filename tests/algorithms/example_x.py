@@ -72,6 +72,7 @@ def episode_rows(name: str, windows: bool, paths: Paths = PATHS) -> list[dict[st
             "after": [hash_of(parts[2 * t + 2]) for t in range(first, last)],
             "action": [hash_of(parts[2 * t + 1]) for t in range(first, last)],
             "named_half": [reward[t] / 2 for t in range(first, last)],
+            "named_plan_share": [0.25 * (parts[2 * t + 1] == "b") for t in range(first, last)],
             "valid": [int((name, t) != ("P_1", 1)) for t in range(first, last)],
             "garbled": [int((name, t) == ("Q_6", 1)) for t in range(first, last)],
             "outcome": [outcome],

@@ -86,7 +86,9 @@ def test_f1(chosen: Made, score: float, turns: int, plan: int, wanted: float) ->
 
 
 def test_every_reward_transform_has_an_example() -> None:
-    assert {words.split()[0] for words in SHAPED} == set(SLOTS["shaping"])
+    """Those of several plays are in tests/rollouts/test_attempts.py."""
+    of_plays = {"try_again", "improvement"}
+    assert {words.split()[0] for words in SHAPED} == set(SLOTS["shaping"]) - of_plays
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,8 @@ def chosen() -> Iterator[Callable[..., Any]]:
 
 
 def test_every_credit_method_has_an_example() -> None:
-    """That of trees has its own, in test_tree_credit.py, and that of tags, in test_labels.py."""
-    assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - {"tree", "rlvmr"}
+    """Those of trees and plays are in test_tree_credit.py, that of tags is in test_labels.py."""
+    assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - {"tree", "tree_q", "plays", "rlvmr"}
 
 
 def valid(turns: Turns) -> Turns:

@@ -252,7 +252,9 @@ def test_what_stands_off_the_action_tokens_is_not_read(name: str) -> None:
 def test_equal_values_and_rewards_teach_nothing(name: str) -> None:
     turns = example_x()
     assert turns.value is not None
-    same = replace(turns, reward=turns.reward * 0, value=turns.value * 0)
+    named = {name: numbers * 0 for name, numbers in turns.named.items()}
+    none = turns.parsed & False
+    same = replace(turns, reward=turns.reward * 0, value=turns.value * 0, named=named, parsed=none)
     found = estimate(name, same, tokens_of(same))
     assert not found.advantages.any() and not found.returns.any()
 
@@ -261,7 +263,7 @@ def test_equal_values_and_rewards_teach_nothing(name: str) -> None:
 def test_a_batch_without_any_action_is_no_error(name: str) -> None:
     row = {"mask": [0, 0], "reward": [0.0, 0.0], "entropy": [0.0, 0.0], "values": [0.5, 0.5]}
     spans = [f"span_{part}_{end}" for part in ("switch", "subgoal", "action") for end in ("first", "last")]
-    records = {name: [] for name in ("state", "after", "action", "valid", "label", *spans)}
+    records = {name: [] for name in ("state", "after", "action", "valid", "label", "named_plan_share", *spans)}
     turns = table([{"episode": "e_0", "group": "e", **row, **records, "outcome": [0]}])
     value = torch.full((1, 2), 0.5)
     found = estimate(
@@ -273,7 +275,10 @@ def test_a_batch_without_any_action_is_no_error(name: str) -> None:
 def test_the_registry_leads_to_estimators() -> None:
     for name in ESTIMATORS:
         assert {"needs", "grain"} <= set(vars(method_class("algo", name, {})))
-        assert algorithm(name).needs_critic is (name != "distill") and algorithm(name).estimator == "turngrid_turns"
+        assert (
+            algorithm(name).needs_critic is (name not in ("distill", "semi_online", "seeupo"))
+            and algorithm(name).estimator == "turngrid_turns"
+        )
 
 
 @pytest.mark.parametrize(

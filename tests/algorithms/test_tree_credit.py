@@ -1,15 +1,22 @@
-"""Tree-GRPO's numbers: one prompt, trees whose leaves scored (1 0 1) and (0 0 0)."""
+"""Tree-GRPO's numbers: one prompt, trees whose leaves scored (1 0 1) and (0 0 0); those of
+``tree_q``; and those of ``plays``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
+from example_x import PATHS, example_x
 from torch import Tensor
 from usual import as_shipped
 
-from turngrid.algorithms.credit.groups import Tree, leaves
+from turngrid.algorithms.credit.groups import Plays, Tree, TreeQ, leaves
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
+from turngrid.config.compose import Composer
+from turngrid.config.method_settings import made
 
 SCORES = [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
 TREES = [0, 0, 0, 3, 3, 3]
@@ -66,3 +73,104 @@ def test_without_trees_nothing_changes() -> None:
     turns = leaves_of(SCORES, TREES)
     plain = Turns(**{**vars(turns), "tree": None, "node": None})
     assert torch.equal(as_shipped(Tree, shared="once")(plain, inter(plain)), inter(plain))
+
+
+# path of nodes -> score: root -> a (leaves 1 0), root -> b -> c (0), d (0 1)
+BELOW = {"a1": 1.0, "a2": 0.0, "bc3": 0.0, "bd4": 0.0, "bd5": 1.0}
+A, B, C, D, LEAF = 0.70710, -0.70710, -0.70710, 0.70710, 0.70711
+TREE_Q = [[A, LEAF], [A, -LEAF], [B, C, 0], [B, D, -LEAF], [B, D, LEAF]]
+
+
+def of_paths(below: dict[str, float], groups: str = "P", dead: bool = False) -> Turns:
+    """One token a turn. Each prompt has these paths, as one tree; ``dead``: and an episode without
+    an action token."""
+    names = [(group, path) for group in groups for path in below] + [(groups[0], "a")] * dead
+    tokens = torch.tensor([[int(t % 2 == 0 and t < 2 * len(path)) for t in range(6)] for _, path in names])
+    tokens[len(groups) * len(below) :] = 0
+    reward = torch.zeros(tokens.shape)
+    for row, (_, path) in enumerate(names):
+        reward[row, 2 * len(path) - 2] = below.get(path, 1.0)
+    zeros = [torch.zeros(len(path)).long() for _, path in names]
+    records = dict.fromkeys(("state", "after", "action", "valid", "parsed"), zeros)
+    records["node"] = [torch.tensor([ord(node) for node in path]) for _, path in names]
+    records |= {"tree": [torch.tensor([0])] * len(names), "outcome": [torch.tensor([1])] * len(names)}
+    members = {f"{group}_{row}": [row] for row, (group, _) in enumerate(names)}
+    return turn_table({"loss_mask": tokens, "reward": reward}, records, members, [group for group, _ in names])
+
+
+def rows(found: Tensor, turns: Turns) -> list[list[float]]:
+    return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
+
+
+@pytest.mark.parametrize("dead", [False, True])
+@pytest.mark.parametrize("groups", ["P", "PQ"])
+def test_a_turn_is_compared_with_its_siblings(composed: Composer, dead: bool, groups: str) -> None:
+    """As composed; ``bc3`` has no sibling."""
+    words = ["algo=tree_grpo", "credit=[tree_q]", "credit.tree_q.shared=each"]
+    turns = of_paths(BELOW, groups, dead)
+    found = made(composed(words)).of("credit", 1)["tree_q"](turns, inter(turns))
+    for row, wanted in zip(rows(found, turns), TREE_Q * len(groups), strict=True):
+        assert row == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_node_is_learned_from_once_as_shipped() -> None:
+    turns = of_paths(BELOW)
+    found = rows(as_shipped(TreeQ)(turns, inter(turns)), turns)
+    assert [row[0] for row in found] == pytest.approx([A / 2] * 2 + [B / 3] * 3, abs=1e-5)
+    assert found[3][1:] == pytest.approx([D / 2, -LEAF], abs=1e-5)
+
+
+def test_a_turn_without_siblings_may_have_its_episodes_advantage() -> None:
+    turns = of_paths(BELOW)
+    found = rows(as_shipped(TreeQ, alone="episode", shared="each")(turns, inter(turns)), turns)
+    assert found[2] == pytest.approx([B, C, 2 * inter(turns)[2, 0].item()], abs=1e-5)  # one tree: GRPO twice
+    assert found[0] == pytest.approx(TREE_Q[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("below", [dict.fromkeys(BELOW, 0.3), {"abc": 1.0}], ids=["equal", "one"])
+def test_equal_scores_and_one_episode_teach_nothing(below: dict[str, float]) -> None:
+    turns = of_paths(below)
+    assert not as_shipped(TreeQ)(turns, torch.ones(turns.mask.shape).double()).any()
+
+
+def test_values_that_differ_by_rounding_are_equal() -> None:
+    turns = of_paths({"a1": 0.3, "b2": 0.0})
+    turns.reward[1, :2] = torch.tensor([0.1, 0.2]).double()  # as float32 has them
+    turns.reward[0, 1] = torch.tensor(0.3).double()
+    assert not as_shipped(TreeQ)(turns, torch.zeros(turns.mask.shape).double()).any()
+
+
+def test_without_nodes_nothing_changes() -> None:
+    turns = Turns(**{**vars(of_paths(BELOW)), "tree": None, "node": None})
+    assert torch.equal(as_shipped(TreeQ)(turns, inter(turns)), inter(turns))
+
+
+# ---- plays
+
+# of X's turns the play, and the advantages by hand: play 0 of P scored 0 0 0 .25, play 1 1 0 0 .5;
+# play 0 of Q 0 1 0, and one episode alone played again
+ATTEMPTS = [[0, 1], [0, 1, 1], [0, 1], [0, 0, 1], [0, 0], [0, 1], [0, 0]]
+PLAYS = [[-0.5, 1.30558], [-0.5, -0.78335, -0.78335], [-0.5, -0.78335], [1.5, 1.5, 0.26112]]
+PLAYS += [[-0.57735] * 2, [1.15470, 0], [-0.57735] * 2]
+
+
+def of_plays(**shape: Any) -> Turns:
+    turns = example_x(paths=PATHS | {"Q_5": ("U0 b U2 a U4", [1, 0], *PATHS["Q_5"][2:])}, **shape)
+    attempt = torch.zeros(turns.mask.shape).long()
+    attempt[turns.mask] = torch.tensor([number for row in ATTEMPTS for number in row])
+    return replace(turns, attempt=attempt)
+
+
+@pytest.mark.parametrize("shape", [{}, {"windows": True}, {"dead": True, "padding": 3}])
+def test_a_play_is_compared_with_those_of_its_number(composed: Composer, shape: dict[str, Any]) -> None:
+    turns = of_plays(**shape)
+    found = made(composed(["algo=score"])).of("credit", 1)["plays"](turns, torch.ones(turns.mask.shape).double())
+    for row, wanted in zip(rows(found, turns), PLAYS, strict=True):
+        assert row == pytest.approx(wanted, abs=2e-5)
+
+
+def test_equal_plays_and_episodes_of_one_play_change_nothing() -> None:
+    turns = of_plays()
+    equal = replace(turns, reward=turns.reward * 0)
+    assert not as_shipped(Plays)(equal, torch.ones(turns.mask.shape).double()).any()
+    assert as_shipped(Plays)(example_x(), torch.ones(turns.mask.shape).double()).all()

@@ -126,7 +126,7 @@ shaping=[subgoals]
 algo=hiper +critic.model.override_config.value_heads=1
     critic.model.override_config.value_heads=1; use critic.model.override_config.value_heads=3
 algo=g_ra env=repo_repair
-    reward=dense; use outcome, valid, parsed, ratio
+    reward=dense; use outcome, valid, parsed, plan_share, ratio
 algo=g_ra shaping.g_ra.levels=[{reward:outcom,gate:1},{reward:dense}]
     reward=outcom; use use outcome
 env=repo_repair +credit.mine.target=test_methods_conflicts:ReadsTheJudge
@@ -151,8 +151,60 @@ credit=[tree]
     credit=tree and rollout_form=linear; use rollout_form=tree
 algo=tree_grpo credit=[tree,gigpo]
     credit=gigpo and rollout_form=tree; use rollout_form=linear
+algo=tree_grpo credit=[tree,tree_q]
+    credit=tree_q and credit=[tree,tree_q]; use credit=[tree_q]
+algo=tree_grpo credit=[aem,tree_q]
+    credit=tree_q and credit=[aem,tree_q]; use credit=[tree_q,aem]
+credit=[tree_q]
+    credit=tree_q and rollout_form=linear; use rollout_form=tree
 algo=arpo rollout=vllm
     rollout_form=arpo and actor_rollout_ref.rollout.name=vllm; use rollout=transformers
+algo=seeupo prompt.history=null
+    algo=seeupo and prompt.history=null; use prompt.history=10
+algo=seeupo actor_rollout_ref.actor.ppo_epochs=2
+    algo=seeupo and actor_rollout_ref.actor.ppo_epochs=2; use actor_rollout_ref.actor.ppo_epochs=1
+algo=seeupo loss=turn_clip
+    algo=seeupo and loss=[turn_clip]; use loss=step_clip
+algo=seeupo terms=[epo]
+    algo=seeupo and terms=[epo]; use terms=[]
+algo=seeupo trainer.v1.trainer_mode=colocate_async
+    algo=seeupo and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+rollout_form=attempts env.window_turns=4
+    rollout_form=attempts and env.window_turns=4; use env.window_turns=null
+algo=gigpo rollout_form=attempts
+    rollout_form=attempts and credit=[gigpo] and algo.state=null; use credit=[]
+shaping=[try_again]
+    shaping=try_again and rollout_form=linear; use rollout_form=attempts
+rollout_form=attempts shaping=[invalid_action,try_again]
+    shaping=try_again and shaping=[invalid_action,try_again]; use shaping=[try_again,invalid_action]
+rollout_form=attempts shaping=[improvement] credit=[plays]
+    shaping=improvement and rollout_form.attempts.attempts=5; use rollout_form.attempts.attempts=2
+algo=score credit=[]
+    shaping=improvement and credit=[]; use credit=[plays]
+credit=[plays]
+    credit=plays and rollout_form=linear; use rollout_form=attempts
+algo=score credit=[aem,plays]
+    credit=plays and credit=[aem,plays]; use credit=[plays,aem]
+algo=ufo trainer.v1.trainer_mode=colocate_async
+    rollout_form=attempts and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=semi_online env.window_turns=4
+    rollout_form=semi_online and env.window_turns=4; use env.window_turns=null
+algo=semi_online prompt=react prompt.max_actions=2
+    rollout_form=semi_online and prompt.max_actions=2; use prompt.max_actions=1
+algo=semi_online filter=[over_turns]
+    rollout_form=semi_online and filter=[over_turns]; use filter=[]
+algo=semi_online credit=[salt]
+    credit=salt and rollout_form=semi_online; use rollout_form=linear
+algo=semi_online loss=gspo
+    loss=gspo and rollout_form=semi_online; use loss=turn_clip
+algo=semi_online trainer.v1.trainer_mode=colocate_async
+    rollout_form=semi_online and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=semi_online rollout_form=linear
+    algo=semi_online and rollout_form=[]; use rollout_form=semi_online
+algo=semi_online algorithm.use_kl_in_reward=true
+    algo=semi_online and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false
+rollout_form=semi_online
+    rollout_form=semi_online and algo.name=grpo; use algo=semi_online
 algo=supo env.window_turns=4
     rollout_form=summary and env.window_turns=4; use env.window_turns=null
 rollout_form=summary loss=gspo

@@ -50,8 +50,13 @@ CASES = {  # options that have no state share a run
     "supo": ("algo=turn_ppo", "algo.value_at=first", PRICES, "filter=[over_turns]", *SUMMARIES),
     "mem1": ("algo=mem1", PRICES, "rollout_form.mem1.length=12"),
     "tcod": ("algo=distill", "algo.teacher=TEACHER", "rollout_form=tcod", "rollout_form.tcod.every=3"),
+    "seeupo": ("algo=seeupo", PRICES, "prompt.history=2"),
+    "semi_online": ("algo=semi_online", "algo.threshold=0", "rollout_form.semi_online.accept=same_after"),
+    "ufo": ("algo=ufo", "shaping=[try_again,invalid_action]", "env.max_turns=2", "rollout_form.attempts.attempts=3"),
+    "score": ("algo=score", "shaping=[improvement,invalid_action]", "env.max_turns=3"),
     "retry": ("algo=step_ppo", PRICES, "rollout_form=retry"),
     "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
+    "tree_q": ("algo=tree_grpo", PRICES, "credit=[tree_q]", "rollout_form.tree.nodes=2"),
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
     "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]", "loss=aepo_clip"),
     "vapo": ("algo=vapo", "shaping=[f1,invalid_action]", "filter=[entropy_turns]"),
@@ -72,9 +77,12 @@ ACTED = {
     "task_replay": "buffer/task_replay/replaced",
     "dapo": "filter/dynamic_sampling/replaced",
     "retry": "rollout/guided",
+    **dict.fromkeys(("ufo", "score"), "rollout/plays"),
+    "semi_online": "rollout/patches",
+    "seeupo": "actor/turn_factor",
     **dict.fromkeys(("supo", "mem1"), "rollout/summaries"),
     **dict.fromkeys(("tcod", "prefix"), "rollout/replayed_tokens"),
-    **dict.fromkeys(("tree", "arpo", "aepo"), "rollout/shared_tokens"),
+    **dict.fromkeys(("tree", "tree_q", "arpo", "aepo"), "rollout/shared_tokens"),
 }
 
 

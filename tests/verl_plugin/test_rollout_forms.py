@@ -18,9 +18,10 @@ from turngrid.rollouts.forms.arpo import TOKENS, Arpo
 from turngrid.rollouts.forms.linear import GroupFailed, Linear
 from turngrid.rollouts.forms.prefix import Prefix
 from turngrid.rollouts.forms.retry import Retry
+from turngrid.rollouts.forms.semi_online import SemiOnline
 from turngrid.rollouts.forms.tree import Tree
 from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.row import to_rows, window_starts
 from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.spec import Branch
 
@@ -79,6 +80,27 @@ def test_a_retry_is_trained_on_as_it_was_played(table: Table) -> None:
     assert first[0].prompt_ids == plain.prompt_ids and first[0].messages[0] == plain.messages[0]
     seeds = [request.seed for requests in asked.values() for request in requests]
     assert len(set(seeds)) == 2 * SAMPLES
+
+
+def test_a_patched_turn_ends_its_row(table: Table) -> None:
+    """Each row is what the server saw; the next one has the expert's answer in its prompt."""
+    episodes, asked = table.play(as_shipped(SemiOnline, patches=-1), prompt=len(table.demonstrated().prompt_ids))
+    plan, patched = table.game.expert_plan, 0
+    for episode in episodes:
+        requests = iter(asked[episode.sample])
+        assert len(episode.turns) == len(plan)
+        for row, first in zip(to_rows(episode, REWARD), window_starts(episode), strict=True):
+            ids, at = row.prompt_ids + row.response_ids, len(row.prompt_ids)
+            if first:
+                patched += 1
+                assert episode.turns[first - 1].patch == plan[first - 1] and not episode.turns[first - 1].context_ids
+                assert f"{plan[first - 1]}\n" in table.codec.decode(row.prompt_ids[-200:]) + "\n"
+            while at < len(ids):
+                request, turn = next(requests), episode.turns[first]
+                assert ids[:at] == list(request.prompt_ids)
+                at, first = at + len(turn.action_ids) + len(turn.context_ids), first + 1
+        assert next(requests, None) is None
+    assert patched
 
 
 def test_a_branch_begins_with_the_tokens_of_its_parent(table: Table) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
+from turngrid.algorithms.estimators.seeupo import Seeupo
 from turngrid.algorithms.registry import ON_BATCH
 from turngrid.algorithms.slots import Estimate, credited
 from turngrid.algorithms.turns import Turns, repeated_states
@@ -108,6 +109,11 @@ class Methods:
             elif estimate.targets is not None:
                 columns[TARGETS] = estimate.targets.to(rows.tokens["response_mask"].dtype)
         return columns
+
+    def by_turn(self) -> Seeupo | None:
+        """Return the estimator if the policy is updated once for each turn number."""
+        estimators = self.chosen.of(ALGO, self._step.number).values()
+        return next((one for one in estimators if isinstance(one, Seeupo)), None)
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
         """Return token advantages after credit, (B, T); keep those of turns for the log."""

@@ -13,6 +13,7 @@ It differs from verl's in these ways:
 import time
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
+from turngrid.verl_plugin.training.turn_updates import Passes, update_by_turn
 from turngrid.verl_plugin.training.window_rows import WindowRows
 
 if TYPE_CHECKING:
@@ -68,8 +70,7 @@ class StepTrainer(Base):
         self.groups = self.kind_of_groups(run.rl, int(config.data.train_batch_size), self.now)
         self.games = Games(config)
         self.methods = Methods(run, self.now)
-        several_rows = run.window is not None  # an episode may have several
-        self.windows = WindowRows(config, self.parameter_sync_step) if several_rows else None
+        self.windows = WindowRows(config, self.parameter_sync_step) if run.several_rows else None
         self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
     def fit(self, agent_loop_manager: Any) -> None:
@@ -147,10 +148,20 @@ class StepTrainer(Base):
             print(f"turngrid: step {self.global_steps}: {NOTHING_LEFT}", flush=True)
             metrics["filter/updates_left_out/total"] = 1.0  # verl sums a step's metrics with "total" in their names
             return batch
-        batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
         if self.methods.chosen:
             batch.extra_info[IN_WORKERS] = self.methods.in_workers
-        with self._mini_batches(self.config.actor_rollout_ref.actor, batch):
+        if method := self.methods.by_turn():
+            assert self.windows is not None  # rows of one turn
+            eos, temperature = self.tokenizer.eos_token_id, self.config.actor_rollout_ref.rollout.temperature
+            update = partial(self._learn_rows, updates=1)
+            own = (self.actor_rollout_wg.compute_log_prob, update, eos, self.windows.rows, temperature)
+            update_by_turn(batch, metrics, method, self.now.number, Passes(*own))
+            return batch
+        return self._learn_rows(batch, metrics)
+
+    def _learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
+        batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
+        with self._mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
             return self._update_actor(batch, metrics)
 
     def learn_again(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
@@ -162,8 +173,8 @@ class StepTrainer(Base):
             self.methods.replay.update(batch, metrics, self._update_actor, rows, eos, of_loss)
         return batch
 
-    def _mini_batches(self, node: DictConfig, batch: KVBatchMeta) -> AbstractContextManager[None]:
-        return self.windows.mini_batches(node, batch) if self.windows else nullcontext()
+    def _mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
+        return self.windows.mini_batches(node, batch, updates) if self.windows else nullcontext()
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         """With windows a step has as many updates as with whole episodes."""

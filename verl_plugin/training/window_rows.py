@@ -32,7 +32,12 @@ class WindowRows:
         counts the rows of an update in multiples of ``rollout.n``.
         """
         self._devices = devices
-        return self._parts() * lcm(devices * self._rows_of_a_pass(), self._actor.rollout.n)
+        return self._parts() * self.rows
+
+    @property
+    def rows(self) -> int:
+        """The number to a multiple of which the rows of one update are padded."""
+        return lcm(self._devices * self._rows_of_a_pass(), self._actor.rollout.n)
 
     def _parts(self) -> int:
         """Return the parts into which the updates of both policy and critic divide a batch."""
@@ -61,12 +66,15 @@ class WindowRows:
         return batch
 
     @contextmanager
-    def mini_batches(self, node: DictConfig, batch: KVBatchMeta) -> Iterator[None]:
+    def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> Iterator[None]:
         """Set verl's mini-batch size so that a batch has as many updates as without windows.
 
         verl counts ``ppo_mini_batch_size`` x n rows; with windows an episode has several rows.
+
+        Args:
+            updates: so many instead, if it is not 0.
         """
-        usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, self._updates(node)
+        usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, updates or self._updates(node)
         batch.extra_info[EPISODES] = self._prompts * samples // updates
         with open_dict(node):
             node.ppo_mini_batch_size = len(batch) // (updates * samples)

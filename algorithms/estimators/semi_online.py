@@ -1,0 +1,65 @@
+"""Advantages of turns that an expert plan judges (UI-S1)."""
+
+from dataclasses import dataclass
+
+import torch
+
+from turngrid.algorithms.pools import compared, deviations, pools
+from turngrid.algorithms.registry import FORM
+from turngrid.algorithms.slots import Estimate, Tokens
+from turngrid.algorithms.turns import Turns, discounted
+from turngrid.rewards.declared import GROUPS, Card, Conflict, Method, number
+from turngrid.rewards.registry import PLAN_SHARE
+
+
+@dataclass(kw_only=True)
+class SemiOnline(Method):
+    """``A_t = episode_weight z(share) + turn_weight z(R_t)``.
+
+    r is ``format`` for an answer with an action, and ``1 - format`` more if the action is the
+    expert's. ``R_t = r_t + gamma R_{t+1}`` if it is, else r_t: what follows a patch is not credited
+    to what came before. The share is that of the plan's turns that matched, compared within the
+    group. R_t is compared with that of the group's turns t. Both are divided by the unbiased
+    deviation. A group's advantages are 0 if the biased deviation of R_0 is at most ``threshold``.
+    """
+
+    gamma: float = number(0, 1)
+    episode_weight: float = number(0)
+    turn_weight: float = number(0)
+    format: float = number(0, 1)
+    threshold: float = number(0)
+
+    needs = frozenset()
+    grain = "turn"
+    requires = frozenset({GROUPS})
+    reads = frozenset({PLAN_SHARE})
+    conflicts = (
+        Conflict((FORM,), lambda _, names: names != ("semi_online",), "no plan judges turns", f"{FORM}=semi_online"),
+        Conflict(
+            ("algorithm.use_kl_in_reward",),
+            lambda _, used: used,
+            "it reads no reward but the matches",
+            "algorithm.use_kl_in_reward=false",
+        ),
+    )
+    card = Card(
+        "adds up what the group's other episodes matched of the expert plan, and what they matched from the same turn "
+        "on; the environment's reward is not used",
+        paper="2509.11543",
+        source="code",
+        needs="`rollout_form=semi_online`",
+        ours="the episode's share of matched turns (the code compares each turn's reward over all rows)",
+    )
+
+    def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
+        share = turns.named[PLAN_SHARE]
+        matched = (share > 0).double()
+        rewards = (self.format * turns.parsed + (1 - self.format) * matched) * turns.mask
+        returns = discounted(rewards, self.gamma * matched)
+        episode, turn = turns.flat()
+        of_turns = torch.zeros_like(returns)
+        of_turns[episode, turn] = compared(returns[episode, turn], pools(turns.group[episode], turn), std=True)
+        of_episode = compared(share.sum(dim=1), turns.group, std=True)
+        advantages = self.episode_weight * of_episode.unsqueeze(1) + self.turn_weight * of_turns
+        differ = deviations(returns[:, :1].sum(dim=1), turns.group, biased=True) > self.threshold
+        return Estimate(advantages * differ[turns.group].unsqueeze(1) * turns.mask, returns)

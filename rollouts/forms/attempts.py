@@ -1,0 +1,49 @@
+"""Episodes of several plays of one game, in one context (UFO, SCoRe)."""
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from turngrid.rewards.declared import Card, Conflict, number
+from turngrid.rollouts.attempts import Attempts as Plays
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.loop import EpisodeSpec
+
+BY_STATE = {"gigpo", "hgpo", "salt", "graft"}
+
+
+@dataclass(kw_only=True)
+class Attempts(Linear):
+    """An episode is up to ``attempts`` plays of ``env.max_turns`` turns each.
+
+    A play that ended is answered by ``feedback`` and the game's first observation. The observation
+    at its end is not shown, so that no word of success is. With ``until_won`` a won play is the
+    last one.
+    """
+
+    attempts: int = number(2)
+    feedback: str
+    until_won: bool
+
+    windows = False
+    several_plays = True
+    conflicts = (
+        Conflict(
+            ("credit", "algo.state"),
+            lambda _, names, state: bool(BY_STATE & {*names}) and state != "history",
+            "a state of one play is taken for that of another",
+            "credit=[]",
+        ),
+    )
+    card = Card(
+        "plays a game up to `attempts` times in one context: `feedback` and the first observation again follow a play "
+        "that was not won (`until_won: false`: any play). Each has `env.max_turns` turns",
+        paper="2507.14295",
+        source="code",
+        result="mathematics, over several turns: +14",
+        needs="room in `data.max_response_length` for all plays; an environment that can be reset",
+        ours="games of several turns (there an answer is a play)",
+    )
+
+    def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
+        plays = Plays(self.attempts, base.max_turns, self.feedback, self.until_won)
+        return super().specs(replace(base, attempts=plays, max_turns=self.attempts * base.max_turns), n, rng)

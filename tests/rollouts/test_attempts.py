@@ -1,0 +1,158 @@
+"""Episodes of several plays, on a real game, and their rewards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+from usual import as_shipped
+
+from turngrid.config.compose import composer
+from turngrid.config.method_settings import made
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
+from turngrid.records.step_metrics import step_metrics
+from turngrid.rewards.registry import reward
+from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.failed_episodes import run_with_retries
+from turngrid.rollouts.forms.attempts import Attempts
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.policy import Reply, TurnContext
+
+STYLE = make_environment("textworld").prompt
+AGAIN = "Incorrect. Please think again."
+Play = Callable[..., Episode]
+Made = Callable[..., Any]
+
+
+@dataclass
+class Plays:
+    """Says what it is told for each turn of the episode; ``*`` is the expert's next action."""
+
+    answers: list[str]
+    name: str = "plays"
+    seen: list[str] = field(default_factory=list)
+    done: int = 0
+
+    async def act(self, context: TurnContext) -> Reply:
+        self.seen.append(context.messages[-1]["content"])
+        said = self.answers[context.turn]
+        self.done = 0 if said != "*" else self.done + 1
+        return Reply(context.task.expert_plan[self.done - 1] if said == "*" else said)
+
+
+@pytest.fixture
+def game(demonstration_games: list[TaskRef]) -> TaskRef:
+    return demonstration_games[0]
+
+
+@pytest.fixture(scope="module")
+def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
+    return pool_of_one("textworld")
+
+
+@pytest.fixture
+def play(runner: asyncio.Runner, pool: EnvPool, game: TaskRef) -> Play:
+    def play(policy: object, turns: int = 4, void: str = "", **settings: Any) -> Episode:
+        base = EpisodeSpec(game, STYLE, turns, reward("sparse"), void=void)
+        spec, _ = as_shipped(Attempts, **settings).specs(base, 2, Random(0))
+        return runner.run(run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None), 0))
+
+    return play
+
+
+def test_plays_end_by_turns_and_a_win_ends_the_episode(play: Play) -> None:
+    policy = Plays(["look", "dance", "look", "look", "*", "*", "*", "*"])
+    episode = play(policy, turns=4, attempts=5)
+    assert episode.plays == ["out_of_turns", "won"] and episode.won and len(episode.turns) == 8
+    assert [turn.attempt for turn in episode.turns] == [0] * 4 + [1] * 4
+    first, again = policy.seen[0], policy.seen[4]
+    opening = episode.turns[0].observation
+    assert again.startswith(f"{AGAIN}\n{opening}"[:60]) and opening in first
+    assert episode.turns[4].observation == f"{AGAIN}\n{opening}"
+    assert not any("won" in text.lower() for text in policy.seen[4:5])
+    assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0] * 7 + [1.0] and episode.score == 1.0
+    told = step_metrics([[episode]], "sparse")
+    assert (told["success/train"], told["success/train_any"], told["rollout/plays"]) == (0.0, 1.0, 2.0)
+    assert Episode.from_dict(episode.to_dict()) == episode
+
+
+def test_a_win_is_followed_by_another_play_if_asked_for(play: Play) -> None:
+    """And not by a word of it."""
+    policy = Plays(["*", "*", "*", "*", "look", "look", "look", "look"])
+    episode = play(policy, attempts=2, until_won=False)
+    assert episode.plays == ["won", "out_of_turns"] and not episode.won and episode.score == 0.0
+    assert episode.turns[4].observation == f"{AGAIN}\n{episode.turns[0].observation}"
+    told = step_metrics([[episode]], "sparse")
+    assert (told["success/train"], told["success/train_any"]) == (1.0, 1.0)
+
+
+def test_a_void_answer_ends_a_play_alone(play: Play) -> None:
+    episode = play(Plays(["dance", "*", "*", "*", "*"]), void="invalid", attempts=2)
+    assert episode.plays == ["lost", "won"] and [turn.attempt for turn in episode.turns] == [0, 1, 1, 1, 1]
+
+
+def test_the_last_play_ends_the_episode(play: Play) -> None:
+    episode = play(Plays(["look"] * 6), turns=2, attempts=3)
+    assert episode.plays == ["out_of_turns"] * 3 and len(episode.turns) == 6
+    assert episode.outcome is Outcome.OUT_OF_TURNS
+
+
+# ---- rewards
+
+
+@pytest.fixture(scope="module")
+def chosen() -> Iterator[Made]:
+    with composer() as compose:
+
+        def chosen(name: str, *words: str) -> Any:
+            return made(compose(["rollout_form=attempts", f"shaping=[{name}]", *words])).of("shaping", 1)[name]
+
+        yield chosen
+
+
+def played(plays: list[str], actions: list[str]) -> Episode:
+    """Each play has two turns, of which the last says something else."""
+    turns = [Turn("", action, attempt=number) for number, own in enumerate(actions) for action in ("look", own)]
+    outcome = Outcome(plays[-1])
+    return Episode("t", 1, "train", "win", [], [1], turns, outcome, plays=plays)
+
+
+def paid(method: Any, episode: Episode) -> list[float]:
+    rewards = {TRAINED: [9.0] * len(episode.turns)}
+    return list(method(RewardView(episode, rewards, 1))[TRAINED])
+
+
+@pytest.mark.parametrize(
+    ("plays", "actions", "wanted"),
+    [
+        (["won"], ["a"], 1.0),
+        (["lost", "lost", "won"], ["a", "b", "c"], 0.25),
+        (["lost", "lost", "won"], ["a", "a", "c"], 0.08333),
+        (["lost"] * 5, ["a", "a", "b", "a", "b"], -0.3),
+    ],
+)
+def test_try_again(chosen: Made, plays: list[str], actions: list[str], wanted: float) -> None:
+    found = paid(chosen("try_again"), played(plays, actions))
+    assert found[-1] == pytest.approx(wanted, abs=1e-5) and not any(found[:-1])
+
+
+@pytest.mark.parametrize(
+    ("plays", "wanted"),
+    [
+        (["lost", "won"], [0, 0, 0, 11]),
+        (["won", "won"], [0, 1, 0, 1]),
+        (["won", "out_of_turns"], [0, 1, 0, -10]),
+        (["lost", "lost"], [0, 0, 0, 0]),
+        (["out_of_context"], [0, 0]),
+    ],
+)
+def test_improvement(chosen: Made, plays: list[str], wanted: list[float]) -> None:
+    found = paid(chosen("improvement"), played(plays, ["a", "b"][: len(plays)]))
+    assert found == pytest.approx(wanted, abs=1e-5)
