@@ -91,7 +91,8 @@ SLOTS: dict[str, dict[str, str]] = {
     FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree arpo aepo summary summary:mem1"),
     "shaping": _in(
         "rewards.shaping",
-        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1",
+        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1 "
+        "last_turn:cosine_length",
     ),
     "filter": _in(
         "algorithms.filters",
@@ -101,10 +102,10 @@ SLOTS: dict[str, dict[str, str]] = {
     "credit": _in(
         "algorithms.credit",
         "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:group_scale",
+        "groups:group_scale contexts:infopo contexts:igpo",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
-    "terms": _in("algorithms", "terms:epo"),
+    "terms": _in("algorithms", "terms:epo self_distill"),
     "buffer": _in("algorithms", "buffers:self_imitation buffers:task_replay"),
 }
 

@@ -25,7 +25,7 @@ _OMITTED = {
     *("actions", "dropped", "ran"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts"),
 }
-_UNRECORDED = {"full_entropies"}  # used by the update only, before the record is written
+_UNRECORDED = {"full_entropies", "gold"}  # used by the update only, before the record is written
 
 
 class Outcome(StrEnum):
@@ -140,6 +140,7 @@ class Episode:
         parent: sample of the group that this one branched off from.
         trained: False if the episode is not learned from.
         trains_thoughts: False if the tokens of thoughts are not learned from.
+        gold: right answers (``turngrid.envs.types.Observation``).
     """
 
     task: str
@@ -165,6 +166,7 @@ class Episode:
     parent: int | None = None
     trained: bool = True
     trains_thoughts: bool = True
+    gold: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:

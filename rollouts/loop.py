@@ -73,6 +73,7 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
         policy=policy.name,
         guidance=spec.guidance,
         trains_thoughts=spec.form.train_thoughts,
+        gold=list(observation.gold),
     )
     return _Run(policy, spec, episode, view, stream)
 

@@ -109,8 +109,9 @@ def chosen() -> Iterator[Callable[..., Any]]:
 
 
 def test_every_credit_method_has_an_example() -> None:
-    """That of trees has its own, in test_tree_credit.py, and that of tags, in test_labels.py."""
-    assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - {"tree", "rlvmr"}
+    """That of trees has its own, in test_tree_credit.py, of tags in test_labels.py, of contexts in
+    test_contexts_numbers.py."""
+    assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - {"tree", "rlvmr", "infopo", "igpo"}
 
 
 def valid(turns: Turns) -> Turns:

@@ -58,10 +58,10 @@ def with_loss(everything: DictConfig, loss: str) -> DictConfig:
 
 def refused(algo: str, credit: Names, filters: Names, loss: str) -> bool:
     """The declared table. A group has 8 samples, an episode one row, no episode branches off, and
-    the trainer is synchronous. ``tree`` needs a form that branches off and ``rlvmr`` a prompt form
-    of its own."""
+    the trainer is synchronous. ``tree`` needs a form that branches off, ``rlvmr`` a prompt form of
+    its own, and ``igpo`` an environment with right answers."""
     return (
-        bool({"tree", "rlvmr"} & {*credit})
+        bool({"tree", "rlvmr", "igpo"} & {*credit})
         or (algo in BY_TOKEN and bool(A_TURN & {*credit}))
         or (algo == "rloo" and bool({*DIVIDED_BY_STD} & {*credit}))
         or ("hgpo" in credit and (credit[0] != "hgpo" or len({*COMPARED} & {*credit}) > 1))

@@ -28,6 +28,7 @@ from turngrid.verl_plugin.value_heads import SUMS, without_0_tokens
 
 IN_WORKERS = "turngrid_methods"  # key of a batch's extra_info, and so of a worker's data
 EPISODES = "turngrid_episodes"  # likewise; number of episodes of an update, if they have several rows each
+SEQUENCES = "turngrid_sequences"  # likewise; number of sequences with a common prefix for each row of a pass
 PREFIX = "term_"  # prefix of the fields of loss terms: term_<term>_<number>
 TURNS = "turns"  # key in SUMS
 
