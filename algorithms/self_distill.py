@@ -21,10 +21,15 @@ class SelfDistill(Method):
 
     ``l = log p - log p_teacher``; the teacher reads the row with a hint before the goal and is
     constant. ``rho = p / p_old`` with its gradient: so the term's gradient by log p is ``rho l``,
-    that of the reverse KL.
+    that of the reverse KL. With ``teacher: ema`` the teacher's weights are a running average of the
+    policy's.
     """
 
     weight: float = number(0)
+    teacher: str = word("sync", "ema")
+    ema: float = number(0, 1)
+    ema_every: int = number(1)
+    ema_copied: int = number(0)
     hint: str = word("outcome", "plan")
     won: str
     lost: str
@@ -55,9 +60,15 @@ class SelfDistill(Method):
         source="a note, code",
         result="over GRPO (4B, hints from skills): AppWorld +14.0, Sokoban +10.9",
         needs="expert plans for `plan`",
-        ours="`plan`; the wording; hints from skills and an averaged teacher are not built. "
+        ours="`plan`; the wording; hints from skills are not built. "
         "By its authors' notes no reported run of TT-OPD had its hints of the outcome",
     )
+
+    @property
+    def average(self) -> Mapping[str, float] | None:
+        """Settings of the average that scores the contexts; None: the policy itself does."""
+        settings = {"decay": self.ema, "every": self.ema_every, "copied": self.ema_copied}
+        return settings if self.teacher == "ema" else None
 
     def contexts(self, row: RowView) -> Sequence[Context]:
         hint = self._hint(row)

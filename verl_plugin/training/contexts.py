@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -13,11 +14,12 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
 
 from turngrid.algorithms.contexts import Asks, laid
+from turngrid.verl_plugin.averaged import KEY
 from turngrid.verl_plugin.hooks import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
 from turngrid.verl_plugin.rollout.turn_fields import lengths
 from turngrid.verl_plugin.training.losses import SEQUENCES
-from turngrid.verl_plugin.training.step import Metrics
+from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import SCORED, padded, write_tokens
 
 NOTHING = torch.zeros(2, dtype=torch.int64)  # ids and marks of a sequence that fills a pass
@@ -41,14 +43,16 @@ class Contexts:
     Args:
         asking: the methods by ``slot/name``.
         rollout: verl's node with the size of a pass.
+        step: the running step.
 
     Attributes:
         devices: among which a pass is divided.
     """
 
-    def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig) -> None:
-        self.asking, self._rollout, self.devices = asking, rollout, 1
+    def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
+        self.asking, self._rollout, self._step, self.devices = asking, rollout, step, 1
         self._found: list[tuple[Sequence, Tensor]] | None = None  # with their log-probs; None before the pass
+        self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
 
     @contextmanager
     def in_pass_of(self, workers: Any) -> Iterator[None]:
@@ -56,7 +60,7 @@ class Contexts:
         usual = workers.compute_log_prob
 
         def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:
-            self._pass(batch, usual, beside_rows=True)
+            self._found = self._pass(batch, usual, self._by_policy, beside_rows=True)
             return batch
 
         with replaced(workers, "compute_log_prob", compute_log_prob if self.asking else usual):
@@ -65,8 +69,11 @@ class Contexts:
     def score(self, batch: KVBatchMeta, workers: Any, metrics: Metrics) -> None:
         """Write what the contexts scored as fields of the rows; run the pass if verl ran none."""
         if self._found is None:
-            self._pass(batch, workers.compute_log_prob, beside_rows=False)
-        found, self._found = self._found or [], None
+            self._found = self._pass(batch, workers.compute_log_prob, self._by_policy)
+        found, self._found = self._found, None
+        for name, average in self._averaged.items():
+            asked = {KEY: {**average, "step": self._step.number}}
+            found += self._pass(batch, workers.compute_log_prob, [name], asked)
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["loss_mask"])
         mask, sizes = padded(data["loss_mask"]), [len(row) for row in data["loss_mask"].unbind()]
         columns = {}
@@ -77,9 +84,26 @@ class Contexts:
         metrics["rollout/contexts"] = float(len(found))
         metrics["rollout/context_tokens"] = float(sum(len(one.ids) for one, _ in found))
 
-    def _pass(self, batch: KVBatchMeta, compute: Callable[[KVBatchMeta], Any], beside_rows: bool) -> None:
-        """Score all contexts of a batch with ``compute``, and its rows too if ``beside_rows``."""
-        sequences = self._sequences(batch)
+    @property
+    def _by_policy(self) -> list[str]:
+        """Return the methods whose contexts are scored by the policy, not by an average of it."""
+        return [name for name in self.asking if name not in self._averaged]
+
+    def _pass(
+        self,
+        batch: KVBatchMeta,
+        compute: Callable[[KVBatchMeta], Any],
+        names: list[str],
+        asked_of_workers: Mapping[str, Any] = MappingProxyType({}),
+        beside_rows: bool = False,
+    ) -> list[tuple[Sequence, Tensor]]:
+        """Score a batch's contexts of these methods with ``compute``.
+
+        Args:
+            asked_of_workers: more of the pass's ``extra_info``.
+            beside_rows: score the batch's rows too.
+        """
+        sequences = self._sequences(batch, names)
         keys = [f"context{number:06d}_0_0" for number in range(len(sequences))]
         order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
         if beside_rows:
@@ -87,20 +111,28 @@ class Contexts:
         filling = [f"filling{number:06d}_0_0" for number in range(-len(order) % self._multiple)]
         rows = [_row(one.ids, one.scored) for one in sequences] + [_row(NOTHING, NOTHING)] * len(filling)
         with in_queue(batch, [*keys, *filling], rows):
-            asked = KVBatchMeta(
+            every = KVBatchMeta(
                 keys=[*(key for _, key in order), *filling],
                 tags=[{}] * (len(order) + len(filling)),
                 partition_id=batch.partition_id,
                 fields=list(READ),
-                extra_info={**NO_LOSS, **(batch.extra_info or {}), SEQUENCES: -(-len(order) // len(batch))},
+                extra_info={
+                    "temperature": self._rollout.temperature,
+                    **NO_LOSS,
+                    **(batch.extra_info or {}),
+                    **asked_of_workers,
+                    SEQUENCES: -(-len(order) // len(batch)),
+                },
             )
             if order:
-                compute(asked)
-            self._found = list(zip(sequences, log_probs_of(batch, keys), strict=True))
+                compute(every)
+            return list(zip(sequences, log_probs_of(batch, keys), strict=True))
 
-    def _sequences(self, batch: KVBatchMeta) -> list[Sequence]:
+    def _sequences(self, batch: KVBatchMeta, names: list[str]) -> list[Sequence]:
         """Return the contexts in the order of the batch's rows; verl's padding rows have none."""
-        fields = {name: field_of(name) for name in self.asking}
+        if not names:
+            return []
+        fields = {name: field_of(name) for name in names}
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*fields.values()])
         return [
             Sequence(name, row, *one)

@@ -45,7 +45,7 @@ class Methods:
         self._slots = slots_of(run.config, (*ON_BATCH, ALGO))
         self.chosen = Chosen(self._slots)
         self.replay = Replay(self.chosen, step, self.rows)
-        self.contexts = Contexts(self.chosen.asking(), run.config.actor_rollout_ref.rollout)
+        self.contexts = Contexts(self.chosen.asking(), run.config.actor_rollout_ref.rollout, step)
         self.in_workers: dict[str, Any] = {}
 
     def rows(self, batch: KVBatchMeta) -> TurnRows:
