@@ -6,6 +6,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
+from turngrid.algorithms.contexts import Asks, asking
 from turngrid.algorithms.registry import (
     ALGO,
     ALGORITHMS,
@@ -143,8 +144,12 @@ class Chosen:
         return bool(self._all)
 
     def needs(self) -> frozenset[str]:
-        """Return the inputs from models that methods need: ``entropy``, ``values``, ``teacher``."""
+        """Return the inputs from models that methods need (``declared.Method``)."""
         return self._declared("needs")
+
+    def asking(self) -> dict[str, Asks]:
+        """Return the methods with contexts by ``slot/name``."""
+        return asking({name: method.made for name, method in self._all.items()})
 
     def heads(self) -> int:
         """Return the number of the critic's heads."""

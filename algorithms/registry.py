@@ -93,6 +93,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "rewards.shaping",
         "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1 "
         "attempts:try_again attempts:improvement",
+        "last_turn:cosine_length",
     ),
     "filter": _in(
         "algorithms.filters",
@@ -102,10 +103,10 @@ SLOTS: dict[str, dict[str, str]] = {
     "credit": _in(
         "algorithms.credit",
         "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:tree_q groups:plays groups:group_scale",
+        "groups:tree_q groups:plays groups:group_scale contexts:infopo contexts:igpo",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
-    "terms": _in("algorithms", "terms:epo"),
+    "terms": _in("algorithms", "terms:epo self_distill"),
     "buffer": _in("algorithms", "buffers:self_imitation buffers:task_replay"),
 }
 

@@ -126,7 +126,7 @@ def credited(
     matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, mask)
     layers = {} if scaled else {algo: matrix}
     for name, credit in credits.items():
-        layers[name] = matrix = credit(turns, matrix)
+        layers[name] = matrix = credit(turns.seen_by("credit", name), matrix)
     if not credits:
         return tokens, layers
     spread = turns.spread(matrix.to(tokens.dtype))

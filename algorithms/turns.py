@@ -6,7 +6,7 @@ response tokens. Episodes without an action token ("dead" ones) are not in it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -51,6 +51,10 @@ class Turns:
             in the turn and the one after its last; equal if the answer lacks it.
         summary: bool, the policy summed up earlier turns instead of acting; None: there is no
             summary.
+        log_prob: (B, T) nats, the old log-probs of the sampled tokens; None: no method needs them.
+        contexts: (B, T) nats by ``slot/name``: what the contexts of each method scored
+            (``turngrid.algorithms.contexts``); NaN on tokens without a context.
+        scored: of these, those of the method that reads the table; None: it has no contexts.
     """
 
     group: Tensor
@@ -76,6 +80,13 @@ class Turns:
     attempt: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
     summary: Tensor | None = None
+    log_prob: Tensor | None = None
+    contexts: Mapping[str, Tensor] = field(default_factory=dict)
+    scored: Tensor | None = None
+
+    def seen_by(self, slot: str, name: str) -> "Turns":
+        """Return the table as one method sees it: with the results of its own contexts."""
+        return replace(self, scored=self.contexts[key]) if (key := f"{slot}/{name}") in self.contexts else self
 
     @property
     def score(self) -> Tensor:

@@ -23,7 +23,7 @@ from benchmarks.verl_overrides import overrides, reason, until
 from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, SLOTS, VERLS_LOSSES, words
 from turngrid.config.base import CONF, ROOT
-from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
+from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
 from turngrid.verl_plugin.hooks import ours
@@ -46,7 +46,9 @@ NEEDS = {
     WHOLE_STEP: "the whole step",
     SYNCHRONOUS: "a synchronous trainer",
     GAMES_AGAIN: "games that come again (fewer `budget.units` or `budget.games` than prompts)",
+    CONTEXTS: "[contexts](#contexts)",
     "entropy": "entropy",
+    "log_probs": "the pass for old log-probs",
     "values": "a critic",
     "teacher": "`algo.teacher`",
 }

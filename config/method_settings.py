@@ -97,6 +97,7 @@ def fill_in(config: DictConfig) -> None:
     - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it
       in a separate pass, which ``bypass_mode`` would skip. Entropy with a gradient, for a loss
       term: the update computes it too.
+    - The trainer's old log-probs: its pass too, whether or not the server's are as good.
     - Values: a critic, which verl by itself trains only for ``gae``; and its heads, if several.
     - A teacher: its log-probs, computed as verl computes those of a reference policy.
     - Another sampler of prompts: verl's replay buffer is replaced.
@@ -116,6 +117,8 @@ def fill_in(config: DictConfig) -> None:
         server_reports = mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
         config.algorithm.rollout_correction.bypass_mode &= server_reports
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))
+    if "log_probs" in needs:
+        config.algorithm.rollout_correction.bypass_mode = False
     for name, method in chosen.of("filter", 1).items():
         if sampler := getattr(method, "sampler", None):
             custom = dict(zip(("path", "name"), sampler, strict=True))

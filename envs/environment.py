@@ -105,6 +105,8 @@ class Environment(abc.ABC):
         examples: names of tasks for suggestions; there may be others.
         lists_actions: whether ``Observation.legal`` is all that it accepts (``prompt.admissible``).
         agent_stops: whether the agent may end an episode, as by ``submit``.
+        answering: the action that submits an answer, such as ``answer {}``, if each game's
+            observations have right answers (``Observation.gold``); "": they have none.
     """
 
     name: ClassVar[str]
@@ -115,6 +117,7 @@ class Environment(abc.ABC):
     examples: ClassVar[tuple[str, ...]] = ()
     lists_actions: ClassVar[bool] = False
     agent_stops: ClassVar[bool] = False
+    answering: ClassVar[str] = ""
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings

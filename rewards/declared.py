@@ -16,6 +16,7 @@ SYNCHRONOUS = "synchronous steps"  # it counts steps of a synchronous trainer
 OWN_TURNS = "own turns"  # turns of a group are compared, so none is replayed or shared
 OWN_ROWS = "own rows"  # an episode has one row, which can replace another
 GAMES_AGAIN = "games again"  # a game is sampled in several steps
+CONTEXTS = "contexts"  # the policy scores other sequences by the weights that sampled
 Names = frozenset[str]
 
 
@@ -91,7 +92,8 @@ class Method:
 
     Attributes:
         requires: names of this module.
-        needs: inputs from models: "entropy", "values" (of a critic) or "teacher".
+        needs: inputs from models: "entropy", "values" (of a critic), "teacher", or "log_probs" (the
+            trainer's old ones, not the rollout server's).
         reads: rewards that it reads in ``turns.named``, or in a reward transform's view.
         labels: labels of the prompt form that it needs.
         heads: heads of the critic.

@@ -25,7 +25,7 @@ _OMITTED = {
     *("actions", "dropped", "ran", "patch", "attempt"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts", "followed", "plays"),
 }
-_UNRECORDED = {"full_entropies"}  # used by the update only, before the record is written
+_UNRECORDED = {"full_entropies", "gold"}  # used by the update only, before the record is written
 
 
 class Outcome(StrEnum):
@@ -147,6 +147,7 @@ class Episode:
         plays: the outcome of each play, if an episode has several (``turngrid.rollouts.attempts``);
             ``outcome`` and ``score`` are those of the last.
         followed: the expert plan judged each turn, and the game ran the plan's actions.
+        gold: right answers (``turngrid.envs.types.Observation``).
     """
 
     task: str
@@ -174,6 +175,7 @@ class Episode:
     trains_thoughts: bool = True
     followed: bool = False
     plays: list[str] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:

@@ -79,6 +79,7 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
         guidance=spec.guidance,
         trains_thoughts=spec.form.train_thoughts,
         followed=spec.followed is not None,
+        gold=list(observation.gold),
     )
     return _Run(policy, spec, episode, view, stream)
 

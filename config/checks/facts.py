@@ -85,6 +85,11 @@ class Run:
         env = self.config.env
         return Fact(make_environment(env.name, env).agent_stops, f"env={env.name}")
 
+    def answering(self) -> Fact:
+        """Return the action that submits an answer, if the environment knows right ones."""
+        env = self.config.env
+        return Fact(make_environment(env.name, env).answering, f"env={env.name}")
+
     def row_tokens(self) -> Fact:
         """Return the tokens of the longest row."""
         room = int(self.config.data.max_prompt_length) + int(self.config.data.max_response_length)
@@ -110,5 +115,6 @@ FACTS: dict[str, Callable[[Run], Fact]] = {
     "updates": Run.updates,
     "share of a step": Run.share_of_a_step,
     "agent stops": Run.agent_stops,
+    "answering": Run.answering,
     "row tokens": Run.row_tokens,
 }

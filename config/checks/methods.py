@@ -17,7 +17,16 @@ from turngrid.config.checks.facts import CRITIC_FREE, Run
 from turngrid.config.method_settings import made
 from turngrid.config.prompts import form_of
 from turngrid.envs.registry import make_environment
-from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, OWN_TURNS, SYNCHRONOUS, WHOLE_STEP, Conflict
+from turngrid.rewards.declared import (
+    CONTEXTS,
+    GAMES_AGAIN,
+    GROUPS,
+    OWN_ROWS,
+    OWN_TURNS,
+    SYNCHRONOUS,
+    WHOLE_STEP,
+    Conflict,
+)
 from turngrid.rewards.registry import NAMED, named_reward
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.tasks.budget import allocate_budget
@@ -56,6 +65,7 @@ REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
             f"{CORRECTION}.rollout_is=token or {CORRECTION}.bypass_mode=true",
         ),
     ),
+    CONTEXTS: (Conflict((MODE,), _is_async, "it scores other contexts by the weights that sampled", SYNC),),
     GAMES_AGAIN: (),  # depends on the budget: ``bad_schedules``
 }
 # Conflicts of every method of a slot

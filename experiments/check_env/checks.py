@@ -119,7 +119,7 @@ def no_answer_in_prompt(environment: Environment, games: Sequence[Plays]) -> Fin
     told = []
     for game in (game for game in games if game.random):
         opening = game.random[0].opening
-        prompt = " ".join([style.role, style.how_to_act, game.task.goal, opening.goal, opening.text]).lower()
+        prompt = f"{style.role} {style.how_to_act} {game.task.goal} {opening.goal} {opening.text}".lower()
         answers = [*opening.gold, *([joint.join(game.task.expert_plan) for joint in ("\n", ", ", " ")])]
         told += [game.task.key for answer in answers if len(answer) >= LEAST_SIZED and answer.lower() in prompt]
     seen = f"the answer is in the first message of {told[0]}" if told else f"{len(games)} first messages"

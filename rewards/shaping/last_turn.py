@@ -1,5 +1,6 @@
-"""Transforms of the last turn's reward: SPEAR's bonus, DAPO's penalty, ASTRA's F1."""
+"""Transforms of the last turn's reward, by length and score."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -104,3 +105,37 @@ class F1(Method):
         precision = min(1.0, recall * view.plan / max(1, turns)) if view.plan else recall
         paid = 2 * precision * recall / (precision + recall) if recall > 0 else 0.0
         return {TRAINED: [0.0] * (len(episode.turns) - 1) + [paid]}
+
+
+@dataclass(kw_only=True)
+class CosineLength(Method):
+    """``r_last = long + (short - long) (1 + cos(pi n / tokens)) / 2``, not the trained reward.
+
+    n is the number of the episode's action tokens; if it exceeds ``tokens``, the reward is
+    ``beyond``. Won and lost episodes have separate values of ``short`` (n = 0) and ``long``.
+    """
+
+    tokens: int = number(1)
+    won_short: float = number()
+    won_long: float = number()
+    lost_short: float = number()
+    lost_long: float = number()
+    beyond: float = number()
+
+    conflicts = (Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),)
+    card = Card(
+        "pays won episodes less, and lost ones less than 0, the more action tokens they have, in place of the trained "
+        "reward",
+        paper="2605.02943",
+        source="code",
+        needs="no transform before it",
+        ours="`tokens`; the tokens of all rows and of summaries count",
+    )
+
+    def __call__(self, view: RewardView) -> dict[str, list[float]]:
+        turns = view.episode.turns
+        count = sum(len(turn.action_ids) for turn in turns)
+        won = view.episode.won
+        short, long = (self.won_short, self.won_long) if won else (self.lost_short, self.lost_long)
+        paid = long + (short - long) * (1 + math.cos(math.pi * count / self.tokens)) / 2
+        return {TRAINED: [0.0] * (len(turns) - 1) + [self.beyond if count > self.tokens else paid]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
@@ -127,7 +128,9 @@ def table(rows: list[dict[str, object]]) -> Turns:
     }
     columns = {"loss_mask": tokens("mask").long(), "reward": tokens("reward")}
     columns |= {"entropy": tokens("entropy"), "values": tokens("values")}
-    return turn_table(columns, {**records, "parsed": records["valid"]}, members, [str(row["group"]) for row in rows])
+    turns = turn_table(columns, {**records, "parsed": records["valid"]}, members, [str(row["group"]) for row in rows])
+    scored = torch.where(columns["loss_mask"].bool(), -columns["values"], torch.nan)  # of whatever contexts
+    return replace(turns, log_prob=-columns["entropy"], scored=scored)
 
 
 def hash_of(text: str) -> int:

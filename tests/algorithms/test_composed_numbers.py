@@ -41,6 +41,7 @@ SHAPED = {
     "turn_bonus weight=1": (100, [0, 0, 1.15]),  # three turns, halfway
     "turn_bonus": (50, [0, 0, 1 + 0.1 * 0.3 * 0.85355]),
     "subgoals": (1, [-0.1, 0, 0.9]),  # two of three keep theirs: 0.3 x 2/3, spread over them
+    "cosine_length tokens=120": (1, [0, 0, 0.9]),  # won, 60 of 120 tokens
     "f1": (1, [0, 0, 1]),  # won, without a score or a plan
     "g_ra levels=[{reward:trained,gate:0.5},{reward:valid,gate:3},{reward:parsed}]": (1, [1, 0, 2]),
 }
@@ -83,6 +84,20 @@ def test_f1(chosen: Made, score: float, turns: int, plan: int, wanted: float) ->
     episode.prefix, episode.score = [Turn("", "")], score
     found = chosen("shaping", "f1")(RewardView(episode, {TRAINED: [3.0] * turns}, 1, plan))
     assert found[TRAINED] == pytest.approx([0.0] * (turns - 1) + [wanted], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "won", "lost"),
+    [(0, 1.1, 0), (25, 1.04142, -0.04393), (50, 0.9, -0.15), (100, 0.7, -0.3), (101, -0.5, -0.5)],
+)
+def test_cosine_length(chosen: Made, tokens: int, won: float, lost: float) -> None:
+    """Of 100 tokens, in two rows."""
+    paid = chosen("shaping", "cosine_length", "tokens=100")
+    for outcome, wanted in ((Outcome.WON, won), (Outcome.OUT_OF_TURNS, lost)):
+        parts = [tokens // 3, tokens - tokens // 3]
+        turns = [Turn("", "", [1] * count, context_ids=[2] * 9, prompt_ids=[3]) for count in parts]
+        episode = replace(played(), turns=turns, outcome=outcome)
+        assert paid(RewardView(episode, {TRAINED: [3.0, 3.0]}, 1))[TRAINED] == pytest.approx([0, wanted], abs=1e-5)
 
 
 def test_every_reward_transform_has_an_example() -> None:

@@ -118,7 +118,7 @@ def test_numbers_stay_finite(slot: str, name: str) -> None:
     by_episode = {
         key: value[:0]
         for key, value in vars(turns).items()
-        if value is not None and key not in ("place", "turn_ids", "named", "spans")
+        if value is not None and key not in ("place", "turn_ids", "named", "spans", "contexts", "log_prob", "scored")
     }
     none = replace(turns, place=torch.full_like(turns.place, -1), **by_episode)
     if slot in ("credit", "filter"):

@@ -13,7 +13,7 @@ from turngrid.algorithms.turn_table import turn_ids
 from turngrid.algorithms.turns import Turns, repeated_states
 
 SHAPES = [{}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True, "padding": 5}]
-LAYOUT = ("place",)  # of rows and tokens, which differ
+LAYOUT = ("place", "log_prob", "scored")  # of rows and tokens, which differ
 
 
 def assert_equal(found: Turns, wanted: Turns) -> None:

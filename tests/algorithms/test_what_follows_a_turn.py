@@ -175,6 +175,10 @@ def with_summaries(turns: Turns) -> tuple[Turns, Tensor]:
     )
     found["reward"] = found["reward"].masked_fill(summary, 0.0)
     found["state"] = found["state"].where(~summary, 10**6 + torch.arange(summary.numel()).reshape(summary.shape))
+    for name in ("log_prob", "scored"):  # one token a turn
+        tokens = getattr(turns, name)
+        found[name] = turns.mean(tokens).gather(1, source).masked_fill(summary, torch.nan)
+    found["place"] = torch.arange(summary.numel()).reshape(summary.shape).where(found["mask"], -1)
     named = {name: matrix.gather(1, source).masked_fill(summary, 0.0) for name, matrix in turns.named.items()}
     return replace(turns, **found, named=named, spans={}, summary=summary), ~summary & found["mask"]
 

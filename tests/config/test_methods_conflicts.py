@@ -33,6 +33,26 @@ algo=dapo credit=[group_scale]
     credit=group_scale and filter=[dynamic_sampling]; use filter=[]
 algo=lite_ppo credit=[group_scale]
     credit=group_scale and algo.name=lite_ppo; use algo=grpo
+algo=ppo credit=[infopo]
+    credit=infopo and algo=ppo; use algo=grpo
+algo=infopo trainer.v1.trainer_mode=colocate_async
+    credit=infopo and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+env=search model=smollm2_135m algo=grpo credit=[infopo,igpo]
+    credit=infopo and credit=[infopo,igpo]; use credit=[infopo]
+algo=grpo credit=[igpo]
+    credit=igpo and env=textworld; use env=search
+env=search model=smollm2_135m algo=igpo credit=[aem,igpo]
+    credit=igpo and credit=[aem,igpo]; use credit=[igpo,aem]
+env=search model=smollm2_135m algo=grpo credit=[igpo,gigpo]
+    credit=igpo and credit=[igpo,gigpo]; use credit=[igpo]
+env=search model=smollm2_135m algo=igpo trainer.v1.trainer_mode=separate_async
+    credit=igpo and trainer.v1.trainer_mode=separate_async; use trainer.v1.trainer_mode=sync
+algo=rloo terms=[self_distill] trainer.v1.trainer_mode=colocate_async
+    terms=self_distill and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=rloo terms=[self_distill] algorithm.rollout_correction.rollout_rs=token_k1
+    terms=self_distill and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
+shaping=[invalid_action,cosine_length]
+    shaping=cosine_length and shaping=[invalid_action,cosine_length]; use shaping=[cosine_length,invalid_action]
 algo=ppo credit=[group_scale]
     credit=group_scale and algo=ppo; use algo=grpo
 algo=starpo_s filter.std_top.share=0.05
@@ -227,6 +247,8 @@ loss=turn_clip +loss.mine.target=turngrid.algorithms.losses:TurnClip +loss.mine.
     loss=[turn_clip,mine]; use loss=turn_clip
 """
 WARNED = """
+algo=grpo terms=[self_distill] actor_rollout_ref.actor.use_kl_loss=true
+    terms=self_distill and actor_rollout_ref.actor.use_kl_loss=true; use actor_rollout_ref.actor.use_kl_loss=false
 algo=aem filter=[entropy_turns]
     filter=entropy_turns and credit=[aem]; use filter=[]
 filter=[over_turns] reward=dense env=tw_simple model=smollm2_135m
@@ -279,6 +301,14 @@ def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_cred
     composed: Composer, words: list[str]
 ) -> None:
     assert list(doubtful_methods(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words]))) == []
+
+
+@pytest.mark.parametrize("words", ["algo=infopo", "algo=rloo terms=[self_distill]"])
+def test_old_log_probs_of_the_trainer_take_its_own_pass(composed: Composer, words: str) -> None:
+    """Whatever is asked: both sides of their differences must be the trainer's."""
+    key = "algorithm.rollout_correction"
+    for more in ([], [f"{key}.bypass_mode=true"]):
+        assert not composed([*words.split(), *more])[key.split(".")[0]].rollout_correction.bypass_mode
 
 
 def test_the_checks_name_no_method() -> None:

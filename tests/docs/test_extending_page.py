@@ -27,7 +27,9 @@ COMMAND = re.compile(r"^turngrid-(train|play) (.*)$", re.MULTILINE)
 # What is asked after the package was installed and nothing of it was imported by name.
 USE = """
 import asyncio, contextlib, io, json, sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 import torch
 import turngrid.train.app, turngrid.train.play.__main__
 from example_x import example_x
@@ -68,6 +70,13 @@ found["reward"] = reward("brisk", {"price": 0.5}).turn_rewards([Turn("", ""), Tu
 for name, settings in (("last", {"others": 0.25}), ("mine", {"others": 0.25, "target": "lamps.credit:Last"})):
     method = Chosen({"credit": {name: settings}}).of("credit", 1)[name]
     found[name] = method(example_x(), torch.ones(7, 3))[1:3].tolist()
+memory = Chosen({"credit": {"memory": {"weight": 2.0}}})
+turns = replace(example_x(), log_prob=torch.full((7, 13), -1.0))
+turns = replace(turns, scored=(turns.place == 1).where(turns.place == 1, torch.nan) * -1.5)
+found["memory"] = memory.of("credit", 1)["memory"](turns, torch.ones(7, 3))[0].tolist()
+row = SimpleNamespace(turns=[0, 0], before=lambda turn: [7, 8], answer=lambda turn: ([9, 9], [False, True]))
+found["contexts"] = {name: [list(c) for c in one.contexts(row)] for name, one in memory.asking().items()}
+found["asynchronous"] = answer("algo=grpo", "credit=[memory]", "trainer.v1.trainer_mode=colocate_async")
 view = RewardView(Episode("t", 1, "train", "", [], [], [Turn("", "")] * 4, Outcome.WON), {"trained": [0.0] * 4}, 1)
 found["shaping"] = Chosen({"shaping": {"early": {"bonus": {"linear": [0, 2, 2]}}}}).of("shaping", 1)["early"](view)
 typos = (["env=lamp"], ["credit=[lst]"], ["env.name=lampz"], ["credit=[last]", "credit.last.other=1"])
@@ -142,6 +151,12 @@ def test_the_credit_method_gives_its_number(found: dict[str, Any]) -> None:
     assert found["last"] == found["mine"] == [[0.25, 0.25, 1.0], [0.25, 1.0, 0.25]]
 
 
+def test_the_method_with_contexts_is_asked_and_gives_its_number(found: dict[str, Any]) -> None:
+    assert found["memory"] == [1.0, 1 + 2 * 0.5, 1.0]
+    assert found["contexts"] == {"credit/memory": [[[7, 8, 9, 9], [False, False, False, True], 1]]}
+    assert found["asynchronous"].endswith("use trainer.v1.trainer_mode=sync")
+
+
 def test_the_transform_pays(found: dict[str, Any]) -> None:
     assert found["shaping"] == {"trained": [0, 0, 0, 0.25]}
 
@@ -172,7 +187,8 @@ def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
     first, second = map(yaml.safe_load, shown[:2])
     assert (first["env"]["name"], first["env"]["max_turns"]) == ("lamps", 12)
     assert first["turn_reward"] == {"name": "brisk", "price": 0.01}
-    assert (first["credit"], first["shaping"]) == ({"last": {"others": 0.5}}, {"early": {"bonus": 0.1}})
+    assert first["credit"] == {"memory": {"weight": 0.1}, "last": {"others": 0.5}}
+    assert first["shaping"] == {"early": {"bonus": 0.1}}
     assert list(second["credit"]) == ["gigpo", "last"]
     assert "won" in shown[2]
 
@@ -188,7 +204,8 @@ def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
         "turn_reward.name=lamps.reward:Brisk",
         "+turn_reward.price=0.01",
         "shaping=[early]",
-        "credit=[last]",
+        "credit=[memory,last]",
+        "credit.memory.weight=0",
     ]
     size = ["budget.units=16", "budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4", "eval.games=4"]
     size += ["actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"]
@@ -201,6 +218,7 @@ def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
         paid = [sum(turn.rewards["trained"] for turn in episode.turns) for episode in episodes]
         assert line["step"] == step and line["reward/trained/mean"] == pytest.approx(sum(paid) / 16)
         groups = [paid[start : start + 4] for start in range(0, 16, 4)]
+        assert line["rollout/contexts"] == sum(len(episode.turns) - 1 for episode in episodes)
         assert line["credit/groups_without_signal"] == sum(len(set(group)) == 1 for group in groups) / 4
         assert f"reward/{chosen[2].partition('=')[2]}/episode" in line
         for episode in episodes:

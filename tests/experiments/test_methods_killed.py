@@ -68,6 +68,8 @@ CASES = {  # options that have no state share a run
         "shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]",
         "loss=gspo",
     ),
+    "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
+    "igpo": ("algo=igpo", "env=search", "env.task=h1", "env.worlds=2", "env.passages=120", "budget.units=8"),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
 # what a step after the kill tells of a method that need not do anything; else equal bits would show
@@ -80,6 +82,7 @@ ACTED = {
     **dict.fromkeys(("ufo", "score"), "rollout/plays"),
     "semi_online": "rollout/patches",
     "seeupo": "actor/turn_factor",
+    **dict.fromkeys(("infopo", "igpo"), "rollout/contexts"),
     **dict.fromkeys(("supo", "mem1"), "rollout/summaries"),
     **dict.fromkeys(("tcod", "prefix"), "rollout/replayed_tokens"),
     **dict.fromkeys(("tree", "tree_q", "arpo", "aepo"), "rollout/shared_tokens"),

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
 from transfer_queue import KVBatchMeta
 from transformers import AutoTokenizer
 from verl.experimental.separation.engine_workers import DetachActorWorker
@@ -25,10 +26,15 @@ from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import value_loss
 
+from turngrid.algorithms.chosen import method_class
+from turngrid.algorithms.contexts import Context
+from turngrid.algorithms.registry import ON_BATCH, SLOTS
+from turngrid.algorithms.turn_table import turn_ids
 from turngrid.config.compose import composer
 from turngrid.experiments.stages.rl import rl_config
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
+from turngrid.verl_plugin.rollout.contexts import field_of, packed
 from turngrid.verl_plugin.training.task import TRAINERS
 
 TINY = Path(__file__).parents[2] / "assets" / "tiny"
@@ -107,9 +113,24 @@ def made_up(
         "uid": prompt,
         "num_turns": 2,
         **turns_of(sample),
+        **contexts_of(ids, mask),
     }
     tag = {"seq_len": len(ids), "prompt_len": len(prompts), "response_len": len(responses)}
     return f"{prompt}_{sample}_{window}", fields, tag | {"min_global_steps": 0, "max_global_steps": 0}
+
+
+def contexts_of(ids: Tensor, mask: Tensor) -> dict[str, Any]:
+    """Of every method that has any: the row as it is, and each of its turns."""
+    scored, numbers = torch.zeros(len(ids), dtype=torch.int64), turn_ids(mask[None])[0]
+    scored[len(ids) - len(mask) :] = numbers
+    turns = [Context(ids.tolist(), (scored == turn + 1).tolist(), turn) for turn in range(int(numbers.max()))]
+    whole = [Context(ids.tolist(), (scored > 0).tolist(), 0)] if turns else []
+    methods = ((f"{slot}/{name}", method_class(slot, name, {})) for slot in ON_BATCH for name in SLOTS[slot])
+    return {
+        field_of(name): packed(turns if kind.scores == "turns" else whole)
+        for name, kind in methods
+        if hasattr(kind, "contexts")
+    }
 
 
 def turns_of(sample: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from verl.utils import tensordict_utils as tu
 
 from turngrid.verl_plugin.cpu.layout import ids_of
 from turngrid.verl_plugin.training import zero_advantages
+from turngrid.verl_plugin.training.losses import SEQUENCES
 
 Passes = tuple[list[TensorDict], Any]
 BY_IDS = "passes_by_ids"  # batch key: a common prefix of rows in a micro-batch is computed once
@@ -43,7 +44,8 @@ def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> 
     rows = order_of_rows(data)
     if _dynamic(data):
         return verls(tu.index_select_tensor_dict(data, rows), **settings)
-    return _cut(data, rows, int(data["micro_batch_size_per_gpu"])), None
+    together = tu.get_non_tensor_data(data, SEQUENCES, default=1) if tu.get_non_tensor_data(data, BY_IDS, False) else 1
+    return _cut(data, rows, int(data["micro_batch_size_per_gpu"]) * together), None
 
 
 def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:

@@ -28,6 +28,7 @@ from turngrid.rollouts.sampling import Sampler, SamplingParams
 from turngrid.rollouts.shaping import shape
 from turngrid.tasks.curriculum import turns_at
 from turngrid.tasks.run import Run
+from turngrid.verl_plugin.rollout.contexts import context_fields
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
 
@@ -50,6 +51,7 @@ class TurngridAgentLoop:
         read = (self.methods.reads() | self.on_batch.reads()) - {self.reward.name}
         self.named = {name: named_reward(name) for name in sorted(read)}
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
+        self.asking = self.on_batch.asking()
 
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
         """Return the spec that all samples of a group share.
@@ -94,6 +96,11 @@ class TurngridAgentLoop:
         if episode.turns and trained and (transforms or spec.named):
             shape(episode, self.reward.name, transforms, len(spec.task.expert_plan))
         return episode
+
+    def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
+        """Return for each row of an episode the contexts that methods of the update ask for."""
+        answering = self.run.environment.answering
+        return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering) if self.asking else []
 
     def _void(self, step: int) -> str:
         """Return the kind of turn at which a filter ends the episode; "" if none does."""

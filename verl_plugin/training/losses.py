@@ -24,10 +24,12 @@ from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.losses import turn_sums
 from turngrid.algorithms.registry import LOSS_MODE
 from turngrid.algorithms.slots import LossView
+from turngrid.verl_plugin.averaged import weights_of_pass
 from turngrid.verl_plugin.value_heads import SUMS, without_0_tokens
 
 IN_WORKERS = "turngrid_methods"  # key of a batch's extra_info, and so of a worker's data
 EPISODES = "turngrid_episodes"  # likewise; number of episodes of an update, if they have several rows each
+SEQUENCES = "turngrid_sequences"  # likewise; number of sequences with a common prefix for each row of a pass
 PREFIX = "term_"  # prefix of the fields of loss terms: term_<term>_<number>
 TURNS = "turns"  # key in SUMS
 
@@ -49,7 +51,8 @@ def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
     """Divide loss terms by their total weights over all passes and devices.
 
     The weights of value heads are summed too, and turns are counted if the loss is a mean over
-    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows.
+    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows. A pass may run with
+    averaged weights (``averaged``).
 
     Until verl's losses take columns and terms of a plugin.
     """
@@ -65,7 +68,8 @@ def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
             sums = torch.stack(list(numbers.values())).to(get_device_id())
             torch.distributed.all_reduce(sums, group=self.get_data_parallel_group())
             tu.assign_non_tensor(data, **{SUMS: dict(zip(numbers, sums.tolist(), strict=True))})
-        return usual(self, data, loss_function, forward_only)
+        with weights_of_pass(self, data):
+            return usual(self, data, loss_function, forward_only)
 
     return forward_backward_batch
 

@@ -19,6 +19,7 @@ from turngrid.algorithms.slots import Estimate, credited
 from turngrid.algorithms.turns import Turns, repeated_states
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin import value_heads
+from turngrid.verl_plugin.training.contexts import Contexts
 from turngrid.verl_plugin.training.credit_log import rounded
 from turngrid.verl_plugin.training.losses import PREFIX
 from turngrid.verl_plugin.training.replay import Replay
@@ -35,6 +36,7 @@ class Methods:
     Attributes:
         chosen: the methods.
         replay: applies the buffer.
+        contexts: scores the methods' contexts.
         in_workers: settings for the losses in the workers, for the step's own update
             (``losses.IN_WORKERS``).
     """
@@ -44,11 +46,13 @@ class Methods:
         self._slots = slots_of(run.config, (*ON_BATCH, ALGO))
         self.chosen = Chosen(self._slots)
         self.replay = Replay(self.chosen, step, self.rows)
+        self.contexts = Contexts(self.chosen.asking(), run.config.actor_rollout_ref.rollout, step)
         self.in_workers: dict[str, Any] = {}
 
     def rows(self, batch: KVBatchMeta) -> TurnRows:
         """Read a batch's rows with the fields that the methods need."""
-        return TurnRows(batch, self.chosen.reads(), self._run.prompt.parts)
+        log_probs = "log_probs" in self.chosen.needs()
+        return TurnRows(batch, self.chosen.reads(), self._run.prompt.parts, self.contexts.asking, log_probs)
 
     def cut_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Cut the values of further heads to the responses, as verl does with the first head's."""
@@ -83,7 +87,7 @@ class Methods:
         rows = self.rows(batch)
         turns = rows.turns()
         columns = self._estimated(rows, turns) | {"turn_ids": turns.turn_ids}
-        advantages = self._credited(rows, turns, columns.get("advantages", rows.tokens["advantages"]))
+        advantages = self._credited(rows, turns, columns.get("advantages", rows.tokens["advantages"]), metrics)
         keep = self._kept(turns, self._filters("after"), metrics)
         columns |= self._muted(rows, turns, keep)
         advantages = advantages * columns["response_mask"] * (not self._step.nothing_left)
@@ -115,11 +119,13 @@ class Methods:
         estimators = self.chosen.of(ALGO, self._step.number).values()
         return next((one for one in estimators if isinstance(one, Seeupo)), None)
 
-    def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor) -> Tensor:
+    def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor, metrics: Metrics) -> Tensor:
         """Return token advantages after credit, (B, T); keep those of turns for the log."""
         credits = self.chosen.of("credit", self._step.number)
         mask, base = rows.tokens["response_mask"], self._run.algorithm
         advantages, layers = credited(credits, turns, tokens, mask, base.name, base.grain)
+        for name, credit in credits.items():
+            metrics |= {f"credit/{name}/{key}": value for key, value in getattr(credit, "logged", {}).items()}
         if credits and self._run.config.tracking.credit:
             self._step.layers |= by_episode(turns, layers)
         return advantages
@@ -134,7 +140,7 @@ class Methods:
         """Return (E, K) bool: the turns that all filters keep."""
         keep = turns.mask.clone()
         for name, method in filters.items():
-            kept = method(turns, self._step.number)
+            kept = method(turns.seen_by("filter", name), self._step.number)
             if kept.ndim > 1 and method.when == "before":
                 raise ValueError(f'filter={name}: it chooses turns before the baseline; use when = "after"')
             among = kept[turns.mask] if kept.ndim > 1 else kept
@@ -158,7 +164,8 @@ class Methods:
         coefficients: dict[str, Any] = {}
         for name, term in self.chosen.of("terms", self._step.number).items():
             entropy, steps = rows.tokens.get("entropy"), self._step.total
-            numbers, coefficients[name] = term.prepare(turns, keep, entropy, self._step.number, steps)
+            seen = turns.seen_by("terms", name)
+            numbers, coefficients[name] = term.prepare(seen, keep, entropy, self._step.number, steps)
             columns |= {f"{PREFIX}{name}_{field}": value.float() for field, value in numbers.items()}
             metrics |= {f"terms/{name}/{key}": value for key, value in coefficients[name].items()}
         self.in_workers = {**self.of_loss(), "terms": self._slots["terms"], "coefficients": coefficients}

@@ -98,6 +98,7 @@ class StepTrainer(Base):
             *([Part(windows.spread_padding)] if windows else []),
             Part(self._compute_old_log_prob, "old_log_prob"),
             Part(mismatch.by_turn, "old_log_prob", wanted=not self.config.algorithm.rollout_correction.bypass_mode),
+            Part(self.score_contexts, "old_log_prob", wanted=bool(methods.contexts.asking)),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
             Part(with_adapter_again, "ref", wanted=ref),
             Part(self._compute_values, "values", wanted=critic),
@@ -133,6 +134,16 @@ class StepTrainer(Base):
         metrics.update(of_sampling)
         batch.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
         self.on_sample_end()
+        return batch
+
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """The contexts of methods are scored in the same pass."""
+        with self.methods.contexts.in_pass_of(self.actor_rollout_wg):
+            return super()._compute_old_log_prob(batch, metrics)
+
+    def score_contexts(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Write what the contexts scored to the rows; score them first if verl ran no pass."""
+        self.methods.contexts.score(batch, self.actor_rollout_wg, metrics)
         return batch
 
     def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
@@ -178,6 +189,7 @@ class StepTrainer(Base):
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         """With windows a step has as many updates as with whole episodes."""
+        self.methods.contexts.devices = dp_size
         return self.windows.multiple(dp_size) if self.windows else super()._get_required_batch_multiple(dp_size)
 
     # ---- prompts

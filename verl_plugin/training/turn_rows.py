@@ -16,6 +16,7 @@ from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.verl_plugin import value_heads
+from turngrid.verl_plugin.rollout.contexts import field_of
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX
 from turngrid.verl_plugin.training.estimators import sessions
 
@@ -26,7 +27,8 @@ MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, valu
 TARGETS = "critic_targets"  # mask of the critic's tokens, if it is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
 IF_ANY = ("node", "tree", "attempt", "label", "summary")  # present only with some rollout and prompt forms
-GAME = "task"
+GAME, OLD = "task", "old_log_probs"
+SCORED = "scored_"  # prefix of the fields of scored contexts
 
 
 class TurnRows:
@@ -35,25 +37,41 @@ class TurnRows:
     Args:
         named: rewards besides the trained one that a method reads.
         parts: the prompt form's parts of an answer.
+        asking: methods with contexts, ``slot/name``.
+        log_probs: whether a method reads the old log-probs.
 
     Attributes:
         tokens: per-token numbers by field, (B, T), padded with 0.
         recorded: per-row fields.
     """
 
-    def __init__(self, batch: KVBatchMeta, named: Iterable[str] = (), parts: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        batch: KVBatchMeta,
+        named: Iterable[str] = (),
+        parts: Iterable[str] = (),
+        asking: Iterable[str] = (),
+        log_probs: bool = False,
+    ) -> None:
         self.batch = batch
+        self._scored = {name: f"{SCORED}{field_of(name)}" for name in asking}
+        tokens = [*TOKENS, *MORE_VALUES, *self._scored.values(), *([OLD] if log_probs else [])]
         spans = [span_field(part, end) for part in parts for end in ENDS]
         records = [*RECORDS, *IF_ANY, *(f"{NAMED}{name}" for name in named), *spans]
-        wanted = [*TOKENS, *MORE_VALUES, "uid", GAME, *(f"{PREFIX}{name}" for name in records)]
+        packed = [field_of(name) for name in self._scored]
+        wanted = [*tokens, *packed, "uid", GAME, *(f"{PREFIX}{name}" for name in records)]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
         known = set(data.keys())
         self._lengths = [len(row) for row in data["loss_mask"].unbind()]
-        self.tokens = {name: padded(data[name]) for name in (*TOKENS, *MORE_VALUES) if name in known}
+        self.tokens = {name: padded(data[name]) for name in tokens if name in known}
         self._records = {name: list(data[f"{PREFIX}{name}"].unbind()) for name in records if f"{PREFIX}{name}" in known}
         self._groups = [str(uid) for uid in data["uid"]]
         self._games = [str(game) for game in data[GAME]] if GAME in known else []
-        self.recorded = ("rm_scores", *(f"{PREFIX}{name}" for name in self._records))
+        self.recorded = (
+            "rm_scores",
+            *(f"{PREFIX}{name}" for name in self._records),
+            *(n for n in packed if n in known),
+        )
 
     def turns(self) -> Turns:
         """Make the turn table of the rows from the current ``tokens``."""
@@ -62,7 +80,8 @@ class TurnRows:
         own = members(self.batch.keys)
         table = turn_table(rows, self._records, own, self._groups)
         games = [self._games[own[name][0]] for name in table.episodes if self._games]
-        return replace(table, tasks=tuple(games))
+        contexts = {name: self.tokens[field] for name, field in self._scored.items() if field in self.tokens}
+        return replace(table, tasks=tuple(games), log_prob=self.tokens.get(OLD), contexts=contexts)
 
     def of_estimator(self, turns: Turns) -> tuple[Turns, Tokens]:
         """Return an estimator's arguments, with the KL if it is part of the reward."""

@@ -1,0 +1,133 @@
+"""Contexts: token sequences that the policy scores for a method, besides the rows of a step.
+
+A method of a step that has ``contexts(row)`` is asked for them once a row, when the group's
+episodes have ended. All are scored in one pass with the old log-probs, by the weights that sampled,
+at the sampling temperature. The method finds its own results in ``Turns.scored``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from turngrid.algorithms.turn_table import turn_ids
+from turngrid.rewards.shaping.view import PlayedTurn
+
+
+class Context(NamedTuple):
+    """A sequence, and its tokens whose log-probs are wanted.
+
+    Attributes:
+        ids: token ids.
+        scored: for each token, whether it is scored. The first cannot be.
+        turn: index in the row of the turn that gets the result.
+    """
+
+    ids: Sequence[int]
+    scored: Sequence[bool]
+    turn: int
+
+
+class SeenTurn(PlayedTurn, Protocol):
+    observation: str
+
+
+class RowView(Protocol):
+    """A row of a finished episode, with the texts that its tokens come from.
+
+    Attributes:
+        turns: the row's turns; an index below is one into them.
+        first: index in the episode of the row's first turn.
+        won: whether the episode was won.
+        plan: actions of the game's expert plan; empty without one.
+        gold: right answers, if the environment knows any.
+    """
+
+    @property
+    def turns(self) -> Sequence[SeenTurn]: ...
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def won(self) -> bool: ...
+
+    @property
+    def plan(self) -> Sequence[str]: ...
+
+    @property
+    def gold(self) -> Sequence[str]: ...
+
+    def before(self, turn: int) -> list[int]:
+        """Return the ids of the row before a turn's answer."""
+
+    def answer(self, turn: int) -> tuple[list[int], list[bool]]:
+        """Return the ids of a turn's answer, and which of them are trained on."""
+
+    def after_prompt(self) -> tuple[list[int], list[bool]]:
+        """Return the ids of the row after its prompt, and which of them are trained on."""
+
+    def with_observation(self, turn: int, text: str) -> list[int] | None:
+        """Return ``before(turn)`` with the turn's observation replaced, of the same length.
+
+        The text's tokens are cut, or the last one is repeated. None if the observation has no
+        tokens of its own.
+        """
+
+    def with_line(self, text: str) -> list[int] | None:
+        """Return the row's prompt with a line of text before the goal; None if it has no head."""
+
+    def submitted(self, text: str, thought: str) -> tuple[list[int], list[bool]]:
+        """Return the ids of the answer that submits a right answer, and which of them spell it.
+
+        Args:
+            thought: of the answer, if the prompt form has thoughts.
+        """
+
+
+class Asks(Protocol):
+    """A method with contexts.
+
+    Attributes:
+        scores: "turns": a turn gets the mean of a context's log-probs. "tokens": the trained tokens
+            from the turn's first on get one each.
+        average: optional; if not None, a running average of the policy's weights scores
+            (``turngrid.verl_plugin.averaged.advanced`` has its settings).
+    """
+
+    scores: ClassVar[Literal["turns", "tokens"]]
+
+    def contexts(self, row: RowView) -> Sequence[Context]: ...
+
+
+def laid(found: Sequence[tuple[int, int, Tensor]], loss_mask: Tensor, scores: str) -> Tensor:
+    """Put the log-probs of contexts on the action tokens of rows.
+
+    Args:
+        found: the row, the turn's index in it, and the log-probs (nats) of each context.
+        loss_mask: (B, T), 1 on action tokens.
+        scores: as in ``Asks``.
+
+    Returns:
+        (B, T) float32; NaN on tokens without a context.
+
+    Raises:
+        ValueError: a context scored more tokens than are left in its row.
+    """
+    result = torch.full(loss_mask.shape, torch.nan)
+    ids = turn_ids(loss_mask)
+    for row, turn, numbers in found:
+        if scores == "turns":
+            result[row, ids[row] == turn + 1] = numbers.mean()
+            continue
+        places = (ids[row] > turn).nonzero().squeeze(1)[: len(numbers)]
+        if len(places) < len(numbers):
+            raise ValueError(f"a context scored {len(numbers)} tokens, and its row has {len(places)} from its turn on")
+        result[row, places] = numbers
+    return result
+
+
+def asking(methods: Mapping[str, object]) -> dict[str, Asks]:
+    """Return the methods that have contexts."""
+    return {name: method for name, method in methods.items() if hasattr(method, "contexts")}  # type: ignore[misc]

@@ -1,0 +1,172 @@
+"""Contexts of a row (``turngrid.algorithms.contexts``), made where its episode was sampled."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from turngrid.algorithms.contexts import Asks, Context
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.prompt_forms.form import PromptForm, messages_of
+from turngrid.rollouts.row import window_starts
+from turngrid.rollouts.spec import EpisodeSpec
+from turngrid.rollouts.stream import user
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+
+PREFIX = "contexts_"  # of a field of a row: contexts_<slot>_<name>
+OTHER = "0"  # differs from any text at both ends, but for one that begins or ends with it
+
+
+def field_of(name: str) -> str:
+    """Return the field of the contexts of a method ``slot/name``."""
+    return PREFIX + name.replace("/", "_")
+
+
+def context_fields(
+    asking: Mapping[str, Asks], episode: Episode, spec: EpisodeSpec, codec: TokenCodec, answering: str
+) -> list[dict[str, Tensor]]:
+    """Return for each row of an episode the contexts that methods ask for, packed, by field.
+
+    Args:
+        asking: the methods by ``slot/name``.
+        spec: of the episode's group.
+        answering: the action that submits an answer (``Environment.answering``).
+    """
+    parts = pairwise([*window_starts(episode), len(episode.turns)])
+    rows = [SeenRow(episode, first, last, spec, codec, answering) for first, last in parts]
+    return [{field_of(name): packed(method.contexts(row)) for name, method in asking.items()} for row in rows]
+
+
+@dataclass(frozen=True)
+class SeenRow:
+    """The row of turns ``first`` to ``last``: a ``RowView``."""
+
+    episode: Episode
+    first: int
+    last: int
+    spec: EpisodeSpec
+    codec: TokenCodec
+    answering: str
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        return self.episode.turns[self.first : self.last]
+
+    @property
+    def won(self) -> bool:
+        return self.episode.won
+
+    @property
+    def plan(self) -> Sequence[str]:
+        return self.spec.task.expert_plan
+
+    @property
+    def gold(self) -> Sequence[str]:
+        return self.episode.gold
+
+    @cached_property
+    def _prompt(self) -> list[int]:
+        return self.turns[0].prompt_ids or self.episode.prompt_ids
+
+    def before(self, turn: int) -> list[int]:
+        earlier = (ids for one in self.turns[:turn] for ids in (one.action_ids, one.context_ids))
+        return [*self._prompt, *(number for ids in earlier for number in ids)]
+
+    def answer(self, turn: int) -> tuple[list[int], list[bool]]:
+        ids, muted = self.turns[turn].action_ids, self.episode.muted(self.turns[turn])
+        return list(ids), [number >= muted for number in range(len(ids))]
+
+    def after_prompt(self) -> tuple[list[int], list[bool]]:
+        ids: list[int] = []
+        trained: list[bool] = []
+        for number, turn in enumerate(self.turns):
+            own, scored = self.answer(number)
+            ids += own + turn.context_ids
+            trained += scored + [False] * len(turn.context_ids)
+        return ids, trained
+
+    def with_observation(self, turn: int, text: str) -> list[int] | None:
+        seen, ids = self.turns[turn], self.before(turn)
+        shown, wanted, other = map(self._shown, (seen, *(_as(seen, given) for given in (text, OTHER))))
+        start, end = map(min, common(other, wanted), common(shown, wanted))
+        own, given = shown[start : len(shown) - end], wanted[start : len(wanted) - end]
+        place = len(ids) - len(own) - end
+        if not (own and given) or ids[place:] != shown[start:]:
+            return None
+        filled = (given + given[-1:] * len(own))[: len(own)]
+        return ids[:place] + filled + ids[place + len(own) :]
+
+    def _shown(self, turn: Turn) -> list[int]:
+        """Return the ids that a turn's observation adds after an answer."""
+        eos = self.codec.eos_id
+        return self.codec.join([eos], messages_of(self._form, turn))[1:]
+
+    @property
+    def _form(self) -> PromptForm:
+        return self.spec.form
+
+    def with_line(self, text: str) -> list[int] | None:
+        plain, hinted = (self._first_prompt(line) for line in (self.episode.guidance, self._line(text)))
+        start, end = common(plain, hinted)
+        if not start or self._prompt[: len(plain) - end] != plain[: len(plain) - end]:
+            return None
+        return hinted[: len(hinted) - end] + self._prompt[len(plain) - end :]
+
+    def _line(self, text: str) -> str:
+        return f"{self.episode.guidance}\n{text}".strip()
+
+    def _first_prompt(self, guidance: str) -> list[int]:
+        head = self._form.head(self.spec.style, self.episode.goal, guidance)
+        return self.codec.first_prompt([user(head + self._form.message(OTHER))])
+
+    def submitted(self, text: str, thought: str) -> tuple[list[int], list[bool]]:
+        form: Any = self._form
+        functions = (self.spec.style.functions,) if form.calls else ()
+        answer = form.write(self.answering.format(text), thought, *functions)
+        stream, start = self.codec.stream(), answer.rindex(text)
+        ids = stream.encode_action(answer)
+        first = stream.tokens_of(ids, answer[:start])
+        last = stream.tokens_of(ids, answer[: start + len(text)])
+        last += len(self.codec.decode(ids[:last])) < start + len(text)  # a token that reaches beyond it
+        return ids[:last], [first <= number for number in range(last)]
+
+
+def _as(turn: Turn, text: str) -> Turn:
+    """Return a turn that was shown this text, as one result if it was shown results."""
+    return Turn(text, "", results=[text] if turn.results else [])
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """Return how many ids two sequences share at the start and, of the rest, at the end."""
+    shorter = min(len(one), len(other))
+    start = next((n for n in range(shorter) if one[n] != other[n]), shorter)
+    left = shorter - start
+    return start, next((n for n in range(left) if one[-1 - n] != other[-1 - n]), left)
+
+
+def packed(contexts: Sequence[Context]) -> Tensor:
+    """Return contexts as one int64 tensor, which a queue or a buffer stores as any field.
+
+    Raises:
+        ValueError: a context scores no token, or its first, or lacks a mark a token.
+    """
+    numbers = [len(contexts)]
+    for ids, scored, turn in contexts:
+        if len(ids) != len(scored) or not any(scored) or scored[0]:
+            raise ValueError("a context scores one token or more after its first, with a mark for each of its tokens")
+        numbers += [turn, len(ids), *ids, *map(int, scored)]
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+def unpacked(field: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield each context's turn, its ids and which of them are scored (0 or 1)."""
+    start = 1
+    for _ in range(int(field[0])):
+        turn, length = field[start : start + 2].tolist()
+        ids, scored = field[start + 2 : start + 2 + 2 * length].split(length)
+        yield turn, ids, scored
+        start += 2 + 2 * length

@@ -1,0 +1,188 @@
+"""Scores a step's contexts (``turngrid.algorithms.contexts``) in the pass for old log-probs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+import transfer_queue as tq
+from omegaconf import DictConfig
+from torch import Tensor
+from transfer_queue import KVBatchMeta
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+from verl.workers.utils.padding import response_from_nested
+
+from turngrid.algorithms.contexts import Asks, laid
+from turngrid.verl_plugin.averaged import KEY
+from turngrid.verl_plugin.hooks import replaced
+from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
+from turngrid.verl_plugin.rollout.turn_fields import lengths
+from turngrid.verl_plugin.training.losses import SEQUENCES
+from turngrid.verl_plugin.training.step import Metrics, Step
+from turngrid.verl_plugin.training.turn_rows import SCORED, padded, write_tokens
+
+NOTHING = torch.zeros(2, dtype=torch.int64)  # ids and marks of a sequence that fills a pass
+NO_LOSS = {"calculate_entropy": False, "compute_loss": False}
+READ = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "response_mask", "multi_modal_inputs")
+
+
+class Sequence(NamedTuple):
+    """One context: its method, its row in the batch, the turn that gets the result, its tokens."""
+
+    method: str
+    row: int
+    turn: int
+    ids: Tensor
+    scored: Tensor
+
+
+class Contexts:
+    """The contexts of a run's methods; does nothing if none has any.
+
+    Args:
+        asking: the methods by ``slot/name``.
+        rollout: verl's node with the size of a pass.
+        step: the running step.
+
+    Attributes:
+        devices: among which a pass is divided.
+    """
+
+    def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
+        self.asking, self._rollout, self._step, self.devices = asking, rollout, step, 1
+        self._found: list[tuple[Sequence, Tensor]] | None = None  # with their log-probs; None before the pass
+        self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
+
+    @contextmanager
+    def in_pass_of(self, workers: Any) -> Iterator[None]:
+        """Add the contexts to a pass that verl's group of workers runs inside the block."""
+        usual = workers.compute_log_prob
+
+        def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:
+            self._found = self._pass(batch, usual, self._by_policy, beside_rows=True)
+            return batch
+
+        with replaced(workers, "compute_log_prob", compute_log_prob if self.asking else usual):
+            yield
+
+    def score(self, batch: KVBatchMeta, workers: Any, metrics: Metrics) -> None:
+        """Write what the contexts scored as fields of the rows; run the pass if verl ran none."""
+        if self._found is None:
+            self._found = self._pass(batch, workers.compute_log_prob, self._by_policy)
+        found, self._found = self._found, None
+        for name, average in self._averaged.items():
+            asked = {KEY: {**average, "step": self._step.number}}
+            found += self._pass(batch, workers.compute_log_prob, [name], asked)
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["loss_mask"])
+        mask, sizes = padded(data["loss_mask"]), [len(row) for row in data["loss_mask"].unbind()]
+        columns = {}
+        for name, method in self.asking.items():
+            own = [(one.row, one.turn, log_probs) for one, log_probs in found if one.method == name]
+            columns[f"{SCORED}{field_of(name)}"] = laid(own, mask, method.scores)
+        write_tokens(batch, columns, sizes)
+        metrics["rollout/contexts"] = float(len(found))
+        metrics["rollout/context_tokens"] = float(sum(len(one.ids) for one, _ in found))
+
+    @property
+    def _by_policy(self) -> list[str]:
+        """Return the methods whose contexts are scored by the policy, not by an average of it."""
+        return [name for name in self.asking if name not in self._averaged]
+
+    def _pass(
+        self,
+        batch: KVBatchMeta,
+        compute: Callable[[KVBatchMeta], Any],
+        names: list[str],
+        asked_of_workers: Mapping[str, Any] = MappingProxyType({}),
+        beside_rows: bool = False,
+    ) -> list[tuple[Sequence, Tensor]]:
+        """Score a batch's contexts of these methods with ``compute``.
+
+        Args:
+            asked_of_workers: more of the pass's ``extra_info``.
+            beside_rows: score the batch's rows too.
+        """
+        sequences = self._sequences(batch, names)
+        keys = [f"context{number:06d}_0_0" for number in range(len(sequences))]
+        order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
+        if beside_rows:
+            order = sorted([*enumerate(batch.keys), *order], key=lambda one: one[0])  # a row, then its contexts
+        filling = [f"filling{number:06d}_0_0" for number in range(-len(order) % self._multiple)]
+        rows = [_row(one.ids, one.scored) for one in sequences] + [_row(NOTHING, NOTHING)] * len(filling)
+        with in_queue(batch, [*keys, *filling], rows):
+            every = KVBatchMeta(
+                keys=[*(key for _, key in order), *filling],
+                tags=[{}] * (len(order) + len(filling)),
+                partition_id=batch.partition_id,
+                fields=list(READ),
+                extra_info={
+                    "temperature": self._rollout.temperature,
+                    **NO_LOSS,
+                    **(batch.extra_info or {}),
+                    **asked_of_workers,
+                    SEQUENCES: -(-len(order) // len(batch)),
+                },
+            )
+            if order:
+                compute(every)
+            return list(zip(sequences, log_probs_of(batch, keys), strict=True))
+
+    def _sequences(self, batch: KVBatchMeta, names: list[str]) -> list[Sequence]:
+        """Return the contexts in the order of the batch's rows; verl's padding rows have none."""
+        if not names:
+            return []
+        fields = {name: field_of(name) for name in names}
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*fields.values()])
+        return [
+            Sequence(name, row, *one)
+            for row, tag in enumerate(batch.tags)
+            if not tag.get("is_padding")
+            for name, field in fields.items()
+            for one in unpacked(data[field][row])
+        ]
+
+    @property
+    def _multiple(self) -> int:
+        """Return the number to a multiple of which a pass is filled."""
+        rows = self._rollout.log_prob_micro_batch_size_per_gpu
+        return self.devices * (1 if self._rollout.log_prob_use_dynamic_bsz else int(rows))
+
+
+@contextmanager
+def in_queue(like: KVBatchMeta, keys: list[str], rows: list[dict[str, Any]]) -> Iterator[None]:
+    """Put rows into the queue; remove them when the block ends."""
+    if not keys:
+        yield
+        return
+    tags = [{"status": "success", **lengths(row)} for row in rows]
+    tq.kv_batch_put(keys=keys, partition_id=like.partition_id, fields=list_of_dict_to_tensordict(rows), tags=tags)
+    try:
+        yield
+    finally:
+        tq.kv_clear(keys=keys, partition_id=like.partition_id)
+
+
+def log_probs_of(like: KVBatchMeta, keys: list[str]) -> list[Tensor]:
+    """Return the log-probs (nats) of each context's scored tokens."""
+    if not keys:
+        return []
+    names = ["log_probs", "response_mask"]
+    data = tq.kv_batch_get(keys=keys, partition_id=like.partition_id, select_fields=names)
+    found = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
+    return [one[mask.bool()] for one, mask in zip(found, data["response_mask"].unbind(), strict=True)]
+
+
+def _row(ids: Tensor, scored: Tensor) -> dict[str, Any]:
+    """Return a context as a row whose response begins with the first token that is scored."""
+    first = int(scored.argmax()) or 1
+    prompts, responses, mask = ids[:first], ids[first:], scored[first:]
+    return {
+        "prompts": prompts,
+        "responses": responses,
+        "input_ids": ids,
+        "position_ids": torch.arange(len(ids)),
+        "loss_mask": mask,
+        "response_mask": mask,
+        "multi_modal_inputs": {},
+    }
