@@ -22,6 +22,7 @@ ENVIRONMENTS: dict[str, str] = {
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",
     "openenv": "turngrid.envs.openenv.environment:OpenEnv",
+    "tau2": "turngrid.envs.tau2.environment:Tau2",
 }
 
 

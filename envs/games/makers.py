@@ -87,7 +87,7 @@ class Makers:
 
     async def _close(self) -> None:
         """Cancel tasks that wait for games (after an error), and end the processes."""
-        waiting = asyncio.all_tasks() - {asyncio.current_task()} - {worker.task for worker in self._started}
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

@@ -198,9 +198,8 @@ class Session:
         """
         blamed: set[bool] = set()
         while True:
-            worker = await self._slot.worker()
             try:
-                await self._catch_up(worker)
+                worker = self._on if self._on and self._on.alive else await self._moved()
                 return await self._ask(worker, message, deadline_s)
             except WorkerLost as lost:
                 if lost.culprit and lost.hung in blamed:
@@ -208,17 +207,18 @@ class Session:
                 if lost.culprit:
                     blamed.add(lost.hung)
 
-    async def _catch_up(self, worker: WorkerProcess) -> None:
-        if self._on is worker or not self._opening:
-            self._on = worker
-            return
-        text = (await self._ask(worker, self._opening, self._reset_deadline_s))["text"]
-        for action in self._actions:
-            reply = await self._ask(worker, {"op": "step", "action": action}, self._step_deadline_s)
-            text = reply["observation"]["text"]
-        if text != self._seen:
-            raise EnvError("the game took another course when it was played again on a new worker")
+    async def _moved(self) -> WorkerProcess:
+        """Return the slot's new worker, on which the open episode has been replayed."""
+        worker = await self._slot.worker()
+        if self._opening:
+            text = (await self._ask(worker, self._opening, self._reset_deadline_s))["text"]
+            for action in self._actions:
+                reply = await self._ask(worker, {"op": "step", "action": action}, self._step_deadline_s)
+                text = reply["observation"]["text"]
+            if text != self._seen:
+                raise EnvError("the game took another course when it was played again on a new worker")
         self._on = worker
+        return worker
 
     async def _ask(self, worker: WorkerProcess, message: Message, deadline_s: float) -> Message:
         return await worker.request({**message, "session": self._number}, deadline_s)

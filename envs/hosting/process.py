@@ -43,26 +43,22 @@ class _Pending:
     deadline_s: float
 
 
-class WorkerProcess:
-    """A worker process; requests are sent at once and answered in order.
+class WorkerProcess(asyncio.Protocol):
+    """A worker process; requests are answered in order.
 
-    A request's deadline starts when the previous one is answered, so slow neighbours do not use it
-    up.
+    Those of one turn of the event loop are sent in one message. A request's deadline starts when
+    the previous one is answered, so slow neighbours do not use it up.
     """
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        log: IO[bytes],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes], transport: asyncio.WriteTransport) -> None:
         self.pid = process.pid
-        self._process, self._log, self._reader, self._writer = (process, log, reader, writer)
+        self._process, self._log, self._transport = process, log, transport
+        self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Pending] = deque()
-        self._wake = asyncio.Event()
+        self._unsent: list[bytes] = []
+        self._partial = b""
+        self._timer: asyncio.TimerHandle | None = None
         self._lost = ""
-        self.task = asyncio.create_task(self._read_replies())
 
     @classmethod
     async def start(
@@ -76,9 +72,10 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             # before the process starts: if cancelled here, none is left behind
-            streams = await asyncio.open_connection(sock=ours, limit=_MAX_LINE)
+            transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
             log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-            worker = cls(_spawn(theirs, log), log, *streams)
+            worker = cls(_spawn(theirs, log), log, transport)
+            transport.set_protocol(worker)
         try:
             hello = {"environment": environment_spec, "options": options or {}, "settings": settings or {}}
             await worker.request(hello, START_DEADLINE_S)
@@ -103,37 +100,55 @@ class WorkerProcess:
         if self._lost:
             raise WorkerLost(self._lost, culprit=False, hung=False)
         line = msgspec.json.encode(message) + b"\n"  # may fail, so before the request is pending
-        pending = _Pending(asyncio.get_running_loop().create_future(), deadline_s)
+        pending = _Pending(self._loop.create_future(), deadline_s)
         self._waiting.append(pending)
-        if not self._writer.is_closing():  # otherwise the reader will report the loss
-            self._writer.write(line)
-        self._wake.set()
+        if len(self._waiting) == 1:
+            self._set_timer()
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(line)
         reply = await pending.reply
         if "error" in reply:
             raise EnvError(reply["error"])
         return reply["ok"]
 
-    async def _read_replies(self) -> None:
-        try:
-            while True:
-                while not self._waiting:
-                    self._wake.clear()
-                    await self._wake.wait()
-                await self._read_one(self._waiting[0])
-        except TimeoutError:
-            self._lose(f"no answer within {self._waiting[0].deadline_s:g} s", hung=True)
-        except (OSError, ValueError) as error:
-            self._lose(f"worker died: {error}{self._output_end()}", hung=False)
+    def _send(self) -> None:
+        if not self._transport.is_closing():  # otherwise connection_lost reports the loss
+            self._transport.write(b"".join(self._unsent))
+        self._unsent.clear()
 
-    async def _read_one(self, head: _Pending) -> None:
-        async with asyncio.timeout(head.deadline_s):
-            line = await self._reader.readline()
-        if not line:
-            raise ConnectionError("it closed its side")
-        reply = msgspec.json.decode(line)  # fails for half a line of a killed process
-        self._waiting.popleft()
-        if not head.reply.done():  # cancelled requests are done
-            head.reply.set_result(reply)
+    def data_received(self, data: bytes) -> None:
+        if self._lost:
+            return
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        try:
+            for line in lines:
+                self._answered(msgspec.json.decode(line))
+        except (ValueError, IndexError) as error:  # no JSON, or no request waits for it
+            self._lose(f"worker died: {error}", hung=False)
+        if len(self._partial) > _MAX_LINE:
+            self._lose(f"an answer has more than {_MAX_LINE} bytes", hung=False)
+        if lines:
+            self._set_timer()
+
+    def _answered(self, reply: Message) -> None:
+        pending = self._waiting.popleft()
+        if not pending.reply.done():  # cancelled requests are done
+            pending.reply.set_result(reply)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.alive:
+            self._lose(f"worker died: {error or 'it closed its side'}{self._output_end()}", hung=False)
+
+    def _set_timer(self) -> None:
+        """Start the deadline of the first request; end the one before."""
+        if self._timer:
+            self._timer.cancel()
+        if self._waiting:
+            self._timer = self._loop.call_later(self._waiting[0].deadline_s, self._hung)
+
+    def _hung(self) -> None:
+        self._lose(f"no answer within {self._waiting[0].deadline_s:g} s", hung=True)
 
     def _lose(self, reason: str, *, hung: bool) -> None:
         self._lost = reason
@@ -142,6 +157,7 @@ class WorkerProcess:
             if not pending.reply.done():
                 pending.reply.set_exception(WorkerLost(reason, culprit=number == 0, hung=hung))
         self._waiting.clear()
+        self._set_timer()
 
     def _output_end(self) -> str:
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 500))
@@ -150,11 +166,10 @@ class WorkerProcess:
 
     async def close(self) -> None:
         """End the process, without waiting for steps in progress."""
-        self.task.cancel()
         if self.alive:
             self._lose("closed", hung=False)
-        self._writer.close()
-        await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        self._transport.close()
+        await self._loop.run_in_executor(None, self._process.wait)
         self._log.close()
 
 

@@ -109,8 +109,7 @@ def chosen() -> Iterator[Callable[..., Any]]:
 
 
 def test_every_credit_method_has_an_example() -> None:
-    """Those of trees and plays are in test_tree_credit.py, of tags in test_labels.py, of contexts in
-    test_contexts_numbers.py."""
+    """Others are in test_tree_credit.py, test_labels.py and test_contexts_numbers.py."""
     elsewhere = {"tree", "tree_q", "plays", "rlvmr", "infopo", "igpo"}
     assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - elsewhere
 

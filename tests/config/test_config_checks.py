@@ -25,6 +25,7 @@ from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, finalise
 from turngrid.envs.registry import ENVIRONMENTS, make_environment
+from turngrid.envs.tau2 import environment as tau2
 from turngrid.rewards.registry import REWARDS
 
 sys.path.append(str(Path(__file__).parents[1] / "envs"))
@@ -277,9 +278,15 @@ NEEDED: dict[str, dict[str, Any]] = {"judge": {"url": "http://127.0.0.1/v1"}}  #
 
 
 @pytest.fixture(scope="module", autouse=True)
-def openenv() -> Iterator[None]:
-    """A server, without which env=openenv does not run."""
-    with misbehaving() as url:
+def what_users_bring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What env=openenv and env=tau2 do not run without: a server, and a clone's files."""
+    clone = tmp_path_factory.mktemp("clone")
+    for name in tau2.NEEDED:
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).touch()
+    NEEDED["tau2"] = {"data_dir": str(clone)}
+    with misbehaving() as url, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tau2, "PACKAGES", {})
         NEEDED["openenv"] = {"url": url, "action_field": "move", "observation_fields": ["text"]}
         yield
 

@@ -23,7 +23,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 
 ROOT = Path(__file__).parents[2]
-NEEDS_DATA = {"swegym", "openenv"}  # instances or a server of the user's; test_repair_* and test_openenv make some
+NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of the user's: tests of their own
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA]
 GARBAGE = (
     "quit",

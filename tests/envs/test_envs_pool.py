@@ -201,6 +201,33 @@ def test_half_an_answer_is_asked_for_again(runner, pool, counting):
     assert runner.run(main()).observation.text.startswith("0 of 3!")
 
 
+def test_steps_of_one_turn_of_the_loop_are_one_message(runner, pool, counting, monkeypatch):
+    written = []
+
+    async def main():
+        sessions = await started(pool, *counting)
+        transport = pool._slots[0].process._transport
+        write = transport.write
+        monkeypatch.setattr(transport, "write", lambda data: (written.append(data), write(data)))
+        results = await asyncio.gather(*(s.step("add") for s in sessions))
+        assert [result.observation.text for result in results] == ["1 of 3"] * 4
+
+    runner.run(main())
+    assert [data.count(b"\n") for data in written] == [4]
+
+
+@pytest.mark.parametrize("answer", [b'{"ok": {}}\n', b"half\n"], ids=["of no request", "no JSON"])
+def test_a_worker_that_answers_out_of_turn_is_replaced(runner, pool, counting, answer):
+    async def main():
+        (session,) = await started(pool, counting[0])
+        pids = pool.pids
+        pool._slots[0].process.data_received(answer)
+        assert (await finish(session)).won
+        assert not set(pool.pids) & set(pids)
+
+    runner.run(main())
+
+
 @pytest.mark.parametrize(
     ("action", "message"),
     [

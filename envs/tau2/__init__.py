@@ -1,0 +1,1 @@
+"""tau2-bench's telecom domain in solo mode."""

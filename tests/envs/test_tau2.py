@@ -1,0 +1,125 @@
+"""tau2's telecom tickets: what is refused without a clone, and real tickets if there is one.
+
+``TAU2_CLONE=/path/to/tau2-bench`` runs the second part; tau2 is on no registry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from turngrid.envs.registry import make_environment
+from turngrid.envs.tau2 import environment as module
+from turngrid.envs.types import Call, TaskError, TaskRef
+
+CLONE = os.environ.get("TAU2_CLONE", "")
+real = pytest.mark.skipif(not CLONE, reason="needs TAU2_CLONE, a clone of tau2-bench")
+DONE = str(Call("done"))
+
+
+def refusal(data_dir: Path | None, task: str = "telecom", training: str = "train") -> str:
+    environment = make_environment("tau2", {"data_dir": str(data_dir) if data_dir else None, "training": training})
+    with pytest.raises(TaskError) as error:
+        environment.parse_task(task)
+    return str(error.value)
+
+
+def test_what_is_missing_is_named_with_its_fix(tmp_path, monkeypatch):
+    assert "use telecom-workflow (telecom, telecom-workflow)" in refusal(None, "telecom-workflows")
+    assert "use env.training=train or full" in refusal(None, training="all")
+    assert "git clone https://github.com/sierra-research/tau2-bench; use env.data_dir=" in refusal(None)
+    assert "it has no data/tau2/domains/telecom/tasks.json" in refusal(tmp_path)
+    for name in module.NEEDED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(module, "PACKAGES", {"no_such_module": "its-package"})
+    assert refusal(tmp_path).endswith("pip install its-package")
+
+
+@pytest.fixture(scope="module")
+def environment():
+    return make_environment("tau2", {"data_dir": CLONE, "training": "full"})
+
+
+def game(environment, seed: int, folder: Path) -> TaskRef:
+    params = environment.parse_task("telecom")
+    record = environment.game_record(params, seed, folder)
+    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
+    return TaskRef("tau2", "telecom", params, seed, "test", str(folder / record.file), *rest)
+
+
+@real
+def test_no_ticket_is_in_two_splits(environment):
+    params = environment.parse_task("telecom")
+    splits = [environment.seeds(params, split) for split in ("test", "validation", "demonstrations", "train")]
+    assert len(splits[0]) == 40
+    assert sum(map(len, splits)) == len(set().union(*splits))
+
+
+@real
+def test_the_verdict_is_that_of_tau2_for_the_plan_and_without_each_call(environment, tmp_path):
+    tickets = environment.seeds(environment.parse_task("telecom"), "test")[:3]
+    verdicts = set()
+    for seed in tickets:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        task = game(environment, seed, folder)
+        env, calls = environment.new_env(), task.expert_plan[:-1]
+        for left_out in range(len(calls) + 1):
+            env.reset(task, 0)
+            for action in (*calls[:left_out], *calls[left_out + 1 :]):
+                assert env.step(action).valid
+            verdict = tau2_verdict(task, calls[:left_out] + calls[left_out + 1 :])
+            assert env.step(DONE).won == verdict
+            verdicts.add(verdict)
+    assert verdicts == {True, False}
+
+
+def tau2_verdict(task: TaskRef, actions: tuple[str, ...]) -> bool:
+    """Return what tau2's evaluators say of these calls, played on an environment of their own."""
+    from tau2.data_model.message import AssistantMessage, ToolCall
+    from tau2.data_model.tasks import Task
+    from tau2.domains.telecom.environment import get_environment
+    from tau2.evaluator.evaluator_action import ActionEvaluator
+    from tau2.evaluator.evaluator_env import EnvironmentEvaluator
+
+    ticket = Task.model_validate(json.loads(Path(task.game_file).read_text())["task"])
+    world = get_environment(solo_mode=True)
+    world.set_state(None, ticket.initial_state.initialization_actions, [])
+    messages = []
+    for number, action in enumerate(actions):
+        call = ToolCall(id=str(number), **json.loads(action))
+        messages += [AssistantMessage(role="assistant", tool_calls=[call]), world.get_response(call)]
+    state = EnvironmentEvaluator.calculate_reward(get_environment, ticket, messages, solo_mode=True)
+    acted = ActionEvaluator.calculate_reward(ticket, messages)
+    needs_calls = "ACTION" in {basis.value for basis in ticket.evaluation_criteria.reward_basis}
+    return bool(state.reward) and (not needs_calls or bool(acted.reward))
+
+
+@real
+def test_calls_that_do_not_fit_change_nothing_and_episodes_do_not_share_state(environment, tmp_path):
+    [seed] = environment.seeds(environment.parse_task("telecom"), "test")[:1]
+    task = game(environment, seed, tmp_path)
+    one, other = environment.new_env(), environment.new_env()
+    opening = one.reset(task, 0)
+    assert opening.text.startswith("Ticket: ")
+    assert "<policy>" in opening.goal
+    other.reset(task, 0)
+    for action in (
+        "quit",
+        "__import__('os')",
+        str(Call("set_user_location", {"abroad": True})),
+        str(Call("toggle_data", {"x": 1})),
+    ):
+        assert not one.step(action).valid
+    assert "Error" in one.step(str(Call("get_customer_by_id", {"customer_id": "nobody"}))).observation.text
+    saved = one.saved()
+    for env in (one, other):
+        for action in task.expert_plan:
+            result = env.step(action)
+        assert result.won
+    one.restore(saved)
+    assert one.step(DONE).lost
