@@ -92,8 +92,7 @@ SLOTS: dict[str, dict[str, str]] = {
     "shaping": _in(
         "rewards.shaping",
         "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1 "
-        "attempts:try_again attempts:improvement",
-        "last_turn:cosine_length",
+        "attempts:try_again attempts:improvement last_turn:cosine_length",
     ),
     "filter": _in(
         "algorithms.filters",

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from turngrid.records.health import RULES
+from turngrid.experiments.stages.health import RULES
 from turngrid.records.metrics import FAMILIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reading_a_run.md").read_text(encoding="utf-8")
