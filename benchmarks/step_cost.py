@@ -34,7 +34,6 @@ import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
 from turngrid.tasks.run import Run
 
 # isort: split
-import ray
 from omegaconf import DictConfig, OmegaConf
 from tensordict import NonTensorData, NonTensorStack
 from verl.utils.config import omega_conf_to_dataclass
@@ -50,6 +49,7 @@ from turngrid.records.resume import RlFolder
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.splits import prepare_tasks
 from turngrid.verl_plugin import rl
+from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
 from turngrid.verl_plugin.training import task, trainer, zero_advantages
 
 NO_LEARNING = 1e-12  # x Adam's step of about 1: nothing in float32
@@ -64,8 +64,8 @@ def loss(config: Any, **given: Any) -> Any:
     return ppo_loss(config=config, **given)
 
 
-def same_seeds(_: Any) -> None:
-    """In an agent loop's process: what is sampled does not depend on the step."""
+def same_seeds() -> None:
+    """What is sampled does not depend on the step."""
     from turngrid.rollouts import policy
 
     usual = policy.request_seed
@@ -102,12 +102,12 @@ class InTurns(trainer.TurngridTrainer):
         self.config = config
         self.make_parts()
         self.actor_rollout_wg.set_loss_fn(partial(loss, config=omega_conf_to_dataclass(config.actor_rollout_ref.actor)))
-        loops = self.agent_loop_manager
-        more = (loops.llm_client, loops.teacher_client, loops.reward_loop_worker_handles)
-        for shell in loops.agent_loop_workers:
-            ray.get(shell.become.remote(config, *more))
-            if not self._watched:
-                ray.get(shell.__ray_call__.remote(same_seeds))
+        if not self._watched:
+            same_seeds()
+        worker, model = self.agent_loop_manager.thread.worker, omega_conf_to_dataclass(config.actor_rollout_ref.model)
+        pool, worker.config = worker.loop.pool, config
+        worker.loop = TurngridAgentLoop(config, model.tokenizer, model.hf_config.model_type)
+        worker.loop.pool = pool
 
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         batch = super()._next_train_batch(num_prompts)
