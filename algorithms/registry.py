@@ -102,7 +102,7 @@ SLOTS: dict[str, dict[str, str]] = {
     "credit": _in(
         "algorithms.credit",
         "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:tree_q groups:plays groups:group_scale contexts:infopo contexts:igpo",
+        "groups:tree_q groups:pair groups:plays groups:group_scale contexts:infopo contexts:igpo",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
     "terms": _in("algorithms", "terms:epo self_distill"),

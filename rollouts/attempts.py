@@ -1,44 +1,16 @@
 """Several plays of one game in one context (``rollout_form=attempts``)."""
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from turngrid.envs.types import Observation
 from turngrid.rollouts.episode import Episode, Outcome
-
-if TYPE_CHECKING:
-    from turngrid.rollouts.spec import EpisodeSpec, Session
+from turngrid.rollouts.spec import EpisodeSpec, Session
 
 CUT_OFF = (Outcome.OUT_OF_TURNS, Outcome.OUT_OF_CONTEXT)
 
 
-@dataclass(frozen=True)
-class Attempts:
-    """The plays of an episode.
-
-    Attributes:
-        most: plays.
-        turns: turns of a play at most.
-        feedback: precedes the game's first observation, which follows the end of a play.
-        until_won: a won play is the last one.
-    """
-
-    most: int
-    turns: int
-    feedback: str
-    until_won: bool
-
-    def ended(self, episode: Episode, over: bool) -> bool:
-        """Return whether the newest play has ended, given whether its game is over."""
-        return over or sum(turn.attempt == len(episode.plays) for turn in episode.turns) >= self.turns
-
-    def last(self, episode: Episode) -> bool:
-        """Return whether no play follows the newest one, which has ended."""
-        return len(episode.plays) + 1 == self.most or (self.until_won and episode.won)
-
-
 async def next_play(
-    session: "Session", spec: "EpisodeSpec", episode: Episode, over: bool
+    session: Session, spec: EpisodeSpec, episode: Episode, over: bool
 ) -> tuple[Observation | None, bool]:
     """Begin another play if the newest one has ended and there is one left.
 
@@ -64,7 +36,7 @@ async def next_play(
     return replace(opening, text=f"{plays.feedback}\n{opening.text}"), False
 
 
-async def grade(session: "Session", episode: Episode) -> None:
+async def grade(session: Session, episode: Episode) -> None:
     """Grade the state at the cut; the last turn gets the result."""
     result = await session.finish()
     if result.won:

@@ -1,38 +1,17 @@
 """Turns that the game's expert plan judges and steps (``rollout_form=semi_online``)."""
 
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from turngrid.envs.types import StepResult
 from turngrid.rewards.registry import PLAN_SHARE
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import meaning
+from turngrid.rollouts.spec import EpisodeSpec, Followed, Session
 from turngrid.rollouts.stream import TokenStream
 
-if TYPE_CHECKING:
-    from turngrid.rollouts.spec import EpisodeSpec, Session
 
-
-@dataclass(frozen=True)
-class Followed:
-    """An expert plan, whose actions the game runs whatever the policy answers.
-
-    Attributes:
-        patches: answers of an episode that the expert's may replace in what the policy sees next;
-            below 0 for any number. The next one that differs ends the episode.
-        same_after: an answer whose action leads to the same observation counts as the expert's.
-    """
-
-    actions: tuple[str, ...]
-    patches: int
-    same_after: bool
-
-    def left(self, turns: list[Turn]) -> bool:
-        return self.patches < 0 or sum(bool(turn.patch) for turn in turns) < self.patches
-
-
-async def follow(session: "Session", episode: Episode, spec: "EpisodeSpec", plan: Followed) -> StepResult:
+async def follow(session: Session, episode: Episode, spec: EpisodeSpec, plan: Followed) -> StepResult:
     """Run the expert's action, and record in the newest turn whether the policy's is the same.
 
     The episode is lost if the plan does not go on, or if it wins only with patches.
@@ -59,7 +38,7 @@ async def follow(session: "Session", episode: Episode, spec: "EpisodeSpec", plan
     return replace(result, won=won, lost=not won and (result.over or not (same or turn.patch)))
 
 
-def as_shown(turn: Turn, spec: "EpisodeSpec", stream: TokenStream | None) -> Turn:
+def as_shown(turn: Turn, spec: EpisodeSpec, stream: TokenStream | None) -> Turn:
     """Return a turn as the policy sees it later: with the expert's answer, if that replaces it."""
     if not turn.patch:
         return turn

@@ -46,9 +46,9 @@ async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, strea
             break
         result = await _step(session, episode, spec)
         observation = answered(spec.form, episode.turns[-1].parsed or episode.followed, result)
-        over = ended(episode, result) or void(episode, spec.void) or spec.actions_left(episode) == 0
+        over = ended(episode, result) or void(episode, spec.void)
         again, over = await next_play(session, spec, episode, over)
-        if over:
+        if over or spec.actions_left(episode) == 0:
             break
         observation = again or observation
         if index + 1 < spec.max_turns and not await run.show(observation):

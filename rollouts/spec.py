@@ -1,15 +1,13 @@
 """What an episode begins with: its specification, and turns that precede the policy's first one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
-from turngrid.rollouts.attempts import Attempts
 from turngrid.rollouts.episode import Episode, Turn
-from turngrid.rollouts.followed import Followed
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.sampling import request_id
 from turngrid.rollouts.several import run_actions
@@ -24,6 +22,49 @@ class Branch:
     parent: int
     turns: tuple[Turn, ...]
     observation: str
+
+
+@dataclass(frozen=True)
+class Followed:
+    """An expert plan, whose actions the game runs whatever the policy answers.
+
+    Attributes:
+        patches: answers of an episode that the expert's may replace in what the policy sees next;
+            below 0 for any number. The next one that differs ends the episode.
+        same_after: an answer whose action leads to the same observation counts as the expert's.
+    """
+
+    actions: tuple[str, ...]
+    patches: int
+    same_after: bool
+
+    def left(self, turns: Sequence[Turn]) -> bool:
+        return self.patches < 0 or sum(bool(turn.patch) for turn in turns) < self.patches
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """The plays of an episode.
+
+    Attributes:
+        most: plays.
+        turns: turns of a play at most.
+        feedback: precedes the game's first observation, which follows the end of a play.
+        until_won: a won play is the last one.
+    """
+
+    most: int
+    turns: int
+    feedback: str
+    until_won: bool
+
+    def ended(self, episode: Episode, over: bool) -> bool:
+        """Return whether the newest play has ended, given whether its game is over."""
+        return over or sum(turn.attempt == len(episode.plays) for turn in episode.turns) >= self.turns
+
+    def last(self, episode: Episode) -> bool:
+        """Return whether no play follows the newest one, which has ended."""
+        return len(episode.plays) + 1 == self.most or (self.until_won and episode.won)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ class WorkerThread:
     """An agent-loop worker whose event loop runs in a thread of this process."""
 
     def __init__(self, *arguments: Any) -> None:
-        self._worker, self._events = AgentLoopWorker(*arguments), asyncio.new_event_loop()
+        self.worker, self._events = AgentLoopWorker(*arguments), asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._events.run_forever, daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._worker.loop.pool.warm_up(), self._events)  # while trackers start
+        asyncio.run_coroutine_threadsafe(self.worker.loop.pool.warm_up(), self._events)  # while trackers start
 
     def generate_sequences(self, batch: TensorDict) -> None:
-        asyncio.run_coroutine_threadsafe(self._worker.generate_sequences(batch), self._events).result()
+        asyncio.run_coroutine_threadsafe(self.worker.generate_sequences(batch), self._events).result()
 
     def close(self) -> None:
         """End the thread. Episodes that are being sampled are dropped without a report."""

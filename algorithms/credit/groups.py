@@ -1,4 +1,4 @@
-"""Credit by the scores of trees (Tree-GRPO, SEEA-R1), plays (SCoRe) and groups (RAPO)."""
+"""Credit by the scores of trees (Tree-GRPO, SEEA-R1, REFUEL), plays (SCoRe) and groups (RAPO)."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.filters.groups import equal_scores
-from turngrid.algorithms.pools import compared, means, pools, sums
+from turngrid.algorithms.pools import centred, compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number, word
@@ -99,6 +99,55 @@ class TreeQ(Method):
         result = (advantages + inside.unsqueeze(1)) * (self.alone == "episode")
         result[episode, turn] = result[episode, turn].where(alone[node], values[node])
         return result / leaves(turns) if self.shared == "once" else result
+
+
+@dataclass(kw_only=True)
+class Pair(Method):
+    """``A = 2 eta (R_1 - R_2)`` on the turn from which two episodes differ, else 0 (REFUEL).
+
+    The two are a tree. It replaces the advantage. It is the gradient of ``-(d_1 - d_2 - eta (R_1 -
+    R_2))^2`` at d = 0, as at a batch's first update; d is the change of the turn's summed log-prob.
+    """
+
+    eta: float = number(0)
+
+    grains = frozenset({"turn", "episode"})
+    requires = frozenset({GROUPS})
+    conflicts = (
+        _BRANCHES,
+        Conflict(
+            ("rollout_form.tree.nodes", "rollout_form.tree.rounds"),
+            lambda _, nodes, rounds: (nodes, rounds) != (1, 1),
+            "it compares two episodes",
+            "rollout_form.tree.nodes=1 rollout_form.tree.rounds=1",
+        ),
+        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
+        Conflict(
+            ("actor_rollout_ref.actor.ppo_epochs",),
+            lambda _, epochs: epochs > 1,
+            "a later update would need both episodes in one pass",
+            "actor_rollout_ref.actor.ppo_epochs=1",
+        ),
+    )
+    card = Card(
+        "learns from the turn alone from which the two episodes of a tree differ, by 2 `eta` x the difference of their "
+        "scores; it replaces the advantage",
+        paper="2410.04612",
+        source="code",
+        result="dialogue: an 8B model above a prompted 70B one",
+        needs="`rollout_form=tree` of two episodes a tree; one epoch",
+        ours="the gradient at the first update in place of a squared loss; PPO's clip",
+    )
+
+    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
+        if turns.node is None or turns.tree is None or not len(turns.tree):
+            return advantages
+        tree = pools(turns.group, turns.tree)
+        apart = 2 * centred(turns.score, tree, turns.score_size)  # of a pair: score less the other's
+        paid = torch.where(torch.bincount(tree)[tree] == 2, 2 * self.eta * apart, 0.0)
+        first = ((leaves(turns) > 1) & turns.mask).sum(dim=1)
+        result = torch.zeros_like(advantages)
+        return result.scatter(1, first.unsqueeze(1), paid.unsqueeze(1).to(result.dtype))
 
 
 @dataclass(kw_only=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from turngrid.rewards.declared import Card, Conflict, number
-from turngrid.rollouts.attempts import Attempts as Plays
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import Attempts as Plays
+from turngrid.rollouts.spec import EpisodeSpec
 
 BY_STATE = {"gigpo", "hgpo", "salt", "graft"}
 

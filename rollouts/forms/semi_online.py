@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from turngrid.rewards.declared import Card, Conflict, number, word
-from turngrid.rollouts.followed import Followed
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec, Followed
 
 EXACT, SAME_AFTER = "exact", "same_after"
 

@@ -1,5 +1,5 @@
 """Tree-GRPO's numbers: one prompt, trees whose leaves scored (1 0 1) and (0 0 0); those of
-``tree_q``; and those of ``plays``."""
+``tree_q``, ``pair`` and ``plays``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from example_x import PATHS, example_x
 from torch import Tensor
 from usual import as_shipped
 
-from turngrid.algorithms.credit.groups import Plays, Tree, TreeQ, leaves
+from turngrid.algorithms.credit.groups import Pair, Plays, Tree, TreeQ, leaves
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.config.compose import Composer
@@ -143,6 +143,33 @@ def test_values_that_differ_by_rounding_are_equal() -> None:
 def test_without_nodes_nothing_changes() -> None:
     turns = Turns(**{**vars(of_paths(BELOW)), "tree": None, "node": None})
     assert torch.equal(as_shipped(TreeQ)(turns, inter(turns)), inter(turns))
+
+
+# ---- pairs
+
+
+@pytest.mark.parametrize("dead", [False, True])
+@pytest.mark.parametrize("eta", [1.0, 0.5])
+def test_a_pair_is_learned_from_at_the_turn_where_it_parts(composed: Composer, eta: float, dead: bool) -> None:
+    """2 eta (R_1 - R_2), on the second turn of two episodes that share their first; those of the
+    other prompt part at once, and score the same."""
+    turns = of_paths({"ab1": 1.0, "ac2": 0.0}, dead=dead)
+    method = made(composed(["algo=refuel", f"credit.pair.eta={eta}"])).of("credit", 1)["pair"]
+    found = rows(method(turns, torch.ones(turns.mask.shape).double()), turns)
+    assert found == [pytest.approx([0, 2 * eta, 0]), pytest.approx([0, -2 * eta, 0])]
+
+
+def test_pairs_part_at_any_turn_and_one_alone_teaches_nothing() -> None:
+    of = as_shipped(Pair)
+    for below, wanted in (
+        ({"a": 1.0, "bc": 0.0}, [[2.0], [-2.0, 0.0]]),
+        ({"abc": 0.25, "abd": 1.0}, [[0, 0, -1.5], [0, 0, 1.5]]),
+        ({"abc": 0.3, "ad": 0.3}, [[0.0] * 3, [0.0] * 2]),
+        ({"abc": 1.0}, [[0.0] * 3]),
+    ):
+        turns = of_paths(below)
+        assert rows(of(turns, torch.ones(turns.mask.shape).double()), turns) == wanted
+    assert as_shipped(Pair)(example_x(), torch.ones(example_x().mask.shape).double()).all()
 
 
 # ---- plays

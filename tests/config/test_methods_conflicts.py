@@ -177,6 +177,12 @@ algo=tree_grpo credit=[aem,tree_q]
     credit=tree_q and credit=[aem,tree_q]; use credit=[tree_q,aem]
 credit=[tree_q]
     credit=tree_q and rollout_form=linear; use rollout_form=tree
+algo=refuel rollout_form.tree.nodes=2
+    credit=pair and rollout_form.tree.nodes=2; use rollout_form.tree.nodes=1
+algo=refuel actor_rollout_ref.actor.ppo_epochs=2
+    credit=pair and actor_rollout_ref.actor.ppo_epochs=2; use actor_rollout_ref.actor.ppo_epochs=1
+algo=refuel credit=[tree,pair]
+    credit=pair and credit=[tree,pair]; use credit=[pair,tree]
 algo=arpo rollout=vllm
     rollout_form=arpo and actor_rollout_ref.rollout.name=vllm; use rollout=transformers
 algo=seeupo prompt.history=null

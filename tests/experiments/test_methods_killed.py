@@ -57,6 +57,7 @@ CASES = {  # options that have no state share a run
     "retry": ("algo=step_ppo", PRICES, "rollout_form=retry"),
     "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
     "tree_q": ("algo=tree_grpo", PRICES, "credit=[tree_q]", "rollout_form.tree.nodes=2"),
+    "refuel": ("algo=refuel", PRICES, "rollout_form.tree.trees=2"),
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
     "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]", "loss=aepo_clip"),
     "vapo": ("algo=vapo", "shaping=[f1,invalid_action]", "filter=[entropy_turns]"),
@@ -85,7 +86,7 @@ ACTED = {
     **dict.fromkeys(("infopo", "igpo"), "rollout/contexts"),
     **dict.fromkeys(("supo", "mem1"), "rollout/summaries"),
     **dict.fromkeys(("tcod", "prefix"), "rollout/replayed_tokens"),
-    **dict.fromkeys(("tree", "tree_q", "arpo", "aepo"), "rollout/shared_tokens"),
+    **dict.fromkeys(("tree", "tree_q", "refuel", "arpo", "aepo"), "rollout/shared_tokens"),
 }
 
 

@@ -178,7 +178,7 @@ def thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerThread]:
 def test_it_ends_with_episodes_under_way(thread: WorkerThread) -> None:
     thread.generate_sequences("step 1")
     thread.generate_sequences("step 2")
-    assert len(thread._worker.tasks) == 2
+    assert len(thread.worker.tasks) == 2
     thread.close()
     assert not thread._thread.is_alive()
 
