@@ -72,7 +72,7 @@ class Search(Environment):
 
     @property
     def version(self) -> str:
-        return f"bm25s-{version('bm25s')}-1"
+        return f"bm25s-{version('bm25s')}-2"
 
     @property
     def longest_step_s(self) -> float:
@@ -106,7 +106,7 @@ class Search(Environment):
 
     def optimal_turns(self, params: Params) -> int | None:
         least, most = params.get("hops", (0, 1))
-        return least + 1 if least == most else None
+        return least + 1 if 1 < least == most else None  # a stated fact needs no search
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         if "set" in params:
@@ -136,7 +136,7 @@ class Search(Environment):
         question = ask(collection, hops, params["top_k"], params["result_chars"], draw)
         (folder / "game.json").write_text(written(collection, question))
         same = fingerprint(collection.world, question)
-        return GameRecord("game.json", "", question.text, question.plan, same, hops + 1)
+        return GameRecord("game.json", "", question.text, question.plan, same, len(question.plan))
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         from turngrid.envs.search.env import SearchEnv

@@ -1,4 +1,6 @@
-"""Questions over a fictional world: chains of relations, proven on the graph, and their plans."""
+"""Questions over a fictional world, proven on the graph, and their plans: chains of relations, two
+conditions on one entity, comparisons of two years, and questions that state their own fact.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ import hashlib
 import json
 import random
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from turngrid.envs.environment import Rejected
-from turngrid.envs.search.relations import RELATIONS, keys
+from turngrid.envs.search.relations import RELATIONS, in_use, keys
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows
-from turngrid.envs.search.world import World, WorldSpec, make_world
+from turngrid.envs.search.world import Entity, World, WorldSpec, make_world
 from turngrid.envs.types import EnvError
 
 HOPS = (1, 2, 3, 4)
@@ -22,6 +24,8 @@ _KEPT_PASSAGES = 45_000  # of worlds in memory: 64 worlds of 700 passages, some 
 _kept: dict[WorldSpec, Collection] = {}  # the last used comes last
 _TRIES = 200
 _START_BY_ALIAS = 0.5  # share of questions that use the alias of a start that has one
+# Shares of the questions of so many facts that are no chains. A coin wins half of the comparisons.
+_FORMS = {1: {"stated": 0.1}, 2: {"intersection": 0.2, "comparison": 0.1}}
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,15 @@ def _made(spec: WorldSpec) -> Collection:
 
 @dataclass(frozen=True)
 class Question:
-    """A question whose facts form a chain.
+    """A question.
 
     Attributes:
-        chain: entities from the start to the answer.
-        facts: indices of the world's facts, one a hop.
+        chain: entities from the start to the answer; else those that the question names, and, if
+            it is another, the answer.
+        facts: indices of the world's facts that lead to the answer.
         golds: the answer's names.
-        plan: the expert's actions: a search for each fact, and the answer.
+        plan: the expert's actions: a search for each fact, unless it is stated, and the answer.
+        form: ``chain``, or a form of ``_FORMS``.
     """
 
     text: str
@@ -70,6 +76,7 @@ class Question:
     facts: tuple[int, ...]
     golds: tuple[str, ...]
     plan: tuple[str, ...]
+    form: str = "chain"
 
 
 @functools.cache
@@ -89,14 +96,84 @@ def ask(collection: Collection, hops: int, top_k: int, result_chars: int, draw: 
     Raises:
         Rejected: there is no sound question of that kind.
     """
-    kind, world = draw.choice(ANSWERS), collection.world
+    kind, world, form = draw.choice(ANSWERS), collection.world, _form(hops, draw)
     for _ in range(_TRIES):
-        path = draw.choice(paths(hops, kind))
-        start = draw.choice(world.of_kind[RELATIONS[path[0]].subject])
-        question = _question(world, path, start, draw)
-        if question and is_sound(world, question) and _found(collection, question, top_k, result_chars):
-            return question
+        question = _drawn(form, world, hops, kind, draw)
+        if question and _found(collection, question, top_k, result_chars):
+            return _stated(world, question, draw) if form == "stated" else question
     raise Rejected(f"no sound question of {hops} hops that ends at a {kind}")
+
+
+def _form(hops: int, draw: random.Random) -> str:
+    shares = _FORMS.get(hops, {})
+    [form] = draw.choices([*shares, "chain"], [*shares.values(), 1 - sum(shares.values())])
+    return form
+
+
+def _drawn(form: str, world: World, hops: int, kind: str, draw: random.Random) -> Question | None:
+    """Return a sound question, or None."""
+    if form == "comparison":
+        return _comparison(world, draw)
+    if form == "intersection":
+        return _intersection(world, draw)
+    path = draw.choice(paths(hops, kind))
+    start = draw.choice(world.of_kind[RELATIONS[path[0]].subject])
+    question = _question(world, path, start, draw)
+    return question if question and is_sound(world, question) else None
+
+
+def _comparison(world: World, draw: random.Random) -> Question | None:
+    """Ask which of two entities has the earlier year."""
+    name = draw.choice([name for name, relation in RELATIONS.items() if relation.object == "year"])
+    pair = draw.sample(world.of_kind[RELATIONS[name].subject], 2)
+    facts, years = zip(*(world.steps[entity, name] for entity in pair), strict=True)
+    one, other = (world.entities[entity] for entity in pair)
+    if years[0] == years[1] or one.name == other.name:
+        return None
+    earlier = one if years[0] < years[1] else other  # years are listed in their order
+    text = f"Which has the earlier {RELATIONS[name].noun}, {one.called} or {other.called}?"
+    searches = (f"search {entity.called} {keys(name, world.spec.wording)}" for entity in (one, other))
+    return Question(text, tuple(pair), facts, earlier.names, (*searches, f"answer {earlier.called}"), "comparison")
+
+
+def _intersection(world: World, draw: random.Random) -> Question | None:
+    """Ask for the one entity that meets two conditions, each of which others meet too."""
+    subject = draw.choice(("person", "work", "organisation"))
+    fits = [name for name, one in RELATIONS.items() if one.subject == subject and one.object != "year"]
+    two = draw.sample([name for name in fits if name != "spouse"], 2)
+    answer = draw.choice(world.of_kind[subject])
+    facts, objects = zip(*(world.steps[answer, name] for name in two), strict=True)
+    having = [
+        {fact.subject for fact in world.facts if (fact.relation, fact.object) == condition}
+        for condition in zip(two, objects, strict=True)
+    ]
+    if min(map(len, having)) < 2 or having[0] & having[1] != {answer}:
+        return None
+    named = [_named(world.entities[number], draw) for number in objects]
+    conditions = (f"{name} as {RELATIONS[relation].noun}" for name, relation in zip(named, two, strict=True))
+    text = f"{'Who' if subject == 'person' else 'What'} has {' and '.join(conditions)}?"
+    golds = world.entities[answer].names
+    if world.told[facts[0]][0] == world.told[facts[1]][0] or any(mentions(text, gold) for gold in golds):
+        return None
+    told = [keys(relation, world.spec.wording) for relation in two]
+    searches = (f"search {name} {words}" for name, words in zip(named, told, strict=True))
+    plan = (*searches, f"answer {_shown(world, facts[1], answer)}")
+    return Question(text, (*objects, answer), facts, golds, plan, "intersection")
+
+
+def _stated(world: World, question: Question, draw: random.Random) -> Question:
+    """Return a question of one fact with this fact before it; a search is not needed."""
+    [number] = question.facts
+    relation, answer = world.facts[number].relation, world.entities[question.chain[1]].called
+    named = question.plan[0].removeprefix("search ").removesuffix(f" {keys(relation, world.spec.wording)}")
+    told = RELATIONS[relation].wordings[draw.choice(in_use(world.spec.wording))]
+    fact = told.of_subject.format(s=named, o=answer)
+    text = f"{fact[0].upper()}{fact[1:]}. {question.text}"
+    return replace(question, text=text, plan=(f"answer {answer}",), form="stated")
+
+
+def _named(entity: Entity, draw: random.Random) -> str:
+    return entity.alias if entity.alias and draw.random() < _START_BY_ALIAS else entity.called
 
 
 def _question(world: World, path: tuple[str, ...], start: int, draw: random.Random) -> Question | None:
@@ -109,7 +186,7 @@ def _question(world: World, path: tuple[str, ...], start: int, draw: random.Rand
         facts.append(fact)
         chain.append(entity)
     first, last = world.entities[start], world.entities[chain[-1]]
-    named = first.alias if first.alias and draw.random() < _START_BY_ALIAS else first.called
+    named = _named(first, draw)
     asked = functools.reduce(lambda inner, relation: RELATIONS[relation].asks.format(inner), path, named)
     text = f"{'Who' if last.kind == 'person' else 'What'} is {asked}?"
     names = [named, *(_shown(world, *step) for step in zip(facts, chain[1:], strict=True))]
@@ -168,13 +245,13 @@ def fingerprint(world: World, question: Question) -> str:
 def written(collection: Collection, question: Question) -> str:
     """Return the game file's text: the question, what only scorers may read, and the world."""
     world = collection.world
-    facts = [collection.gold_fact(fact) for fact in question.facts]
+    facts = [collection.gold_fact(fact) for fact in question.facts if question.form != "stated"]
     hops = len(facts)
     known = {
         "question": question.text,
         "golds": question.golds,
         "facts": facts,
-        "kind": f"{hops} hop{'s' * (hops > 1)}",
+        "kind": f"{hops} hop{'s' * (hops > 1)}" if question.form == "chain" else question.form,
     }
     return json.dumps({**known, "world": asdict(world.spec), "sha256": world.digest})
 

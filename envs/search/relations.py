@@ -29,6 +29,11 @@ class Relation(NamedTuple):
     asks: str
     wordings: tuple[Wording, ...]
 
+    @property
+    def noun(self) -> str:
+        """The relation alone, such as ``birth year``."""
+        return self.asks.removeprefix("the ").removesuffix(" of {}")
+
 
 def _relation(subject: str, object: str, asks: str, *wordings: tuple[str, ...]) -> Relation:
     return Relation(subject, object, asks, tuple(Wording(*wording) for wording in wordings))

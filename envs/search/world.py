@@ -12,12 +12,13 @@ from turngrid.envs.search.relations import RELATIONS, in_use
 
 _SHARES = {"person": 0.45, "town": 0.08, "river": 0.05, "work": 0.27, "organisation": 0.15}
 NOBODY = -1  # what such passages are about
-_ENTITIES = 0.35  # for each passage, if every entity is mentioned twice
+_ENTITIES = 0.31  # for each passage, if every entity is mentioned twice
 _NAMESAKES = 0.2  # share of persons who have another's name; such persons are told apart by trade
 _ALIASES = {"person": 0.2, "town": 0.25, "organisation": 0.2}
 _BY_ALIAS = 0.5  # share of the mentions of an entity with an alias that use it
 _TOLD_OF_SUBJECT = 0.75  # share of facts that a passage about their subject tells
-_FACTS_A_PASSAGE = (1, 2, 3, 3)
+_MENTIONED = {"work": 3, "organisation": 2}  # against once: no namesake hides them
+_FACTS_A_PASSAGE = (1, 1, 2, 3)
 _TRADES = ("glazier", "cooper", "weaver", "tanner", "potter", "brewer", "mason", "saddler", "carter", "thatcher")
 _BEASTS = ("Heron", "Fox", "Badger", "Otter", "Lynx", "Raven", "Stag", "Hare", "Wolf", "Adder", "Crane", "Pike")
 _THINGS = ("Lantern", "Orchard", "Mirror", "Ladder", "Harvest", "Compass", "Garden", "Window", "Ferry", "Winter")
@@ -147,13 +148,19 @@ def _entities(spec: WorldSpec, draw: random.Random) -> list[Entity]:
         _entity("organisation", f"{next(root)} {draw.choice(_HOUSES)}", next(root), draw)
         for _ in range(counts["organisation"])
     ]
-    works = [Entity("work", f"The {draw.choice(_THINGS)} of {next(root)}") for _ in range(counts["work"])]
+    works = [Entity("work", title) for title in _titles(counts["work"], root, draw)]
     years = [Entity("year", str(year)) for year in range(1700, 1900)]
     return [*_persons(counts["person"], towns, root, draw), *towns, *rivers, *houses, *works, *years]
 
 
 def _entity(kind: str, name: str, alias: str, draw: random.Random) -> Entity:
     return Entity(kind, name, alias=alias if draw.random() < _ALIASES[kind] else "")
+
+
+def _titles(count: int, root: Iterator[str], draw: random.Random) -> list[str]:
+    """Return titles of which two each differ in one word, such as Lantern and Mirror."""
+    pairs = ((next(root), draw.sample(_THINGS, 2)) for _ in range((count + 1) // 2))
+    return [f"The {thing} of {name}" for name, things in pairs for thing in things][:count]
 
 
 def _persons(count: int, towns: list[Entity], root: Iterator[str], draw: random.Random) -> list[Entity]:
@@ -231,11 +238,12 @@ def _sentence(entities: list[Entity], fact: Fact, about: int, wording: str, firs
 
 
 def _mentions(entities: list[Entity], distractors: float, draw: random.Random) -> list[Passage]:
-    """Return passages of two sentences that mention two entities."""
-    topics = [number for number, entity in enumerate(entities) if entity.kind not in ("year", "river")]
+    """Return passages of two sentences that mention entities, most often those of few facts."""
+    topics = [entity for entity in entities if entity.kind not in ("year", "river")]
+    weights = [_MENTIONED.get(entity.kind, 1) for entity in topics]
     passages = []
     for _ in range(round(distractors * len(topics) / 2)):
-        two = [entities[topic] for topic in draw.sample(topics, 2)]
+        two = draw.choices(topics, weights, k=2)
         texts = [text.format(entity.called) for text, entity in zip(draw.sample(_MENTIONS, 2), two, strict=True)]
         sentences = tuple(f"{text}." for text in [*texts, draw.choice(_FILLERS)])
         passages.append(Passage(two[0].name, sentences, NOBODY))

@@ -13,7 +13,7 @@ from typing import Any
 
 from turngrid.envs.environment import GameRecord, Params, Rejected
 from turngrid.envs.functions import Function
-from turngrid.envs.tau2.environment import DONE, source
+from turngrid.envs.tau2.clone import DONE, source
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import Call, EnvError, Observation, TaskRef
 

@@ -1,7 +1,5 @@
 """tau2-bench's telecom tickets without a user: ``env=tau2 env.data_dir=CLONE`` (docs/tau2.md)."""
 
-import functools
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,27 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
-from turngrid.envs.functions import Function
+from turngrid.envs.tau2.clone import CLONE, DONE, NEEDED, PACKAGES, SPLITS, source, tasks
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
 POLICIES = {"telecom": "manual", "telecom-workflow": "workflow"}  # tau2's names
-CLONE = "git clone https://github.com/sierra-research/tau2-bench"
-PACKAGES = {
-    "loguru": "loguru",
-    "deepdiff": "deepdiff",
-    "addict": "addict",
-    "toml": "toml",
-    "dotenv": "python-dotenv",
-    "docstring_parser": "docstring-parser",
-}
-DATA = "data/tau2/domains/telecom"
-TASKS, SPLITS = f"{DATA}/tasks.json", f"{DATA}/split_tasks.json"
-NEEDED = (TASKS, SPLITS, f"{DATA}/db.toml", f"{DATA}/user_db.toml", "src/tau2/domains/telecom/environment.py")
 # The official training tasks by the last digit of their place.
 SPLIT_DIGITS = {"validation": "0", "demonstrations": "123", "train": "456789"}
-DONE = Function("done", "when you are done with the ticket; it ends the episode")
 
 
 @dataclass(frozen=True)
@@ -104,22 +89,3 @@ class Tau2(Environment):
             raise TaskError(f"env.data_dir={chosen}: no clone of tau2-bench, it has no {missing}; {CLONE}")
         if lacking := [package for module, package in PACKAGES.items() if find_spec(module) is None]:
             raise TaskError(f"env=tau2 needs packages that tau2 imports: pip install {' '.join(lacking)}")
-
-
-@functools.cache
-def source(clone: Path) -> str:
-    """Return a hash of all that determines a game beside its task: tau2's databases, rules and
-    tools.
-    """
-    code = [path for part in ("domains/telecom", "environment") for path in (clone / "src/tau2" / part).glob("*.py")]
-    data = [path for path in (clone / DATA).iterdir() if path.suffix in (".toml", ".md")]
-    digest = hashlib.sha256()
-    for path in sorted([*code, *data]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-@functools.cache
-def tasks(clone: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((clone / TASKS).read_text())
-    return found

@@ -130,8 +130,64 @@ def solved(world: World, text: str) -> set[str]:
     return {name for number in now for name in world.entities[number].names}
 
 
+def of_form(form: str, questions: list[tuple[Collection, Question]]) -> list[tuple[Collection, Question]]:
+    chosen = [(collection, question) for collection, question in questions if question.form == form]
+    assert chosen
+    return chosen
+
+
+def with_noun(noun: str) -> str:
+    [name] = [name for name, relation in RELATIONS.items() if relation.asks == f"the {noun} of {{}}"]
+    return name
+
+
+def called(world: World, name: str) -> int:
+    [number] = [number for number, entity in enumerate(world.entities) if name in (entity.called, entity.alias)]
+    return number
+
+
+def test_an_intersection_has_one_answer_and_needs_both_conditions(questions) -> None:
+    for collection, question in of_form("intersection", questions):
+        world = collection.world
+        match = re.fullmatch(r"Wh\w+ has (.*) as (\w+) and (.*) as (\w+)\?", question.text)
+        pairs = (match[1], match[2]), (match[3], match[4])  # type: ignore[index]
+        conditions = [(with_noun(noun), called(world, name)) for name, noun in pairs]
+        having = [{f.subject for f in world.facts if (f.relation, f.object) == one} for one in conditions]
+        [answer] = having[0] & having[1]
+        assert min(map(len, having)) > 1
+        assert world.entities[answer].names == question.golds
+
+
+def test_the_answer_of_a_comparison_is_the_earlier_one(questions) -> None:
+    firsts = set()
+    for collection, question in of_form("comparison", questions):
+        world = collection.world
+        match = re.fullmatch(r"Which has the earlier ([\w ]+), (.*) or (.*)\?", question.text)
+        noun, *names = match.groups()  # type: ignore[union-attr]
+        years = {
+            name: int(world.entities[fact.object].name)
+            for name in names
+            for fact in world.facts
+            if (fact.subject, fact.relation) == (called(world, name), with_noun(noun))
+        }
+        earlier = min(names, key=years.__getitem__)
+        assert len(set(years.values())) == 2
+        assert earlier in question.golds and question.plan[-1] == f"answer {earlier}"
+        firsts.add(earlier == names[0])
+    assert firsts == {True, False}
+
+
+def test_a_stated_fact_is_the_questions_own(questions) -> None:
+    for collection, question in of_form("stated", questions):
+        statement, rest = question.text.split(". ")
+        assert solved(collection.world, rest) == set(question.golds)
+        [fact] = [collection.world.facts[number] for number in question.facts]
+        assert any(mentions(statement, wording.key) for wording in RELATIONS[fact.relation].wordings)
+        assert mentions(statement, question.plan[0].removeprefix("answer ")) and len(question.plan) == 1
+
+
 def test_questions_have_one_answer_and_no_shortcut(questions: list[tuple[Collection, Question]]) -> None:
-    for collection, question in questions:
+    for collection, question in of_form("chain", questions):
         world, chain = collection.world, question.chain
         assert solved(world, question.text) == set(question.golds)
         assert len(set(chain)) == len(chain) == len(question.facts) + 1
@@ -148,13 +204,13 @@ def test_questions_have_one_answer_and_no_shortcut(questions: list[tuple[Collect
 def test_the_expert_names_only_what_it_was_shown(questions: list[tuple[Collection, Question]]) -> None:
     for collection, question in questions:
         known = question.text
-        for action, fact in zip(question.plan, question.facts, strict=False):
+        for action, fact in zip(question.plan[:-1], question.facts, strict=question.form != "stated"):
             query = action.removeprefix("search ")
             name = query.rsplit(" ", 2 if collection.world.spec.wording == "usual" else 1)[0]
             assert mentions(known, name)
             shown = cut(collection.search(query, TOP_K), CHARS)
             assert shows(shown, collection.gold_fact(fact))
-            known = " ".join(text for document in shown for text in document.sentences)
+            known += " ".join(text for document in shown for text in document.sentences)
         answer = question.plan[-1].removeprefix("answer ")
         assert mentions(known, answer) and exact_match(answer, question.golds)
 
@@ -167,11 +223,22 @@ def test_retrieval_is_not_trivial(questions: list[tuple[Collection, Question]]) 
         passages = [world.told[fact][0] for fact in question.facts]
         names = [world.entities[entity].name for entity in question.chain]
         bare += [passage in best(name, TOP_K) for passage, name in zip(passages, names, strict=False)]
-        whole += [passages[-1] in best(question.text, TOP_K)] if len(passages) > 1 else []
+        if question.form == "chain" and len(passages) > 1:
+            whole.append(passages[-1] in best(question.text, TOP_K))
         kinds.append(world.entities[question.chain[-1]].kind)
     assert 0.6 <= sum(bare) / len(bare) <= 0.8
     assert sum(whole) / len(whole) < 0.05
     assert max(kinds.count(kind) for kind in kinds) < 0.3 * len(kinds)
+
+
+def test_a_bare_name_shows_a_single_fact_in_60_to_80_percent() -> None:
+    found = []
+    for seed in range(300):
+        collection = collection_of(WorldSpec("train", seed % 8, 700, 2.0, "usual"))
+        question = ask(collection, 1, TOP_K, CHARS, random.Random(f"one hop {seed}"))
+        passage, _ = collection.world.told[question.facts[0]]
+        found.append(passage in collection.index.best(collection.world.entities[question.chain[0]].name, TOP_K))
+    assert 0.6 <= sum(found) / len(found) <= 0.8
 
 
 def test_ties_are_in_the_order_of_documents() -> None:
@@ -202,7 +269,7 @@ def test_splits_share_no_game(tmp_path: Path) -> None:
     tasks = [task for listing in listings.values() for task in listing.tasks]
     assert len({task.fingerprint for task in tasks}) == len(tasks) == 60
     assert [len(task.expert_plan) for task in tasks] == [task.max_score for task in tasks]
-    assert {task.max_score for task in tasks} == {2, 3, 4, 5}
+    assert {task.max_score for task in tasks} >= {2, 3, 4, 5}
 
 
 def test_facts_are_paid_once_and_only_if_shown(place, task) -> None:
@@ -352,7 +419,7 @@ def test_new_wording_is_a_test_split_of_its_own() -> None:
         "usual",
         "new",
     ]
-    for collection, question in asked("test", "new", 5):
+    for collection, question in of_form("chain", asked("test", "new", 5)):
         assert solved(collection.world, question.text) == set(question.golds)
 
 
