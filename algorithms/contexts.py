@@ -8,10 +8,6 @@ at the sampling temperature. The method finds its own results in ``Turns.scored`
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-import torch
-from torch import Tensor
-
-from turngrid.algorithms.turn_table import turn_ids
 from turngrid.rewards.shaping.view import PlayedTurn
 
 
@@ -99,33 +95,6 @@ class Asks(Protocol):
     scores: ClassVar[Literal["turns", "tokens"]]
 
     def contexts(self, row: RowView) -> Sequence[Context]: ...
-
-
-def laid(found: Sequence[tuple[int, int, Tensor]], loss_mask: Tensor, scores: str) -> Tensor:
-    """Put the log-probs of contexts on the action tokens of rows.
-
-    Args:
-        found: the row, the turn's index in it, and the log-probs (nats) of each context.
-        loss_mask: (B, T), 1 on action tokens.
-        scores: as in ``Asks``.
-
-    Returns:
-        (B, T) float32; NaN on tokens without a context.
-
-    Raises:
-        ValueError: a context scored more tokens than are left in its row.
-    """
-    result = torch.full(loss_mask.shape, torch.nan)
-    ids = turn_ids(loss_mask)
-    for row, turn, numbers in found:
-        if scores == "turns":
-            result[row, ids[row] == turn + 1] = numbers.mean()
-            continue
-        places = (ids[row] > turn).nonzero().squeeze(1)[: len(numbers)]
-        if len(places) < len(numbers):
-            raise ValueError(f"a context scored {len(numbers)} tokens, and its row has {len(places)} from its turn on")
-        result[row, places] = numbers
-    return result
 
 
 def asking(methods: Mapping[str, object]) -> dict[str, Asks]:

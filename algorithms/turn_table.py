@@ -88,6 +88,33 @@ def turn_table(
     return replace(table, entropy=entropy, value=value)
 
 
+def laid(found: Sequence[tuple[int, int, Tensor]], loss_mask: Tensor, scores: str) -> Tensor:
+    """Put the log-probs of contexts on the action tokens of rows.
+
+    Args:
+        found: the row, the turn's index in it, and the log-probs (nats) of each context.
+        loss_mask: (B, T), 1 on action tokens.
+        scores: as in ``turngrid.algorithms.contexts.Asks``.
+
+    Returns:
+        (B, T) float32; NaN on tokens without a context.
+
+    Raises:
+        ValueError: a context scored more tokens than are left in its row.
+    """
+    result = torch.full(loss_mask.shape, torch.nan)
+    ids = turn_ids(loss_mask)
+    for row, turn, numbers in found:
+        if scores == "turns":
+            result[row, ids[row] == turn + 1] = numbers.mean()
+            continue
+        places = (ids[row] > turn).nonzero().squeeze(1)[: len(numbers)]
+        if len(places) < len(numbers):
+            raise ValueError(f"a context scored {len(numbers)} tokens, and its row has {len(places)} from its turn on")
+        result[row, places] = numbers
+    return result
+
+
 def span_field(part: str, end: str) -> str:
     return f"{SPAN}{part}_{end}"
 

@@ -12,6 +12,7 @@ from turngrid.algorithms.turns import Turns, discounted
 from turngrid.rewards.declared import CONTEXTS, GROUPS, Card, Conflict, Method, number, word
 
 THOUGHT = "Now I can answer."
+STEPWISE = {"gigpo", "hgpo", "mt_grpo", "graft", "salt"}  # give single turns credit of their own
 
 
 @dataclass(kw_only=True)
@@ -104,7 +105,7 @@ class Igpo(Method):
         Conflict(("before",), lambda _, names: bool(names), "it is over the episode's advantage"),
         Conflict(
             ("credit",),
-            lambda _, names: len(set(names) & STEPWISE) > 0,
+            lambda _, names: bool({*names} & STEPWISE),
             "each gives single turns credit of its own",
             "credit=[igpo]",
         ),
@@ -143,6 +144,3 @@ class Igpo(Method):
             credit[there] = compared(gains[there], owner, std=True, size=size)
         last = torch.arange(turns.mask.shape[1]) == turns.last.unsqueeze(1)
         return discounted(torch.where(last, base, credit).where(turns.mask, 0), turns.steps(self.gamma))
-
-
-STEPWISE = {"gigpo", "hgpo", "mt_grpo", "graft", "salt"}

@@ -114,6 +114,8 @@ def _refuse(word: str, config: DictConfig) -> None:
         raise Refusal(f"methods: {word} needs a critic with {chosen.heads()} heads, and here it has one")
     if "teacher" in chosen.needs():
         raise Refusal(f"methods: {word} learns from a teacher's log-probs, which this command does not compute")
+    if chosen.asking():
+        raise Refusal(f"methods: {word} has the policy score other contexts, which this command does not do")
     if "tree" in (config.get("credit") or {}):
         raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
     for problem in bad_methods(config):

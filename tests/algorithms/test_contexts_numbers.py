@@ -14,8 +14,8 @@ from example_x import GRPO, PATHS, example_x, random_paths, spread
 from test_methods_numbers import SHAPES
 from torch import Tensor
 
-from turngrid.algorithms.contexts import laid
 from turngrid.algorithms.slots import LossView
+from turngrid.algorithms.turn_table import laid
 from turngrid.algorithms.turns import Turns
 from turngrid.config.compose import composer
 from turngrid.config.method_settings import made

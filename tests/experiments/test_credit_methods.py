@@ -125,6 +125,7 @@ def test_estimators_see_the_values_of_a_critic(windows: bool) -> None:
         ("hiper", "chooses shaping too"),
         (f"distill:teacher={CONF.parent / 'assets' / 'tiny'}", "learns from a teacher"),
         ("dapo", "chooses filter too"),
+        ("infopo", "has the policy score other contexts"),
         ("reinforce_plus_plus+gigpo", "gigpo"),
     ],
 )

@@ -33,6 +33,7 @@ from turngrid.verl_plugin.rollout.agent_loop import row_fields
 from turngrid.verl_plugin.rollout.contexts import SeenRow, common, context_fields, packed, unpacked
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import lengths
+from turngrid.verl_plugin.training import replay
 from turngrid.verl_plugin.training.turn_rows import padded
 
 SEEN = ("You are in a hall.", "You take the key.", "The door opens.", "You go east, into the garden.", "You win.")
@@ -216,6 +217,22 @@ def test_without_verls_pass_the_contexts_have_their_own(model: str, tmp_path: Pa
     for one, other in zip(found.fields[name], wanted.fields[name], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
     assert found.metrics["rollout/contexts"] == 32
+
+
+def test_a_buffer_stores_contexts_which_are_scored_again(model: str, tmp_path: Path) -> None:  # noqa: F811
+    """With the row that it puts in another's place."""
+    words = ("algo=infopo", "buffer=task_replay", "algorithm.rollout_correction.rollout_is=token")
+    trainer, metrics = made(composed(tmp_path, *SIZES, *words), model, 1), {}
+    batch = trainer._sampled(metrics, 8)
+    rows = trainer.methods.rows(batch)
+    assert "contexts_credit_infopo" in rows.recorded
+    turns = rows.turns()
+    (held,) = replay.stored(batch, turns, [0], 1, rows.recorded)
+    name = turns.episodes[3]
+    replay.in_place(batch, {name: held})
+    data = tq.kv_batch_get(keys=[f"{turns.episodes[0]}_0", f"{name}_0"], partition_id=batch.partition_id)
+    tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
+    assert torch.equal(*data["contexts_credit_infopo"].unbind())
 
 
 @pytest.mark.parametrize("hint", ["outcome", "plan"])

@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -170,9 +169,10 @@ class AgentLoopWorker:
             tree = trees.get(episode.sample)
             rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form)
             contexts = loop.contexts(episode, prompt) if partition == "train" else []
-            for index, (row, more) in enumerate(zip_longest(rows, contexts, fillvalue={})):
+            rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
+            for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
-                fields.append({**row, **more, **prompt, "session_id": sample})
+                fields.append({**row, **prompt, "session_id": sample})
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
         await tq.async_kv_batch_put(

@@ -13,7 +13,8 @@ from transfer_queue import KVBatchMeta
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
 
-from turngrid.algorithms.contexts import Asks, laid
+from turngrid.algorithms.contexts import Asks
+from turngrid.algorithms.turn_table import laid
 from turngrid.verl_plugin.averaged import KEY
 from turngrid.verl_plugin.hooks import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
