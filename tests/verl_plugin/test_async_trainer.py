@@ -32,11 +32,10 @@ from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
 from turngrid.verl_plugin.rollout.llm_client import client_class
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.training import rollout_groups, task
-from turngrid.verl_plugin.training.step import Step
+from turngrid.verl_plugin.training.step import Step, in_order
 from turngrid.verl_plugin.training.step_records import EnvironmentKeepsFailing
 from turngrid.verl_plugin.training.task import ColocateAsyncTrainer
 from turngrid.verl_plugin.training.task_loader import Games
-from turngrid.verl_plugin.training.trainer import in_order
 from turngrid.verl_plugin.weight_transfer import MeetingPoint, RayWeightTransfer
 
 BATCH, STEPS = 4, 3

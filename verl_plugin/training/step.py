@@ -43,3 +43,23 @@ class Step:
     def begin(self, number: int, total: int) -> None:
         """Reset to the start of a new step."""
         vars(self).update(vars(Step(number, total)))
+
+
+# ---- parts without a state
+
+
+def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+    """Sort rows by prompt and sample; verl's later operations are then reproducible."""
+
+    def place(row: int) -> tuple[str, int, int]:
+        prompt, sample, number = batch.keys[row].rsplit("_", 2)
+        return prompt, int(sample), int(number)
+
+    batch.reorder(sorted(range(len(batch.keys)), key=place))
+    return batch
+
+
+def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+    """Drop the flag for a pass without LoRA: the critic, which follows, does not accept it."""
+    batch.extra_info.pop("no_lora_adapter", None)
+    return batch

@@ -32,7 +32,7 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import estimators, mismatch, watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
-from turngrid.verl_plugin.training.step import Metrics, Part, Step
+from turngrid.verl_plugin.training.step import Metrics, Part, Step, in_order, with_adapter_again
 from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
 from turngrid.verl_plugin.training.task_loader import Games
@@ -299,20 +299,3 @@ class StepTrainer(Base):
 
 class TurngridTrainer(StepTrainer, PPOTrainerSync):
     """The trainer for ``trainer.v1.trainer_mode=sync``."""
-
-
-def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-    """Sort rows by prompt and sample; verl's later operations are then reproducible."""
-
-    def place(row: int) -> tuple[str, int, int]:
-        prompt, sample, number = batch.keys[row].rsplit("_", 2)
-        return prompt, int(sample), int(number)
-
-    batch.reorder(sorted(range(len(batch.keys)), key=place))
-    return batch
-
-
-def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-    """Drop the flag for a pass without LoRA: the critic, which follows, does not accept it."""
-    batch.extra_info.pop("no_lora_adapter", None)
-    return batch
