@@ -26,6 +26,8 @@ class Simulator:
         JvmGone: in each method, if the JVM died.
     """
 
+    _id: int  # the counter of this game's objects, while another game is active
+
     def __init__(self, machine: Jvm | None = None) -> None:
         self.machine = machine or jvm(jar(*JAR))
         self.machine.ask(self._connect)

@@ -13,6 +13,7 @@ from turngrid.envs.jvm.machine import jar, jvm
 from turngrid.envs.types import EnvError
 
 JAR = ("textworld_express", "textworld-express.jar")
+_ATTEMPTS = 50  # as in the simulator
 _REPLAYS = 2  # game_record adds one
 
 
@@ -44,19 +45,33 @@ class Simulator:
     def _connect(self) -> None:
         self._game = self.machine.names.textworldexpress.runtime.PythonInterface()
 
-    def load(self, game: str, options: Mapping[str, int], fold: str, seed: int, gold: bool = False) -> Step:
-        """Start the game of a seed; with ``gold``, also make its gold path."""
+    def load(self, game: str, options: Mapping[str, int], fold: str, seed: int) -> Step:
+        """Start the game of a seed."""
         written = ",".join(f"{name}={value}" for name, value in options.items())
         if error := self.machine.ask(self._game.load, game, written):
             raise EnvError(f"TextWorldExpress does not load {game} {written}: {error}")
-        return _read(self.machine.ask(self._game.generateNewGameJSON, seed, fold, gold))
+        return _read(self.machine.ask(self._game.generateNewGameJSON, seed, fold, False))
 
     def goal(self) -> str:
         return " ".join(self.machine.ask(self._game.getTaskDescription).split())
 
-    def gold(self) -> list[str]:
-        """Return the gold path that ``load`` made."""
-        return list(self.machine.ask(self._game.getGoldActionSequence))
+    def gold(self, game: Mapping[str, Any]) -> list[str]:
+        """Return the path of the simulator's gold agent, which explores by chance; [] if it fails.
+
+        Its random numbers are the seed's, so that a seed has the same path in each process.
+        """
+        self.load(**game)
+        return self.machine.ask(self._path, game["seed"], game["fold"])
+
+    def _path(self, seed: int, fold: str) -> list[str]:
+        names, draws = self.machine.names, self.machine.names.scala.util.Random(seed)
+        for _ in range(_ATTEMPTS):
+            made = self._game.gameGenerator().mkGame(seed, fold)
+            agent = f"{made.getClass().getSimpleName().removesuffix('Game')}GoldAgent"
+            found = getattr(names.textworldexpress.goldagent, agent)(made).mkGoldPath(draws)
+            if found._1():
+                return [str(action) for action in found._2()]
+        return []
 
     def step(self, command: str) -> Step:
         return _read(self.machine.ask(self._game.stepJSON, command))
@@ -74,8 +89,8 @@ def made(params: Params, seed: int, folder: Path) -> GameRecord:
     """
     game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
     simulator = Simulator()
-    first = simulator.load(**game, gold=True)
-    gold = simulator.gold()
+    gold = simulator.gold(game)
+    first = simulator.load(**game)
     (plan, seen), *others = (_replay(simulator, game, gold) for _ in range(_REPLAYS))
     if not seen[-1].tasksuccess or seen[-1].score != 1:
         raise Rejected(f"the gold path ends with a score of {seen[-1].score:.2f}")

@@ -105,7 +105,7 @@ def test_splits_take_the_folds_and_share_no_game(game_cache: Path) -> None:
 
 def test_a_game_that_is_not_won_again_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gold, load = games.Simulator.gold, games.Simulator.load
-    monkeypatch.setattr(games.Simulator, "gold", lambda self: gold(self)[:-1])
+    monkeypatch.setattr(games.Simulator, "gold", lambda self, game: gold(self, game)[:-1])
     with pytest.raises(Rejected, match=r"the gold path ends with a score of 0\.50"):
         game(tmp_path, "arithmetic")
     monkeypatch.setattr(games.Simulator, "gold", gold)
