@@ -216,7 +216,8 @@ def test_the_lean_protocol_is_three_times_as_fast_as_the_wrapper(two: list[TaskR
             spent["wrapper"].append(middle - start)
             spent["lean"].append(time.perf_counter() - middle)
     wrapper.close()
-    medians = {name: sorted(values)[len(values) // 2] for name, values in spent.items()}
+    warm = {name: values[len(values) // 3 :] for name, values in spent.items()}  # compiled by then
+    medians = {name: sorted(values)[len(values) // 2] for name, values in warm.items()}
     assert medians["wrapper"] >= 3 * medians["lean"], medians
 
 
