@@ -40,7 +40,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[TaskRef]:
 def game(folder: Path, task: str, variation: int) -> TaskRef:
     environment, seed = make_environment("scienceworld"), 10_000 * NUMBERS[task] + variation
     params = environment.parse_task(task)
-    (folder / str(seed)).mkdir()
+    (folder / str(seed)).mkdir(parents=True)
     record = environment.game_record(params, seed, folder / str(seed))
     rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
     return TaskRef("scienceworld", task, params, seed, "test", str(folder / str(seed) / record.file), *rest)
@@ -107,12 +107,15 @@ def test_what_is_not_understood_takes_no_time_and_commands_to_the_program_are_re
     assert results[-1].won
 
 
-def test_a_gold_path_that_does_not_always_win_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gold, step = Simulator.gold, Simulator.step
-    monkeypatch.setattr(Simulator, "gold", lambda self: gold(self)[:2])
+def test_a_gold_path_that_does_not_always_win_is_rejected(
+    two: list[TaskRef], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold, load, step = list(two[0].expert_plan), Simulator.load, Simulator.step
+    monkeypatch.setattr(Simulator, "load", lambda self, *game, gold=False: load(self, *game))  # which takes seconds
+    monkeypatch.setattr(Simulator, "gold", lambda self: gold[:2])
     with pytest.raises(Rejected, match="the gold path ends with a score of "):
-        game(tmp_path, "find-non-living-thing", 226)
-    monkeypatch.setattr(Simulator, "gold", gold)
+        game(tmp_path / "lost", "find-non-living-thing", 225)
+    monkeypatch.setattr(Simulator, "gold", lambda self: gold)
     calls: list[str] = []
 
     def unsteady(self: Simulator, command: str) -> tuple[str, int, bool]:
@@ -122,7 +125,7 @@ def test_a_gold_path_that_does_not_always_win_is_rejected(tmp_path: Path, monkey
 
     monkeypatch.setattr(Simulator, "step", unsteady)
     with pytest.raises(Rejected, match="the gold path takes another course when it is played again"):
-        game(tmp_path, "find-non-living-thing", 227)
+        game(tmp_path / "unsteady", "find-non-living-thing", 225)
 
 
 def test_splits_are_the_official_ones_and_share_no_variation() -> None:
