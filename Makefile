@@ -29,13 +29,14 @@ train: .venv/.cpu $(if $(findstring smollm2,$(TURNGRID_ARGS) $(ARGS)),.venv/.smo
 train-gpu: .venv-gpu/.gpu
 	@$(GPU_PY) -m train $(GPU) $(TURNGRID_ARGS) $(ARGS)
 
-# Debian packages that tests need: the sandbox's strongest level, a real SLURM, a browser for the report.
+# Debian packages that tests need: the sandbox's strongest level, a real SLURM, a browser for the report, Java for two environments.
 .venv/.system: .venv/.python
 	@$(CLOCK) missing=""; \
 	  command -v bwrap > /dev/null || missing="$$missing bubblewrap"; \
 	  command -v slurmd > /dev/null || missing="$$missing slurm-wlm"; \
 	  command -v munged > /dev/null || missing="$$missing munge"; \
 	  command -v chromium > /dev/null || missing="$$missing chromium"; \
+	  command -v java > /dev/null || missing="$$missing default-jre-headless"; \
 	  [ -z "$$missing" ] || { echo "installing$$missing"; \
 	  run=""; [ "$$(id -u)" = 0 ] || run="sudo -n"; \
 	  { $$run apt-get -qq update && $$run apt-get -qq install -y --no-install-recommends $$missing; } > /dev/null 2>&1; } \

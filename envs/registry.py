@@ -19,6 +19,8 @@ ENVIRONMENTS: dict[str, str] = {
     "bfcl": "turngrid.envs.bfcl.environment:Bfcl",
     "crafting": "turngrid.envs.crafting.environment:Crafting",
     "search": "turngrid.envs.search.environment:Search",
+    "scienceworld": "turngrid.envs.scienceworld.environment:ScienceWorld",
+    "textworldexpress": "turngrid.envs.textworldexpress.environment:TextWorldExpress",
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",
     "openenv": "turngrid.envs.openenv.environment:OpenEnv",

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,13 @@ import pytest
 import yaml
 
 from turngrid.envs.gym.games import GAMES, known
+from turngrid.envs.jvm.machine import close_all
 from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    name: (ROOT / "docs" / f"{name}.md").read_text()
-    for name in ("gym", "textarena", "sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "play")
-}
+MADE = ("sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "scienceworld", "textworldexpress")
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", *MADE, "play")}
 GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)
@@ -38,6 +38,11 @@ def run(folder: Path, cache: Path, *arguments: str, says: str | None = None) -> 
     return done.stdout
 
 
+def skip_without_java(page: str) -> None:
+    if "needs a JRE" in page and shutil.which("java") is None:
+        pytest.skip("there is no java on the PATH")
+
+
 def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> None:
     ((arguments, transcript),) = TRANSCRIPT.findall(PLAY)
     says = "".join(f"{line}\n" for line in re.findall(r"^> (.*)$", transcript, re.MULTILINE))
@@ -45,11 +50,13 @@ def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> Non
     assert run(tmp_path, game_cache, "-m", "turngrid.train.play", *arguments.split(), says=says) == transcript
 
 
-@pytest.mark.parametrize("name", ["sokoban", "crafting", "search", "webshop", "babyai", "bfcl"])
+@pytest.mark.parametrize("name", MADE)
 def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> None:
+    skip_without_java(PAGES[name])
     code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGES[name], re.DOTALL).groups()  # type: ignore[union-attr]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(code, {})  # noqa: S102 - the page is ours
+    close_all()
     assert out.getvalue() == shown
 
 
@@ -59,6 +66,7 @@ def test_the_commands_compose(page: str, tmp_path: Path, monkeypatch: pytest.Mon
     from turngrid.config.compose import compose
     from turngrid.train.play.__main__ import split_settings
 
+    skip_without_java(page)
     for file in ("hotpotqa/train.json", "nq/train.jsonl", "wiki.jsonl"):  # a user's files
         (tmp_path / "sets" / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sets" / file).touch()

@@ -24,6 +24,7 @@ from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 
 ROOT = Path(__file__).parents[2]
 NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of the user's: tests of their own
+NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA]
 GARBAGE = (
     "quit",
@@ -68,6 +69,8 @@ class Seen:
 @pytest.fixture(scope="module", params=NAMES)
 def seen(request: pytest.FixtureRequest, game_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     name = request.param
+    if name in NEEDS_JAVA and shutil.which("java") is None:
+        pytest.skip("there is no java on the PATH")
     reward = "dense" if "dense" in place(name).rewards else place(name).rewards[0]
     catalogue = Catalogue(place(name), game_cache)
     [task] = catalogue.tasks(node(name).task, "test", 1, reward=reward, workers=1, progress=False)

@@ -44,10 +44,13 @@ babyai = make_environment("babyai")
 babyai.max_turns("GoToLocal"), babyai.version
 bfcl = make_environment("bfcl")
 bfcl.seeds(bfcl.parse_task("all"), "test"), bfcl.version
+for name in ("scienceworld", "textworldexpress"):
+    java = make_environment(name)
+    java.seeds({"tasks": ["boil"]}, "test"), java.version
 env = make_environment("alfworld")
 env.for_split(env.parse_task("all_types"), "test"), env.max_turns("one_type"), env.version
 print(*sys.modules)
 """)
     assert f"textworld-{metadata.version('textworld')}-2" in told
     assert not {"textworld", "textarena", "fast_downward", "alfworld", "numpy", "tatsu", "minigrid", "pygame"} & told
-    assert not {"bfcl_eval", "jsonschema"} & told
+    assert not {"bfcl_eval", "jsonschema", "py4j", "scienceworld", "textworld_express"} & told

@@ -1,0 +1,1 @@
+"""Simulators in a Java virtual machine beside the process that plays."""

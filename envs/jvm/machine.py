@@ -1,0 +1,171 @@
+"""A Java virtual machine beside this process, reached through py4j.
+
+A process has one for each simulator that it uses. It has a bounded heap, listens on the loopback
+with a token, and ends when its standard input closes: with this process, however that ends.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.utils.parent import die_with_parent
+
+_OPTIONS = (
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    # Equal identity hashes, so that sets of objects keep their order of insertion. With HotSpot's
+    # own, ScienceWorld answers the same actions with other texts in each JVM.
+    "-XX:+UnlockExperimentalVMOptions",
+    "-XX:hashCode=2",
+)
+Answer = TypeVar("Answer")
+logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a dead JVM's objects, one by one
+
+
+class JvmGone(EnvError):
+    """The JVM died, and its games with it."""
+
+
+def check(env: str, package: str) -> None:
+    """Refuse an environment without its package or java.
+
+    Raises:
+        TaskError: the message has the command that installs it.
+    """
+    if find_spec(package) is None or find_spec("py4j") is None:
+        raise TaskError(f'env={env} needs {package.replace("_", "-")}: pip install "turngrid[{env}]"')
+    if _java() is None:
+        raise TaskError(f"env={env} needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless")
+
+
+def jar(package: str, name: str) -> Path:
+    """Return a file of an installed package, without importing it."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise EnvError(f"the package {package} is not installed")
+    return Path(spec.origin).with_name(name)
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
+
+
+class Jvm:
+    """A running JVM with a simulator's jar.
+
+    Attributes:
+        names: its packages and classes.
+        active: the game whose values the simulator's global variables have.
+
+    Raises:
+        EnvError: it does not start.
+    """
+
+    def __init__(self, archive: Path) -> None:
+        from py4j.java_gateway import GatewayParameters, JavaGateway
+
+        self._process, port, token = _start(archive)
+        parameters = GatewayParameters(address="127.0.0.1", port=port, auth_token=token)
+        self.names = JavaGateway(gateway_parameters=parameters).jvm
+        self.active: Any = None
+        self.ask(self._be_quiet)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, call: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Call a method of the simulator.
+
+        Raises:
+            JvmGone: the JVM died.
+            EnvError: the method threw an exception.
+        """
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        try:
+            return call(*arguments)
+        except Py4JJavaError as error:
+            raise EnvError(f"the simulator failed: {error.java_exception.toString()}") from error
+        except (Py4JError, OSError) as error:  # the class depends on when the connection broke
+            self.close()
+            raise JvmGone(f"the simulator's JVM died: {error}") from error
+
+    def scala_object(self, name: str) -> Any:
+        """Return a singleton such as ``scala.util.Random``."""
+        *path, last = name.split(".")
+        package = self.names
+        for part in path:
+            package = getattr(package, part)
+        return getattr(getattr(package, f"{last}$"), "MODULE$")
+
+    def _be_quiet(self) -> None:
+        """Send what the simulator prints at each step to nobody, and close the pipe for it."""
+        nothing = self.names.java.io.PrintStream(os.devnull)
+        self.names.java.lang.System.setOut(nothing)
+        self.names.java.lang.System.setErr(nothing)
+        assert self._process.stdout
+        self._process.stdout.close()
+
+    def close(self) -> None:
+        assert self._process.stdin
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def _start(archive: Path) -> tuple["subprocess.Popen[str]", int, str]:
+    """Start py4j's server; return its process, port and token."""
+    from py4j.java_gateway import find_jar_path
+
+    classpath = f"{find_jar_path()}{os.pathsep}{archive}"
+    server = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
+    command = [_java() or "java", "-classpath", classpath, *_OPTIONS, *server]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command,
+        cwd=archive.parent,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call; for a JVM that is stopped and reads nothing
+    )
+    assert process.stdout
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line.strip())
+        if said[-1].isdigit():
+            return process, int(said[-1]), process.stdout.readline().strip()
+    process.wait()
+    raise EnvError(f"java does not start: {' '.join(said)[-300:]}")
+
+
+_running: dict[Path, Jvm] = {}
+
+
+def jvm(archive: Path) -> Jvm:
+    """Return this process's JVM of a simulator; a new one if it died."""
+    if archive not in _running or not _running[archive].alive:
+        _running[archive] = Jvm(archive)
+    return _running[archive]
+
+
+def close_all() -> None:
+    """End this process's JVMs; the next game starts another."""
+    while _running:
+        _running.popitem()[1].close()

@@ -1,0 +1,1 @@
+"""ScienceWorld's tasks, from the package scienceworld."""

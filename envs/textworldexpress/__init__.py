@@ -1,0 +1,1 @@
+"""TextWorldExpress's games, from the package textworld-express."""

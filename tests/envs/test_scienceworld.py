@@ -1,0 +1,242 @@
+"""ScienceWorld's tasks: the same in every JVM, scored by the simulator, split as officially."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from turngrid.envs.environment import Rejected
+from turngrid.envs.functions import calls_of
+from turngrid.envs.games.catalogue import SPLITS, Catalogue
+from turngrid.envs.jvm import machine
+from turngrid.envs.registry import make_environment
+from turngrid.envs.scienceworld.environment import SHORT, TASKS, official
+from turngrid.envs.scienceworld.simulator import JAR, Simulator
+from turngrid.envs.types import StepResult, TaskError, TaskRef
+
+pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH")
+NUMBERS = {name: number for number, name in enumerate(TASKS)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_jvm_is_left() -> Iterator[None]:
+    yield
+    machine.close_all()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[TaskRef]:
+    folder = tmp_path_factory.mktemp("two")
+    return [game(folder, "find-non-living-thing", 225), game(folder, "lifespan-shortest-lived", 97)]
+
+
+def game(folder: Path, task: str, variation: int) -> TaskRef:
+    environment, seed = make_environment("scienceworld"), 10_000 * NUMBERS[task] + variation
+    params = environment.parse_task(task)
+    (folder / str(seed)).mkdir(parents=True)
+    record = environment.game_record(params, seed, folder / str(seed))
+    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
+    return TaskRef("scienceworld", task, params, seed, "test", str(folder / str(seed) / record.file), *rest)
+
+
+def played(task: TaskRef) -> list[StepResult]:
+    env = make_environment("scienceworld").new_env()
+    env.reset(task, 0)
+    return [env.step(action) for action in task.expert_plan]
+
+
+def test_gold_paths_win_a_hundred_points_as_commands_and_as_calls(two: list[TaskRef]) -> None:
+    environment = make_environment("scienceworld")
+    for task in two:
+        env = environment.new_env(expert=True)
+        assert env.reset(task, 0).expert == task.expert_plan
+        results = [env.step(str(calls_of(environment.prompt.functions, action)[0])) for action in task.expert_plan]
+        assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
+        assert sum(result.score_delta for result in results) == task.max_score == 100
+        assert [result.observation.expert for result in results[:-1]] == [
+            task.expert_plan[number:] for number in range(1, len(results))
+        ]
+
+
+def test_games_of_one_jvm_do_not_disturb_each_other_nor_does_another_jvm(two: list[TaskRef]) -> None:
+    """They share random numbers, ids and simplifications there."""
+    alone = [played(task) for task in two]
+    envs = [make_environment("scienceworld").new_env() for _ in two]
+    for env, task in zip(envs, two, strict=True):
+        env.reset(task, 0)
+    together: list[list[StepResult]] = [[], []]
+    for number in range(max(len(task.expert_plan) for task in two)):
+        for env, task, seen in zip(envs, two, together, strict=True):
+            if number < len(task.expert_plan):
+                seen.append(env.step(task.expert_plan[number]))
+    assert together == alone
+    machine.close_all()
+    assert [played(task) for task in two] == alone
+
+
+def test_a_fatal_mistake_loses_and_pays_back_what_was_earned(two: list[TaskRef]) -> None:
+    task = two[1]
+    env = make_environment("scienceworld").new_env()
+    env.reset(task, 0)
+    earned = sum(env.step(action).score_delta for action in task.expert_plan[:-1])
+    result = env.step("focus on baby baby elephant")
+    assert result.lost and result.terminated and not result.won and result.valid
+    assert earned > 0 and result.score_delta == -earned
+
+
+def test_what_is_not_understood_takes_no_time_and_commands_to_the_program_are_refused(two: list[TaskRef]) -> None:
+    task = two[0]
+    env = make_environment("scienceworld").new_env(legal=True)
+    legal = env.reset(task, 0).legal
+    assert len(legal) > 100 and not [command for command in legal if command.startswith("reset")]
+    for action, text in {
+        "fly to the moon": "No known action matches that input.",
+        "reset task": "That command is not allowed here.",
+        "help": "That command is not allowed here.",
+    }.items():
+        result = env.step(action)
+        assert (result.observation.text, result.valid, result.score_delta) == (text, False, 0)
+    results = [env.step(f"{action.upper()}.") for action in task.expert_plan]
+    assert results[-1].won
+
+
+def test_a_gold_path_that_does_not_always_win_is_rejected(
+    two: list[TaskRef], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold, load, step = list(two[0].expert_plan), Simulator.load, Simulator.step
+    monkeypatch.setattr(Simulator, "load", lambda self, *game, gold=False: load(self, *game))  # which takes seconds
+    monkeypatch.setattr(Simulator, "gold", lambda self: gold[:2])
+    with pytest.raises(Rejected, match="the gold path ends with a score of "):
+        game(tmp_path / "lost", "find-non-living-thing", 225)
+    monkeypatch.setattr(Simulator, "gold", lambda self: gold)
+    calls: list[str] = []
+
+    def unsteady(self: Simulator, command: str) -> tuple[str, int, bool]:
+        calls.append(command)
+        answer, score, over = step(self, command)
+        return f"{answer} {len(calls)}", score, over
+
+    monkeypatch.setattr(Simulator, "step", unsteady)
+    with pytest.raises(Rejected, match="the gold path takes another course when it is played again"):
+        game(tmp_path / "unsteady", "find-non-living-thing", 225)
+
+
+def test_splits_are_the_official_ones_and_share_no_variation() -> None:
+    environment = make_environment("scienceworld")
+    seeds = {split: set(environment.seeds(environment.parse_task("all"), split)) for split in SPLITS}
+    del seeds["test_paper"]  # the same as test
+    every = [seed for one in seeds.values() for seed in one]
+    assert len(every) == len(set(every)) == sum(count for count, _ in TASKS.values())
+    for name in TASKS:
+        of = {split: {seed - 10_000 * NUMBERS[name] for seed in one} for split, one in seeds.items()}
+        assert set(official(name, "test")) <= of["test"] and set(official(name, "dev")) <= of["validation"]
+        trained = of["train"] | of["demonstrations"] | of["pretraining"]
+        assert set(official(name, "train")) <= trained and all(
+            set(official(name, "train")) & of[split] for split in ("train", "demonstrations", "pretraining")
+        )
+    assert {seed // 10_000 for seed in environment.seeds(environment.parse_task("short"), "test")[:9]} == {
+        NUMBERS[name] for name in SHORT
+    }
+
+
+def test_the_tables_are_the_simulators() -> None:
+    simulator = Simulator()
+    interface = simulator._game
+    assert list(interface.getTaskNames()) == list(TASKS)
+    for name, (count, _) in TASKS.items():
+        assert interface.getTaskMaxVariations(name) == count
+    for name in ("identify-life-stages-2", "boil"):
+        simulator.load(name, 0, "")
+        for part in ("Train", "Dev", "Test"):
+            assert list(getattr(interface, f"getVariations{part}")()) == list(official(name, part.lower()))
+
+
+def test_unknown_names_and_what_is_missing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TaskError, match="unknown task 'boils' of scienceworld; use boil$"):
+        make_environment("scienceworld").parse_task("boils")
+    with pytest.raises(TaskError, match=r"env.simplifications=openDoor is unknown; use openDoors \(easy, "):
+        make_environment("scienceworld", {"simplifications": "openDoor"}).parse_task("boil")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(TaskError, match="needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless"):
+        make_environment("scienceworld").parse_task("boil")
+    monkeypatch.setitem(sys.modules, "scienceworld", None)
+    with pytest.raises(TaskError, match=r'needs scienceworld: pip install "turngrid\[scienceworld\]"'):
+        make_environment("scienceworld").parse_task("boil")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_shows_the_same_in_each_jvm(task: str, tmp_path: Path) -> None:
+    ref = game(tmp_path, task, official(task, "test")[0])
+    seen = played(ref)
+    assert seen[-1].won
+    machine.close_all()
+    assert played(ref) == seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_the_tables_are_the_simulators_for_every_task(task: str) -> None:
+    simulator = Simulator()
+    simulator.load(task, 0, "")
+    for part in ("Train", "Dev", "Test"):
+        assert list(getattr(simulator._game, f"getVariations{part}")()) == list(official(task, part.lower()))
+
+
+@pytest.mark.slow
+def test_the_expert_wins_95_of_100(game_cache: Path) -> None:
+    catalogue = Catalogue(make_environment("scienceworld"), game_cache)
+    listing = catalogue.listing("short", "train", 100, reward="dense", workers=1, progress=False)
+    assert len(listing.rejected) <= 5, listing.rejected
+    assert all(played(task)[-1].won for task in listing.tasks)
+
+
+@pytest.mark.slow
+def test_the_lean_protocol_is_three_times_as_fast_as_the_wrapper(two: list[TaskRef]) -> None:
+    from scienceworld import ScienceWorldEnv
+
+    task = two[0]
+    wrapper = ScienceWorldEnv("", envStepLimit=10**6)
+    wrapper.load(task.task, task.seed % 10_000, "easy")
+    env = make_environment("scienceworld").new_env()
+    spent = {"wrapper": [], "lean": []}  # type: dict[str, list[float]]
+    for _ in range(12):
+        wrapper.reset()
+        env.reset(task, 0)
+        for action in task.expert_plan[:-1]:
+            start = time.perf_counter()
+            wrapper.step(action)
+            middle = time.perf_counter()
+            env.step(action)
+            spent["wrapper"].append(middle - start)
+            spent["lean"].append(time.perf_counter() - middle)
+    wrapper.close()
+    warm = {name: values[len(values) // 3 :] for name, values in spent.items()}  # compiled by then
+    medians = {name: sorted(values)[len(values) // 2] for name, values in warm.items()}
+    assert medians["wrapper"] >= 3 * medians["lean"], medians
+
+
+@pytest.mark.slow
+def test_a_thousand_resets_do_not_grow_either_process(two: list[TaskRef]) -> None:
+    env = make_environment("scienceworld").new_env()
+
+    def after(resets: int) -> list[float]:
+        for number in range(resets):
+            task = two[number % len(two)]
+            env.reset(task, 0)
+            env.step(task.expert_plan[0])
+        pids = os.getpid(), machine.jvm(machine.jar(*JAR)).pid
+        return [psutil.Process(pid).memory_info().rss / 2**20 for pid in pids]
+
+    ours, java = after(300)
+    ours_then, java_then = after(1000)
+    assert ours_then < ours + 10
+    assert java_then < java + 60 and java_then < 800  # the heap may grow to its bound

@@ -1,0 +1,239 @@
+"""TextWorldExpress's games, and the JVM beside the process: bounded, private, gone with its
+process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from turngrid.envs.environment import Rejected
+from turngrid.envs.functions import calls_of
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.jvm import machine
+from turngrid.envs.registry import make_environment
+from turngrid.envs.text_env import RawStep
+from turngrid.envs.textworldexpress import games
+from turngrid.envs.textworldexpress.env import TextWorldExpressEnv
+from turngrid.envs.textworldexpress.environment import OPTIONS
+from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH")
+LAUNCH = """
+import time
+from turngrid.envs.jvm.machine import jar, jvm
+print(jvm(jar("textworld_express", "textworld-express.jar")).pid, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_jvm_is_left() -> Iterator[None]:
+    yield
+    machine.close_all()
+
+
+def game(folder: Path, task: str, seed: int = 1, split: str = "test", **options: int) -> TaskRef:
+    environment = make_environment("textworldexpress", {"options": options})
+    params = environment.for_split(environment.parse_task(task), split)
+    (folder / f"{task}{seed}").mkdir()
+    record = environment.game_record(params, seed, folder / f"{task}{seed}")
+    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
+    return TaskRef("textworldexpress", task, params, seed, split, str(folder / f"{task}{seed}" / record.file), *rest)
+
+
+def gone(pid: int) -> bool:
+    end = time.monotonic() + 60
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def own_jvm() -> machine.Jvm:
+    return machine.jvm(machine.jar(*games.JAR))
+
+
+def test_every_game_is_won_by_its_gold_path_in_points_that_add_up_to_one(tmp_path: Path) -> None:
+    functions = make_environment("textworldexpress").prompt.functions
+    for name in OPTIONS:
+        task = game(tmp_path, name)
+        env = make_environment("textworldexpress").new_env(legal=True, expert=True)
+        assert env.reset(task, 0).expert == task.expert_plan
+        results = [env.step(str(calls_of(functions, action)[0])) for action in task.expert_plan]
+        assert [result.won for result in results] == [False] * (len(results) - 1) + [True], name
+        assert sum(result.score_delta for result in results) == pytest.approx(1)
+        assert all(result.valid and result.observation.legal for result in results[:-1])
+        assert results[0].observation.expert == task.expert_plan[1:]
+
+
+def test_a_wrong_object_loses_and_what_is_not_possible_changes_nothing(tmp_path: Path) -> None:
+    task = game(tmp_path, "simonsays")
+    env = make_environment("textworldexpress").new_env(legal=True, expert=True)
+    first = env.reset(task, 0)
+    result = env.step("take the moon")
+    assert not result.valid and result.observation.text == "That does nothing here."
+    assert result.observation.legal == first.legal and result.observation.expert == task.expert_plan
+    wrong = next(command for command in first.legal if command != task.expert_plan[0])
+    result = env.step(wrong.upper())
+    assert result.lost and result.terminated and not result.won and not result.score_delta
+
+
+def test_splits_take_the_folds_and_share_no_game(game_cache: Path) -> None:
+    environment = make_environment("textworldexpress")
+    params = environment.parse_task("coin")
+    folds = {split: environment.for_split(params, split)["fold"] for split in ("test", "validation", "train")}
+    assert folds == {"test": "test", "validation": "dev", "train": "train"}
+    wanted = {"test": 4, "validation": 4, "demonstrations": 4, "train": 4}
+    small = make_environment("textworldexpress", {"options": {"gameLength": 1, "numDistractors": 0}})
+    listings = Catalogue(small, game_cache).listings("simonsays", wanted, workers=1, progress=False)
+    prints = [task.fingerprint for listing in listings.values() for task in listing.tasks]
+    assert len(set(prints)) == len(prints) == 16
+
+
+def test_a_game_that_is_not_won_again_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gold, load = games.Simulator.gold, games.Simulator.load
+    monkeypatch.setattr(games.Simulator, "gold", lambda self, game: gold(self, game)[:-1])
+    with pytest.raises(Rejected, match=r"the gold path ends with a score of 0\.50"):
+        game(tmp_path, "arithmetic")
+    monkeypatch.setattr(games.Simulator, "gold", gold)
+    seen: list[int] = []
+
+    def changing(self: games.Simulator, *args: object, **kwargs: object) -> games.Step:
+        seen.append(1)
+        step = load(self, *args, **kwargs)  # type: ignore[arg-type]
+        step.observation += str(len(seen))
+        return step
+
+    monkeypatch.setattr(games.Simulator, "load", changing)
+    with pytest.raises(Rejected, match="another course"):
+        game(tmp_path, "sorting")
+
+
+def test_a_killed_jvm_is_replaced_and_the_episode_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = game(tmp_path, "peckingorder")
+    env, other = (make_environment("textworldexpress").new_env() for _ in range(2))
+    for one in (env, other):
+        one.reset(task, 0)
+        one.step("nonsense")
+        one.step(task.expert_plan[0])
+    os.kill(own_jvm().pid, signal.SIGKILL)
+    assert [env.step(action).won for action in task.expert_plan[1:]][-1]
+    monkeypatch.setattr(type(other), "open_game", lambda self, game: "")
+    monkeypatch.setattr(type(other), "play", _shows_something_else)
+    with pytest.raises(EnvError, match="took another course when it was played again in a new JVM"):
+        other.step(task.expert_plan[1])
+
+
+def _shows_something_else(env: TextWorldExpressEnv, command: str) -> RawStep:
+    if env._simulator is None or not env._simulator.machine.alive:
+        env._simulator = games.Simulator()
+        raise machine.JvmGone("it died")
+    return RawStep(Observation("another text"))
+
+
+def test_a_jvm_is_bounded_listens_on_the_loopback_and_wants_a_token() -> None:
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+    from py4j.protocol import Py4JError
+
+    process = psutil.Process(own_jvm().pid)
+    assert {"-Xmx512m", "-XX:+UseSerialGC"} <= set(process.cmdline())
+    [address] = {link.laddr for link in process.net_connections("inet") if link.status == psutil.CONN_LISTEN}
+    assert address.ip.removeprefix("::ffff:") in ("127.0.0.1", "::1")
+    stranger = JavaGateway(gateway_parameters=GatewayParameters(port=address.port))
+    with pytest.raises(Py4JError):
+        stranger.jvm.System.currentTimeMillis()
+    with pytest.raises(EnvError, match="ArithmeticException"):
+        own_jvm().ask(own_jvm().names.java.lang.Math.floorDiv, 1, 0)
+
+
+def test_a_jvm_ends_with_its_process_even_if_that_is_killed_and_the_jvm_stopped() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", LAUNCH], env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        pid = int(process.stdout.readline())
+        assert psutil.pid_exists(pid)
+        os.kill(pid, signal.SIGSTOP)
+        process.kill()
+    assert gone(pid)
+
+
+def test_a_killed_worker_takes_its_jvm_along_and_another_plays_on(tmp_path: Path) -> None:
+    task = game(tmp_path, "sorting")
+    machine.close_all()
+
+    async def episode() -> None:
+        async with EnvPool("textworldexpress", 1, 60.0) as pool:
+            session = await pool.open()
+            await session.reset(task, 0)
+            await session.step(task.expert_plan[0])
+            [java] = psutil.Process(pool.pids[0]).children()
+            os.kill(pool.pids[0], signal.SIGKILL)
+            results = [await session.step(action) for action in task.expert_plan[1:]]
+            assert results[-1].won and gone(java.pid)
+            [java] = psutil.Process(pool.pids[0]).children()
+        assert gone(java.pid)
+
+    asyncio.run(episode())
+
+
+def test_unknown_names_and_what_is_missing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TaskError, match=r"unknown task 'coins' of textworldexpress; use coin \(cookingworld, twc,"):
+        make_environment("textworldexpress").parse_task("coins")
+    for task, options, why in (
+        ("coin", {"rooms": 3}, r"env.options={rooms: 3}: coin has no such option; use one of numLocations, "),
+        ("sorting", {"rooms": 3}, r"sorting has no such option; use env.options=null"),
+        ("coin", {"numLocations": 12}, r"env.options={numLocations: 12} must be from 1 to 11"),
+        ("coin", {"numLocations": "x"}, r"env.options={numLocations: x} must be from 1 to 11"),
+    ):
+        with pytest.raises(TaskError, match=why):
+            make_environment("textworldexpress", {"options": options}).parse_task(task)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(TaskError, match="needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless"):
+        make_environment("textworldexpress").parse_task("coin")
+    monkeypatch.setitem(sys.modules, "textworld_express", None)
+    with pytest.raises(TaskError, match=r'needs textworld-express: pip install "turngrid\[textworldexpress\]"'):
+        make_environment("textworldexpress").parse_task("coin")
+
+
+@pytest.mark.slow
+def test_the_expert_wins_a_hundred_of_a_hundred(tmp_path: Path) -> None:
+    names = list(OPTIONS)
+    lost = []
+    for seed in range(100):
+        try:
+            game(tmp_path, names[seed % len(names)], 30_001 + seed, "train")  # played to a win, or rejected
+        except Rejected as reason:
+            lost.append((seed, reason))
+    assert not lost
+
+
+@pytest.mark.slow
+def test_a_thousand_resets_do_not_grow_either_process(tmp_path: Path) -> None:
+    tasks = [game(tmp_path, name) for name in OPTIONS]
+    env = make_environment("textworldexpress").new_env()
+
+    def after(resets: int) -> list[float]:
+        for number in range(resets):
+            task = tasks[number % len(tasks)]
+            env.reset(task, 0)
+            env.step(task.expert_plan[0])
+        return [psutil.Process(pid).memory_info().rss / 2**20 for pid in (os.getpid(), own_jvm().pid)]
+
+    ours, java = after(300)
+    ours_then, java_then = after(1000)
+    assert ours_then < ours + 10
+    assert java_then < java + 60 and java_then < 800  # the heap may grow to its bound
