@@ -6,6 +6,8 @@ verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would impor
 ``model=`` mean something else.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,12 +66,27 @@ def verl_tree() -> DictConfig:
     return tree
 
 
+@contextmanager
+def verl_offered() -> Iterator[None]:
+    """Let Hydra compose with verl's tree: words such as +node={} change it as only Hydra knows."""
+    before = ConfigStore.instance().load(f"{BASE}.yaml").node
+    ConfigStore.instance().store(name=BASE, node=verl_tree())
+    try:
+        yield
+    finally:
+        ConfigStore.instance().store(name=BASE, node=before)
+
+
 @cache
 def register() -> None:
-    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra."""
+    """Register our resolvers with OmegaConf, and the recipes with Hydra.
+
+    Hydra copies whatever is registered several times. Of verl's tree that would be a third of its
+    time: it is registered only while it is needed (``verl_offered``).
+    """
     for resolver in RESOLVERS:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
-    ConfigStore.instance().store(name=BASE, node=verl_tree())
+    ConfigStore.instance().store(name=BASE, node={})
     for path in sorted(RECIPES.glob("*.yaml")):
         register_option("recipe", path)
 

@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -118,12 +118,14 @@ def _typed(config: DictConfig, overrides: Sequence[Override]) -> DictConfig:
 
 
 def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:
-    """Compose the options once (0.2 s); runs that differ only in values copy the result (3 ms)."""
+    """Compose the options once (0.15 s); runs that differ only in values copy the result (3 ms)."""
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]
-    if any(not given.is_option(override) for override in rest):  # such as +node={}: keep the order of all
+    options_alone = all(map(given.is_option, rest))
+    if not options_alone:  # such as +node={}: keep the order of all
         singles, rest = [], list(overrides)
-    config: DictConfig = pickle.loads(_with_options((*extra, *map(given.typed, rest)), machine.gpu_rollout()))
+    words = (*extra, *map(given.typed, rest))
+    config: DictConfig = pickle.loads(_with_options(words, options_alone, machine.gpu_rollout()))
     for override in singles:
         key, is_new = override.key_or_group, override.is_add()
         if is_new and OmegaConf.select(config, key) is not None:
@@ -135,6 +137,17 @@ def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConf
 
 
 @lru_cache(maxsize=KEPT)
-def _with_options(options: tuple[str, ...], server: str) -> bytes:
-    """Compose the options."""
-    return pickle.dumps(hydra_compose("config", overrides=list(options)))
+def _with_options(words: tuple[str, ...], options_alone: bool, server: str) -> bytes:
+    """Compose the options; verl's tree comes below them, unless a word changes it by itself."""
+    if options_alone:
+        config = OmegaConf.unsafe_merge(pickle.loads(_verl()), hydra_compose("config", overrides=list(words)))
+        OmegaConf.set_struct(config, True)
+    else:
+        with base.verl_offered():
+            config = hydra_compose("config", overrides=list(words))
+    return pickle.dumps(config)
+
+
+@cache
+def _verl() -> bytes:
+    return pickle.dumps(base.verl_tree())

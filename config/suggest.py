@@ -78,10 +78,11 @@ def _choice(group: str, *names: str) -> str:
 @cache
 def keys_with(*choices: str) -> dict[str, Any]:
     """Return every key of the config composed with these overrides, dotted, with its value."""
-    try:
-        config = compose("config", overrides=list(choices))
-    except Exception:  # noqa: BLE001 - a broken file of the user: suggest from the default config
-        config = compose("config")
+    with base.verl_offered():
+        try:
+            config = compose("config", overrides=list(choices))
+        except Exception:  # noqa: BLE001 - a broken file of the user: suggest from the default config
+            config = compose("config")
     return dict(dotted(OmegaConf.to_container(config)))
 
 

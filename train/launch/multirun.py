@@ -192,7 +192,8 @@ def _ready_hydra(arguments: Sequence[str], args: argparse.Namespace) -> Start:
 
 def _hydra(arguments: Sequence[str]) -> int:
     sys.argv[1:] = arguments
-    _hydra_app()
+    with base.verl_offered():
+        _hydra_app()
     return _exit_code(_failed)
 
 
