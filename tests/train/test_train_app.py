@@ -51,7 +51,7 @@ def test_a_shell_completes_options_and_keys(capfd: pytest.CaptureFixture[str], m
     for line, offered in (
         ("algo=gi", "algo=gigpo"),
         ("env.ta", "env.task= env.tasks="),
-        ("trainer.nno", "trainer.nnodes="),
+        ("sandbox_fusion.ur", "sandbox_fusion.url="),
     ):
         line = f"turngrid-train {line}"
         monkeypatch.setenv("COMP_LINE", line)
