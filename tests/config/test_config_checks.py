@@ -3,7 +3,6 @@ or is in the table."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -257,21 +256,27 @@ def test_env_reward_and_budget_set_only_their_own_node() -> None:
 def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer, number: int, algo: str) -> None:
     """All of env x reward for one model and one algorithm, and each budget with each of either.
 
-    For the others, which the algorithms divide among them, the rewards that are offered; verl's own
-    check sees every model with every algorithm (test_config_verl_validates.py).
+    For the others, which the algorithms divide among them, one reward that an environment offers;
+    verl's own check sees every model with every algorithm (test_config_verl_validates.py).
     """
     first, *others = OPTIONS["model"]
-    envs, rewards, budgets = _nodes().values()
     for model in (*([] if number else [first]), *others[number :: len(ALGORITHMS)]):
         config = _raw(f"algo={algo}", f"model={model}")
         filled_in = {key: OmegaConf.select(config, key) for key in FILLED_IN}
-        for (place, env), (other, reward) in itertools.product(enumerate(envs), enumerate(rewards)):
-            if model != first and not _offers(env, reward):
-                continue
-            config.env, config.turn_reward, config.budget = env, reward, budgets[(place + other) % len(budgets)]
+        for env, reward, budget in _played(OPTIONS["model"].index(model)):
+            config.env, config.turn_reward, config.budget = env, reward, budget
             for key, value in filled_in.items():
                 OmegaConf.update(config, key, value)
             _passes_or_is_refused(config)
+
+
+def _played(turn: int) -> Iterator[tuple[DictConfig, DictConfig, DictConfig]]:
+    """Environment, reward and budget: all in turn 0, else one reward that each offers."""
+    envs, rewards, budgets = _nodes().values()
+    for place, env in enumerate(envs):
+        offered = [reward for reward in rewards if _offers(env, reward)]
+        for other, reward in enumerate(rewards if turn == 0 else [offered[(place + turn) % len(offered)]]):
+            yield env, reward, budgets[(place + turn + other) % len(budgets)]
 
 
 NEEDED: dict[str, dict[str, Any]] = {"judge": {"url": "http://127.0.0.1/v1"}}  # what an option does not run without

@@ -130,7 +130,7 @@ def found(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     """What one process in an empty folder says: verl's tree, torch and the package's list are read
     once. Its games are in a cache of their own: the page's environment may change without another
     version."""
-    commands = json.dumps([[name, *shlex.split(rest)] for name, rest in COMMAND.findall(PAGE)])
+    commands = json.dumps([*([name, *shlex.split(rest)] for name, rest in COMMAND.findall(PAGE)), ["train", "--help"]])
     folder = tmp_path_factory.mktemp("elsewhere")
     paths = {"PYTHONPATH": str(ROOT / "tests" / "algorithms"), "TURNGRID_CACHE": str(folder / "cache")}
     done = run(python, folder, "-c", USE, commands, **paths)
@@ -183,7 +183,7 @@ def test_every_kind_may_be_spelled_out(found: dict[str, Any]) -> None:
 
 def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
     codes, shown = zip(*found["commands"], strict=True)
-    assert codes == (0, 0, 0)
+    assert codes == (0, 0, 0, 0)
     first, second = map(yaml.safe_load, shown[:2])
     assert (first["env"]["name"], first["env"]["max_turns"]) == ("lamps", 12)
     assert first["turn_reward"] == {"name": "brisk", "price": 0.01}
@@ -191,6 +191,7 @@ def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
     assert first["shaping"] == {"early": {"bonus": 0.1}}
     assert list(second["credit"]) == ["gigpo", "last"]
     assert "won" in shown[2]
+    assert "| lamps |" in shown[3] and "| brisk |" in shown[3] and re.search(r"gigpo .*\| last", shown[3])
 
 
 @pytest.mark.slow
@@ -232,8 +233,3 @@ def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
         assert credit is not None
         turns = [len(turn.action_ids) for turn in episode.turns]
         assert credit.advantages[0] == pytest.approx(credit.advantages[-1] * (1 if len(turns) == 1 else 0.5))
-
-
-def test_help_lists_them(python: Path, tmp_path: Path) -> None:
-    said = run(python, tmp_path, "-m", "turngrid.train", "--help").stdout
-    assert "| lamps |" in said and "| brisk |" in said and re.search(r"gigpo .*\| last", said)

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,25 +27,25 @@ TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```te
 COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)
 
 
-def run(folder: Path, cache: Path, *arguments: str, says: str | None = None) -> str:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TURNGRID_CACHE": str(cache)}
-    done = subprocess.run(
-        [sys.executable, "-P", *arguments], cwd=folder, env=env, input=says, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def skip_without_java(page: str) -> None:
     if "needs a JRE" in page and shutil.which("java") is None:
         pytest.skip("there is no java on the PATH")
 
 
-def test_the_transcript_is_what_happens(tmp_path: Path, game_cache: Path) -> None:
+def test_the_transcript_is_what_happens(
+    tmp_path: Path, game_cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from turngrid.train.play.__main__ import main
+
     ((arguments, transcript),) = TRANSCRIPT.findall(PLAY)
     says = "".join(f"{line}\n" for line in re.findall(r"^> (.*)$", transcript, re.MULTILINE))
     says = says.replace("expert\ndown\n", "expert\n")  # shown by the expert, not typed
-    assert run(tmp_path, game_cache, "-m", "turngrid.train.play", *arguments.split(), says=says) == transcript
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("TURNGRID_CACHE", str(game_cache))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(says))
+    assert main(arguments.split()) == 0
+    assert capfd.readouterr().out == transcript
 
 
 @pytest.mark.parametrize("name", MADE)

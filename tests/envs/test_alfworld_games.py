@@ -1,8 +1,6 @@
 """Generated games: won by their plans, the same everywhere, kept apart, paid by ALFRED's goal
 conditions."""
 
-import asyncio
-
 import pytest
 from alfworld_stock import content, one_of_each
 
@@ -128,27 +126,23 @@ def test_a_plan_that_does_not_win_is_rejected(monkeypatch, tmp_path):
         make_environment().game_record(params, 5, tmp_path)
 
 
-def test_running_out_of_turns_is_no_win_and_legal_and_expert_are_filled(games):
+async def test_running_out_of_turns_is_no_win_and_legal_and_expert_are_filled(games):
     task = games[TYPES[3]]
     style, dense = make_environment().prompt, reward("dense")
-
-    async def main():
-        async with EnvPool("alfworld", 1, 30.0, legal=True, expert=True) as pool:
-            session = await pool.open()
-            first = await session.reset(task, 0)
-            assert task.expert_plan[0] in first.legal
-            assert first.expert == task.expert_plan
-            assert (await session.step(task.expert_plan[0])).observation.expert == task.expert_plan[1:]
-            assert (await session.step("look")).observation.expert == ()
-            short = EpisodeSpec(task, style, len(task.expert_plan) - 1, dense)
-            whole = EpisodeSpec(task, style, 24, dense)
-            return [
-                await run_episode(ExpertPolicy(), session, short, None),
-                await run_episode(ExpertPolicy(), session, whole, None),
-                await run_episode(RandomPolicy(), session, whole, None),
-            ]
-
-    cut, won, drawn = asyncio.run(main())
+    async with EnvPool("alfworld", 1, 30.0, legal=True, expert=True) as pool:
+        session = await pool.open()
+        first = await session.reset(task, 0)
+        assert task.expert_plan[0] in first.legal
+        assert first.expert == task.expert_plan
+        assert (await session.step(task.expert_plan[0])).observation.expert == task.expert_plan[1:]
+        assert (await session.step("look")).observation.expert == ()
+        short = EpisodeSpec(task, style, len(task.expert_plan) - 1, dense)
+        whole = EpisodeSpec(task, style, 24, dense)
+        cut, won, drawn = [
+            await run_episode(ExpertPolicy(), session, short, None),
+            await run_episode(ExpertPolicy(), session, whole, None),
+            await run_episode(RandomPolicy(), session, whole, None),
+        ]
     assert (cut.outcome, won.outcome) == (Outcome.OUT_OF_TURNS, Outcome.WON)
     assert sum(turn.rewards["dense"] for turn in cut.turns) == pytest.approx(1 / 3)  # heated, not yet placed
     assert sum(turn.rewards["dense"] for turn in won.turns) == pytest.approx(1)

@@ -156,8 +156,8 @@ NO_CALLS = (
     "9" * 19_000,
     "x" * 200_000,
     "\u202e\x00\x1b[2J" * 1000,
-    "{" * 100_000,
-    '{"name": "cd", "arguments": ' + '{"a": ' * 20_000,
+    "{" * 20_000,
+    '{"name": "cd", "arguments": ' + '{"a": ' * 4_000,
     '{"name": "cd", "arguments": {"folder": ' + "[" * 10_000 + "]" * 10_000 + "}}",
     '{"name": "cd", "arguments": {"folder": NaN}}',
 )

@@ -66,15 +66,28 @@ class Seen:
     broken: list[str]
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def seen(request: pytest.FixtureRequest, game_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    name = request.param
-    if name in NEEDS_JAVA and shutil.which("java") is None:
-        pytest.skip("there is no java on the PATH")
+@pytest.fixture(scope="module")
+def tasks(game_cache: Path) -> dict[str, TaskRef]:
+    """By environment, its first test game."""
+    return {name: first_of(name, game_cache) for name in NAMES if not lacks_java(name)}
+
+
+def lacks_java(name: str) -> bool:
+    return name in NEEDS_JAVA and shutil.which("java") is None
+
+
+def first_of(name: str, cache: Path) -> TaskRef:
     reward = "dense" if "dense" in place(name).rewards else place(name).rewards[0]
-    catalogue = Catalogue(place(name), game_cache)
-    [task] = catalogue.tasks(node(name).task, "test", 1, reward=reward, workers=1, progress=False)
-    return asyncio.run(_play(name, task, tmp_path_factory.mktemp(name)))
+    [task] = Catalogue(place(name), cache).tasks(node(name).task, "test", 1, reward=reward, workers=1, progress=False)
+    return task
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def seen(request: pytest.FixtureRequest, tasks: dict[str, TaskRef], tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    name = request.param
+    if lacks_java(name):
+        pytest.skip("there is no java on the PATH")
+    return asyncio.run(_play(name, tasks[name], tmp_path_factory.mktemp(name)))
 
 
 async def _play(name: str, task: TaskRef, folder: Path) -> Seen:
@@ -150,21 +163,31 @@ def test_a_broken_game_is_an_error_in_one_line_and_ends_nothing(seen: Seen) -> N
 MAKE = """
 import json, pathlib, sys
 from turngrid.envs.registry import make_environment
-name, settings, params, seed, folder = json.loads(sys.argv[1])
-record = make_environment(name, settings).game_record(params, seed, pathlib.Path(folder))
-print(json.dumps([record.sha256, record.fingerprint, record.expert_plan]))
+for name, settings, params, seed, folder in json.load(sys.stdin):
+    record = make_environment(name, settings).game_record(params, seed, pathlib.Path(folder))
+    print(json.dumps([name, record.sha256, record.fingerprint, record.expert_plan]))
 """
 
 
-def test_a_seed_makes_the_same_game_in_another_process(seen: Seen, tmp_path: Path) -> None:
+def test_a_seed_makes_the_same_game_in_another_process(tasks: dict[str, TaskRef], tmp_path: Path) -> None:
     """Under another hash seed, which orders sets otherwise."""
-    task = seen.task
-    request = json.dumps([task.env, registry.plain(node(task.env)), dict(task.params), task.seed, str(tmp_path)])
-    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
-    made = subprocess.run([sys.executable, "-c", MAKE, request], env=env, capture_output=True, text=True, check=True)
-    assert json.loads(made.stdout.splitlines()[-1]) == [task.sha256, task.fingerprint, [*task.expert_plan]]
-    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert files == {name: Path(task.game_file).with_name(name).read_bytes() for name in files}
+    request = []
+    for name, task in tasks.items():
+        (tmp_path / name).mkdir()
+        request.append([name, registry.plain(node(name)), dict(task.params), task.seed, str(tmp_path / name)])
+    done = subprocess.run(
+        [sys.executable, "-c", MAKE],
+        env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
+        input=json.dumps(request),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    made = {name: record for name, *record in map(json.loads, done.stdout.splitlines()[-len(tasks) :])}
+    for name, task in tasks.items():
+        assert made[name] == [task.sha256, task.fingerprint, [*task.expert_plan]], name
+        files = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        assert files == {file: Path(task.game_file).with_name(file).read_bytes() for file in files}, name
 
 
 @pytest.mark.parametrize("name", registry.ENVIRONMENTS)

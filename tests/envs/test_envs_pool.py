@@ -86,62 +86,50 @@ def test_many_sessions_play_their_own_games(custom_games):
     env.close()
 
 
-def test_legal_and_expert_commands_on_request(custom_games):
-    async def main():
-        async with EnvPool("textworld", 1, 30.0, legal=True, expert=True) as pool:
-            session = await pool.open()
-            return await session.reset(custom_games[0], 0)
-
-    seen = asyncio.run(main())
+async def test_legal_and_expert_commands_on_request(custom_games):
+    async with EnvPool("textworld", 1, 30.0, legal=True, expert=True) as pool:
+        session = await pool.open()
+        seen = await session.reset(custom_games[0], 0)
     assert custom_games[0].expert_plan[0] in seen.legal
     assert seen.expert == custom_games[0].expert_plan
 
 
-def test_a_killed_worker_is_replaced_and_its_games_go_on(custom_games):
+async def test_a_killed_worker_is_replaced_and_its_games_go_on(custom_games):
     """Every session is in the middle of its game; none of them notices."""
-
-    async def main():
-        async with EnvPool("textworld", 2, 30.0) as pool:
-            sessions = [await pool.open() for _ in custom_games]
-            for session, task in zip(sessions, custom_games, strict=True):
-                await session.reset(task, 0)
-                await session.step(task.expert_plan[0])
-            before = pool.pids
-            for pid in before:
-                os.kill(pid, signal.SIGKILL)
-            for turn in range(1, 4):
-                results = await asyncio.gather(
-                    *(s.step(t.expert_plan[turn]) for s, t in zip(sessions, custom_games, strict=True))
-                )
-            assert not set(before) & set(pool.pids)
-            return results
-
-    results = asyncio.run(main())
+    async with EnvPool("textworld", 2, 30.0) as pool:
+        sessions = [await pool.open() for _ in custom_games]
+        for session, task in zip(sessions, custom_games, strict=True):
+            await session.reset(task, 0)
+            await session.step(task.expert_plan[0])
+        before = pool.pids
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        for turn in range(1, 4):
+            results = await asyncio.gather(
+                *(s.step(t.expert_plan[turn]) for s, t in zip(sessions, custom_games, strict=True))
+            )
+        assert not set(before) & set(pool.pids)
     assert all(result.won and result.score_delta == 1.0 for result in results)
 
 
-def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
+async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
     """15 steps of 0.2 s on one worker, each allowed 2 s: waiting for the others is not counted."""
-
-    async def main():
-        async with EnvPool("fragile", 1, 2.0) as pool:
-            hung, other, *slow = await started(pool, *counting[:2], *[counting[0]] * 15)
-            results = await asyncio.gather(*(s.step("wait") for s in slow))
-            assert [result.score_delta for result in results] == [0] * 15  # all answered, none given up
-            await other.step("add one")
-            stuck = asyncio.create_task(hung.step("sleep"))
-            await asyncio.sleep(0)
-            second = await other.step("add two")
-            with pytest.raises(EnvError, match=r"no answer within 2 s"):
-                await stuck
-            assert second.observation.text == "2 of 3"
-            assert (await other.step("add three")).won
-            with pytest.raises(EnvError, match="reset first"):
-                await hung.step("add")
-            assert (await hung.reset(counting[0], 0)).text == "0 of 3"
-            assert (await finish(hung)).won
-
-    asyncio.run(main())
+    async with EnvPool("fragile", 1, 2.0) as pool:
+        hung, other, *slow = await started(pool, *counting[:2], *[counting[0]] * 15)
+        results = await asyncio.gather(*(s.step("wait") for s in slow))
+        assert [result.score_delta for result in results] == [0] * 15  # all answered, none given up
+        await other.step("add one")
+        stuck = asyncio.create_task(hung.step("sleep"))
+        await asyncio.sleep(0)
+        second = await other.step("add two")
+        with pytest.raises(EnvError, match=r"no answer within 2 s"):
+            await stuck
+        assert second.observation.text == "2 of 3"
+        assert (await other.step("add three")).won
+        with pytest.raises(EnvError, match="reset first"):
+            await hung.step("add")
+        assert (await hung.reset(counting[0], 0)).text == "0 of 3"
+        assert (await finish(hung)).won
 
 
 def test_a_game_that_kills_its_worker_once_is_played_again(runner, pool, counting):
@@ -250,13 +238,10 @@ def test_an_environment_that_fails_leaves_the_worker_running(runner, pool, count
     runner.run(main())
 
 
-def test_an_environment_of_another_package_goes_by_its_module(counting):
-    async def main():
-        async with EnvPool("fragile:Fragile", 1, 60.0) as pool:
-            (session,) = await started(pool, counting[0])
-            assert (await finish(session)).won
-
-    asyncio.run(main())
+async def test_an_environment_of_another_package_goes_by_its_module(counting):
+    async with EnvPool("fragile:Fragile", 1, 60.0) as pool:
+        (session,) = await started(pool, counting[0])
+        assert (await finish(session)).won
 
 
 def test_what_a_game_prints_or_half_a_character_does_not_harm_the_protocol(runner, pool, counting):
@@ -310,17 +295,14 @@ def test_an_environment_that_cannot_be_imported_says_so():
         asyncio.run(main())
 
 
-def test_no_worker_outlives_its_pool(counting):
-    async def main():
-        async with EnvPool("fragile", 2, 60.0) as pool:
-            session = await pool.open()
-            await session.reset(counting[0], 0)
-            stuck = asyncio.create_task(session.step("sleep"))
-            await asyncio.sleep(0.1)
-            stuck.cancel()
-            return pool.pids
-
-    pids = asyncio.run(main())
+async def test_no_worker_outlives_its_pool(counting):
+    async with EnvPool("fragile", 2, 60.0) as pool:
+        session = await pool.open()
+        await session.reset(counting[0], 0)
+        stuck = asyncio.create_task(session.step("sleep"))
+        await asyncio.sleep(0.1)
+        stuck.cancel()
+        pids = pool.pids
     assert len(pids) == 2
     assert not any(alive(pid) for pid in pids)
 

@@ -3,7 +3,6 @@ written to a file."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -92,22 +91,20 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
     return noisy_environment.Noisy()
 
 
-def test_observations_goals_and_errors_leave_an_environment_printable(environment: Environment, tmp_path: Path) -> None:
+async def test_observations_goals_and_errors_leave_an_environment_printable(
+    environment: Environment, tmp_path: Path
+) -> None:
     (task,) = Catalogue(environment, tmp_path).tasks("noise", "test", 1, progress=False)
-
-    async def play() -> list[str]:
-        async with EnvPool("noisy_environment:Noisy", workers=1, step_deadline_s=20.0) as pool:
-            session = await pool.open()
-            opening = await session.reset(task, 0)
-            seen = [opening.text, opening.goal, (await session.step("look")).observation.text]
-            seen.append((await session.step("quit")).observation.text)
-            seen.append((await session.finish()).observation.text)
-            await session.reset(task, 0)
-            with pytest.raises(EnvError) as caught:
-                await session.step("fail")
-            return [*seen, str(caught.value), task.goal]
-
-    said = asyncio.run(play())
+    async with EnvPool("noisy_environment:Noisy", workers=1, step_deadline_s=20.0) as pool:
+        session = await pool.open()
+        opening = await session.reset(task, 0)
+        seen = [opening.text, opening.goal, (await session.step("look")).observation.text]
+        seen.append((await session.step("quit")).observation.text)
+        seen.append((await session.finish()).observation.text)
+        await session.reset(task, 0)
+        with pytest.raises(EnvError) as caught:
+            await session.step("fail")
+        said = [*seen, str(caught.value), task.goal]
     assert all("before" in text and "after" in text for text in said)
     for text in said:
         assert not set(text) & set(HARMFUL) - set("\n\t")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import random
@@ -26,7 +25,6 @@ from turngrid.envs.search.scores import exact_match, f1
 from turngrid.envs.search.world import World, WorldSpec, make_world
 from turngrid.envs.types import Call, EnvError, TaskError
 from turngrid.rewards.registry import reward
-from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages
@@ -355,7 +353,7 @@ class Says:
         return Reply(self.texts[context.turn])
 
 
-def test_an_episode_of_the_expert_in_tags(place, task) -> None:
+async def test_an_episode_of_the_expert_in_tags(place, task) -> None:
     """Demonstrations name no entity before a search has shown it; f1 pays the answer."""
     form = form_of("search_tags")
     texts = [form.demonstrate(task.goal, task.expert_plan[number:]) for number in range(len(task.expert_plan))]
@@ -363,12 +361,8 @@ def test_an_episode_of_the_expert_in_tags(place, task) -> None:
         Says(["<search>no thought</search>", *texts]),
         EpisodeSpec(task, place.prompt, 6, reward("f1"), form=form),
     )
-
-    async def play() -> Episode:
-        async with EnvPool("search", 1, 60.0, settings=vars(place.settings)) as pool:
-            return await run_episode(policy, await pool.open(), spec, None)
-
-    episode = asyncio.run(play())
+    async with EnvPool("search", 1, 60.0, settings=vars(place.settings)) as pool:
+        episode = await run_episode(policy, await pool.open(), spec, None)
     assert episode.won and [turn.rewards["f1"] for turn in episode.turns] == [0, 0, 0, 0, 1]
     assert episode.task_type == "3 hops" and not episode.turns[0].parsed
     assert form.format_error in episode.turns[1].observation

@@ -3,7 +3,6 @@ server that answers, fails, hangs and talks nonsense."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import threading
@@ -315,23 +314,19 @@ def test_nonsense_is_an_error_of_the_environment(server: Any, said: Any, message
     assert len(server.asked) == 3 and len(str(error.value)) < 400
 
 
-def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
+async def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
     """Through a worker: the next game of the same session goes on when the server is back."""
     lines(tmp_path / "nq/test.jsonl", [PLAIN])
     environment = place(tmp_path, retriever="http", url=address(server), timeout_s=10.0)
     assert environment.longest_step_s == 30.0
     [task] = games(environment, tmp_path / "cache", "nq", "test")
-
-    async def play() -> None:
-        async with EnvPool("search", 1, 60.0, settings=vars(environment.settings)) as pool:
-            session = await pool.open()
-            await session.reset(task, 0)
-            server.says = ["nonsense"]
-            with pytest.raises(EnvError, match="sent no passages"):
-                await session.step("search bridge")
-            server.says = [GOOD]
-            await session.reset(task, 0)
-            assert "Orlen Bridge" in (await session.step("search bridge")).observation.text
-            assert (await session.step("answer Rull")).won
-
-    asyncio.run(play())
+    async with EnvPool("search", 1, 60.0, settings=vars(environment.settings)) as pool:
+        session = await pool.open()
+        await session.reset(task, 0)
+        server.says = ["nonsense"]
+        with pytest.raises(EnvError, match="sent no passages"):
+            await session.step("search bridge")
+        server.says = [GOOD]
+        await session.reset(task, 0)
+        assert "Orlen Bridge" in (await session.step("search bridge")).observation.text
+        assert (await session.step("answer Rull")).won

@@ -42,7 +42,7 @@ def fewest_moves(room: Room) -> int:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_plans_win_in_the_fewest_moves(task: str) -> None:
-    for room, plan in made(task, 10):
+    for room, plan in made(task, 4):
         assert SHORTEST <= len(plan) <= LONGEST and room.placed == 0
         assert len(plan) == fewest_moves(room)
         assert str(read(str(room))) == str(room) and read(str(room)) == room

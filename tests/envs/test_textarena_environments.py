@@ -112,18 +112,15 @@ def test_twenty_numbers_are_twenty_games(game_cache: Path) -> None:
         Catalogue(place(name), game_cache).tasks(name, "train", 21, workers=1, progress=False)
 
 
-def test_policies_and_rewards_through_the_pool(tasks) -> None:
-    async def main():
-        async with EnvPool("textarena", 1, 60.0, legal=True) as pool:
-            first, second = await pool.open(), await pool.open()
-            specs = [EpisodeSpec(task, place().prompt, 30, reward("dense")) for task in tasks["Sokoban-v0"]]
-            both = (
-                run_episode(ExpertPolicy(), first, specs[0], None),
-                run_episode(ExpertPolicy(), second, specs[1], None),
-            )
-            return [*await asyncio.gather(*both), await run_episode(RandomPolicy(), first, specs[2], None)]
-
-    *experts, random = asyncio.run(main())
+async def test_policies_and_rewards_through_the_pool(tasks) -> None:
+    async with EnvPool("textarena", 1, 60.0, legal=True) as pool:
+        first, second = await pool.open(), await pool.open()
+        specs = [EpisodeSpec(task, place().prompt, 30, reward("dense")) for task in tasks["Sokoban-v0"]]
+        both = (
+            run_episode(ExpertPolicy(), first, specs[0], None),
+            run_episode(ExpertPolicy(), second, specs[1], None),
+        )
+        *experts, random = [*await asyncio.gather(*both), await run_episode(RandomPolicy(), first, specs[2], None)]
     for episode in experts:
         assert episode.outcome is Outcome.WON
         assert sum(turn.rewards["dense"] for turn in episode.turns) == pytest.approx(1.0)

@@ -167,6 +167,7 @@ sft.train(Run.read(Path(folder)), Path(episodes), model)
 """
 
 
+@pytest.mark.slow  # two more starts of the stage; the kill of a whole run in RL is in test_whole_run.py
 def test_killed_in_the_middle_then_run_again_gives_the_same_weights(
     trained: Path, model: Path, demonstrations: Path, tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ class Hub(BaseHTTPRequestHandler):
 def hub() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     server.daemon_threads = True
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
 
@@ -70,7 +70,7 @@ def asked(endpoint: str, home: Path, *names: str) -> list[str]:
     }
     environment = {**without, "PYTHONPATH": str(ROOT), "HF_ENDPOINT": endpoint, "HF_HOME": str(home)}
     command = [sys.executable, "-P", "-c", ASK, *names]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=True)
     return done.stdout.splitlines()
 
 

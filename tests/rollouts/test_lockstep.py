@@ -51,16 +51,13 @@ def test_an_episode_that_leaves_without_asking_holds_nobody_up():
     assert batches_of([0, 2], seed=1) == [["1.0"], ["1.1"]]
 
 
-def test_a_failing_batch_reaches_every_episode():
+async def test_a_failing_batch_reaches_every_episode():
     async def run_batch(requests: list[SampleRequest]) -> list[Sample]:
         raise RuntimeError("server gone")
 
-    async def main() -> list[BaseException | None]:
-        lockstep = LockstepBatch(2, run_batch)
-        samples = [play(lockstep, place, 1, random.Random(0)) for place in range(2)]
-        return await asyncio.gather(*samples, return_exceptions=True)
-
-    results = asyncio.run(main())
+    lockstep = LockstepBatch(2, run_batch)
+    samples = [play(lockstep, place, 1, random.Random(0)) for place in range(2)]
+    results = await asyncio.gather(*samples, return_exceptions=True)
     assert [str(error) for error in results] == ["server gone", "server gone"]
 
 
@@ -75,7 +72,7 @@ def test_a_batch_answered_short_is_refused():
         asyncio.run(main())
 
 
-def test_a_cancelled_episode_is_in_no_batch_and_holds_nobody_up():
+async def test_a_cancelled_episode_is_in_no_batch_and_holds_nobody_up():
     """It is cancelled while it waits for the others' turn; those who share the batch are the same
     as without it."""
     seen: list[list[str]] = []
@@ -89,30 +86,24 @@ def test_a_cancelled_episode_is_in_no_batch_and_holds_nobody_up():
             await start.wait()
             await slot.sample(request(f"{place}.0"))
 
-    async def main() -> None:
-        lockstep, start = LockstepBatch(3, run_batch), asyncio.Event()
-        gone = asyncio.create_task(play(lockstep, 0, 2, random.Random(0)))
-        kept = [asyncio.create_task(late(lockstep, place, start)) for place in (1, 2)]
-        await asyncio.sleep(0.02)
-        gone.cancel()
-        await asyncio.sleep(0)
-        start.set()
-        await asyncio.wait_for(asyncio.gather(*kept), timeout=60)
-
-    asyncio.run(main())
+    lockstep, start = LockstepBatch(3, run_batch), asyncio.Event()
+    gone = asyncio.create_task(play(lockstep, 0, 2, random.Random(0)))
+    kept = [asyncio.create_task(late(lockstep, place, start)) for place in (1, 2)]
+    await asyncio.sleep(0.02)
+    gone.cancel()
+    await asyncio.sleep(0)
+    start.set()
+    await asyncio.wait_for(asyncio.gather(*kept), timeout=60)
     assert seen == [["1.0", "2.0"]]
 
 
-def test_one_bad_request_is_the_business_of_its_episode():
+async def test_one_bad_request_is_the_business_of_its_episode():
     async def run_batch(requests: list[SampleRequest]) -> list[Sample | Exception]:
         return [RequestTooLong("too long") if r.request_id == "0.0" else Sample((7,), (-0.5,)) for r in requests]
 
-    async def main() -> list[object]:
-        lockstep = LockstepBatch(2, run_batch)
-        samples = [play(lockstep, place, 2, random.Random(0)) for place in range(2)]
-        return await asyncio.wait_for(asyncio.gather(*samples, return_exceptions=True), timeout=60)
-
-    refused, played = asyncio.run(main())
+    lockstep = LockstepBatch(2, run_batch)
+    samples = [play(lockstep, place, 2, random.Random(0)) for place in range(2)]
+    refused, played = await asyncio.wait_for(asyncio.gather(*samples, return_exceptions=True), timeout=60)
     assert isinstance(refused, RequestTooLong) and played is None
 
 

@@ -95,24 +95,26 @@ def _refused(config: DictConfig) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("name", "scale"), EACH)
-def test_no_two_runs_are_the_same(name: str, scale: str) -> None:
-    asked = [frozenset(point.overrides) for point in runs(FILES[name].scales[scale])]
-    assert len(set(asked)) == len(asked)
+@pytest.mark.parametrize("name", FILES)
+def test_no_two_runs_are_the_same(name: str) -> None:
+    for scale in FILES[name].scales.values():
+        asked = [frozenset(point.overrides) for point in runs(scale)]
+        assert len(set(asked)) == len(asked)
 
 
-@pytest.mark.parametrize(("name", "scale"), EACH)
-def test_every_name_of_the_layout_is_one_of_the_table(name: str, scale: str) -> None:
-    layout = FILES[name].scales[scale].layout
+@pytest.mark.parametrize("name", FILES)
+def test_every_name_of_the_layout_is_one_of_the_table(name: str) -> None:
     table = published.table_of(str(FILES[name].published))
     free = {"none", published.BASE} if published.BASE in table.protocol else {"none"}
-    assert {selector.get("published", row) for row, selector in layout.rows.items()} <= {*table.rows, *free}
     columns = {column for cells in table.rows.values() for column in cells}
-    assert {selector.get("published", column) for column, selector in layout.columns.items()} <= columns | free
+    for scale in FILES[name].scales.values():
+        rows, across = scale.layout.rows.items(), scale.layout.columns.items()
+        assert {selector.get("published", row) for row, selector in rows} <= {*table.rows, *free}
+        assert {selector.get("published", column) for column, selector in across} <= columns | free
 
 
 @pytest.mark.parametrize(("name", "scale"), EACH)
-def test_every_row_and_column_is_filled_by_a_run(name: str, scale: str, composed: Composed) -> None:
+def test_every_row_column_and_takeaway_has_its_runs(name: str, scale: str, composed: Composed) -> None:
     chosen = FILES[name].scales[scale]
     cells = {
         (row, column): any(fills(composed(point), {**one, **other}) for point in selected(chosen, {**one, **other}))
@@ -121,11 +123,6 @@ def test_every_row_and_column_is_filled_by_a_run(name: str, scale: str, composed
     }
     assert {row for (row, _), filled in cells.items() if filled} == set(chosen.layout.rows)
     assert {column for (_, column), filled in cells.items() if filled} == set(chosen.layout.columns)
-
-
-@pytest.mark.parametrize(("name", "scale"), EACH)
-def test_every_takeaway_has_its_runs(name: str, scale: str, composed: Composed) -> None:
-    chosen = FILES[name].scales[scale]
     for takeaway in chosen.takeaways:
         for side in (takeaway.higher, takeaway.lower):
             for selector in flattened(side):
@@ -155,17 +152,13 @@ def _met(file: Definition, composed: Composed) -> Iterator[tuple[str, str]]:
                 yield one.get("published", row), other.get("published", column)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_says_what_was_mapped_to_what(name: str) -> None:
-    file = FILES[name]
-    assert {*SCALES} <= {*file.scales} <= {*SCALES, "small"}
-    assert file.question.endswith("?")
-    assert all(len(scale.note) > 100 and len(scale.seeds) >= 1 for scale in file.scales.values())
-    assert "tiny model" in file.scales["laptop"].note
-
-
-def test_there_is_a_file_for_every_table() -> None:
+def test_a_file_says_what_was_mapped_to_what() -> None:
     assert {file.published for file in FILES.values()} == set(published.tables())
+    for file in FILES.values():
+        assert {*SCALES} <= {*file.scales} <= {*SCALES, "small"}
+        assert file.question.endswith("?")
+        assert all(len(scale.note) > 100 and len(scale.seeds) >= 1 for scale in file.scales.values())
+        assert "tiny model" in file.scales["laptop"].note
 
 
 # The study's settings, as in its protocol: models, training games, epochs (passes over them, one
@@ -209,6 +202,7 @@ EVERYWHERE = {
     "ppo_epochs": 1,
     "sft": (1e-6, 1),
 }
+CONTEXT = {10: 3072, 24: 4096, 25: 4096, 40: 6144}  # of SWE-Gym's answers, by turns
 RECIPE = {"kl": 0.01, "actor_lr": 1e-6, "critic_lr": 1e-5}  # PPO, best of table 13
 
 
@@ -256,13 +250,17 @@ def _of_table_13(point: SweepRun) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_hyperparameters_at_paper_scale_are_the_study_s(name: str, composed: Composed) -> None:
+def test_hyperparameters_and_lengths_at_paper_scale_are_the_study_s(name: str, composed: Composed) -> None:
     for point in runs(FILES[name].scales["paper"]):
         config = composed(point)
         assert settings(config) == stated(name, point, config), point.label
         assert config.scale.name == "paper"
         assert config.actor_rollout_ref.actor.ppo_mini_batch_size == config.data.train_batch_size  # one update a step
         assert config.data.train_batch_size * config.actor_rollout_ref.rollout.n % 64 == 0  # eight GPUs, and more
+        # 3,072 tokens up to 12 turns, 4,096 for more; on SWE-Gym what table 4 says for its calls
+        swe, text = config.env.name == "swegym", 3072 if config.env.max_turns <= 12 else 4096
+        assert config.data.max_prompt_length == (4096 if swe else text)
+        assert config.data.max_response_length == (CONTEXT[config.env.max_turns] if swe else text)
 
 
 @pytest.mark.parametrize("name", STUDY)
@@ -277,17 +275,6 @@ def test_games_turns_and_models_at_paper_scale_are_the_study_s(name: str, compos
         assert config.eval.games == (25 if models == {SWE} else 100)
     assert {config.model.path for config in configs} == models
     assert {config.env.max_turns for config in configs} == turns
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_lengths_at_paper_scale_are_the_study_s(name: str, composed: Composed) -> None:
-    """3,072 tokens up to 12 turns, 4,096 for more; on SWE-Gym what table 4 says for its calls."""
-    context = {10: 3072, 24: 4096, 25: 4096, 40: 6144}
-    for config in map(composed, runs(FILES[name].scales["paper"])):
-        text = 3072 if config.env.max_turns <= 12 else 4096
-        swe = config.env.name == "swegym"
-        assert config.data.max_prompt_length == (4096 if swe else text)
-        assert config.data.max_response_length == (context[config.env.max_turns] if swe else text)
 
 
 def test_a_row_of_table_9_buys_what_its_name_says(composed: Composed) -> None:

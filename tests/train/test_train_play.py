@@ -42,7 +42,7 @@ def play_apart(environment: dict[str, str], cwd: Path, *arguments: str, says: st
     """As a shell starts it."""
     command = [*COMMAND, *arguments]
     return subprocess.run(
-        command, check=False, input=says, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120
+        command, check=False, input=says, env=environment, cwd=cwd, capture_output=True, text=True, timeout=500
     )
 
 
@@ -71,8 +71,8 @@ def statuses(out: str) -> list[str]:
     return re.findall(r"^\[(.*)\]$", out, re.MULTILINE)
 
 
-def test_a_game_is_won_by_hand(environment: dict[str, str], tmp_path: Path) -> None:
-    done = play_apart(environment, tmp_path, *LAKE, says="down\ndance\ndown\nRIGHT\nright\n")
+def test_a_game_is_won_by_hand(play: Play, tmp_path: Path) -> None:
+    done = play(*LAKE, says="down\ndance\ndown\nRIGHT\nright\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert statuses(done.stdout) == [
         "turn 1 of 16, score 0 of 1",

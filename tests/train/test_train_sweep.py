@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import small
 from finished_run import finish
 
 from benchmarks.synthetic_runs import make_run
@@ -212,7 +213,10 @@ def test_a_value_is_shown_without_hydras_backslashes(tmp_path: Path, capfd: pyte
 
 
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:
-    """One run is finished; the other has failed by itself and fails again."""
+    """One run is finished; the other has failed by itself and fails again, before it. Each is a
+    process, for which modules and configs of the working folder do not stand in for ours."""
+    home = small.somebody_elses(tmp_path / "home")
+    before = {path.name for path in home.iterdir()}
     words = [mine, f"output_dir={tmp_path / 'runs'}", "trainer.project_name=p"]
     launch = prepare_launch(words)
     folders = [tmp_path / "runs" / run.folder for run in launch.sweep.runs]
@@ -222,10 +226,11 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
     with pytest.raises(FileExistsError):
         main([*launch.sweep.runs[1].overrides, *words[1:]])
     assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 1
-    done = _front_door("-m", *words, cwd=tmp_path)
+    done = _front_door("-m", *words, cwd=home)
     assert done.returncode == 1
     assert "1 runs to go, 1 finished" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")
+    assert "this is not turngrid" not in done.stderr and {path.name for path in home.iterdir()} == before
     assert "tasks" in json.loads((folders[1] / "failure.json").read_text())["message"]
     assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 2
     (place,) = (tmp_path / "runs" / "sweeps").iterdir()
@@ -237,4 +242,4 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
 def _front_door(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=500)

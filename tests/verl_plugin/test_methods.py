@@ -19,8 +19,7 @@ import transfer_queue as tq
 from example_step import batch_of, estimated, row_of, trainer, trainer_of, turns_of
 from example_x import GRPO, GRPO_WITHOUT_STD, PATHS
 from tensordict import TensorDict
-from test_credit_graft import GRAFT
-from test_credit_numbers import AEM, AEPO, EMPG, HGPO, SALT, Q
+from test_credit_numbers import AEM, Q
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
 from test_turn_fields import EPISODE
@@ -70,20 +69,13 @@ THROUGH_THE_CONFIG = {
     "rloo": RLOO,
     "loop": RLOO,
     "dr_grpo": each_turn(GRPO_WITHOUT_STD),
-    **dict.fromkeys(
-        ("clip_higher", "gspo", "cispo", "tree_grpo", "arpo"), each_turn(GRPO)
-    ),  # of which no leaves are told
+    "tree_grpo": each_turn(GRPO),  # of which no leaves are told
     "lite_ppo": LITE_PPO,
     "turn_ppo": WHITENED,
     "step_ppo": WHITENED,
     "gigpo": GIGPO,
-    "hgpo": HGPO,
     "mt_grpo": MT_GRPO,  # of `valid`: in turn 2 of P one of four is not, and all others are equal
-    "salt": SALT,
-    "aem": AEM,
-    "grpo credit=[empg]": EMPG,
-    "aepo": AEPO,
-    "grpo credit=[graft]": GRAFT,
+    "aem": AEM,  # the other methods of credit: tests/algorithms/test_credit_numbers.py
     "rloo credit=[gigpo]": [  # RLOO's term beside GiGPO's of states, both without a deviation
         [score + both - episode for both in row]
         for score, episode, row in zip([own[0] for own in RLOO], GRPO_WITHOUT_STD, GIGPO_WITHOUT_STD, strict=True)

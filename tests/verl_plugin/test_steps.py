@@ -107,9 +107,7 @@ def drawn(seed: int) -> str:
                 return " ".join(words)
 
 
-@pytest.mark.parametrize(
-    "seed", [100, 101, 102, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(103, 117))]
-)
+@pytest.mark.parametrize("seed", [100, 101, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(102, 117))])
 def test_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_path: Path) -> None:
     words = drawn(seed)
     print(words)  # what failed

@@ -3,6 +3,7 @@ of the rows."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -315,31 +316,26 @@ def test_an_episode_counts_once_however_many_rows_it_has(windowed: list[Played],
     assert several["advantages"].abs().max() > 0
 
 
-@pytest.mark.parametrize("parts", [1, 2, 4, 8])
-@pytest.mark.parametrize("rows", range(8, 41))
-def test_every_update_gets_its_share_of_the_padding(rows: int, parts: int) -> None:
+def test_every_update_gets_its_share_of_the_padding() -> None:
     """verl pads at the end; the last of eight updates of 33 rows that are padded to 64 had nothing
     to learn from."""
-    padding = [False] * rows + [True] * (-rows % 32)
-    order = spread(padding, parts)
-    assert sorted(order) == list(range(len(padding)))
-    assert [row for row in order if row < rows] == list(range(rows))
-    size = len(order) // parts
-    played = [sum(row < rows for row in order[start : start + size]) for start in range(0, len(order), size)]
-    assert max(played) - min(played) <= 1 and min(played) >= 1
+    for rows, parts in itertools.product(range(8, 41), (1, 2, 4, 8)):
+        padding = [False] * rows + [True] * (-rows % 32)
+        order = spread(padding, parts)
+        assert sorted(order) == list(range(len(padding)))
+        assert [row for row in order if row < rows] == list(range(rows))
+        size = len(order) // parts
+        played = [sum(row < rows for row in order[start : start + size]) for start in range(0, len(order), size)]
+        assert max(played) - min(played) <= 1 and min(played) >= 1, (rows, parts)
 
 
-SIZES = [
-    (batch, mini, n, devices) for batch in (8, 12) for mini in (1, 2, 4) for n in (1, 2, 6) for devices in (1, 2, 8)
-]
-
-
-@pytest.mark.parametrize("shares", [1, 2])
-@pytest.mark.parametrize(("batch", "mini", "n", "devices"), SIZES)
-def test_padded_rows_divide_into_updates_devices_and_passes(
-    batch: int, mini: int, n: int, devices: int, shares: int
-) -> None:
+def test_padded_rows_divide_into_updates_devices_and_passes() -> None:
     """``shares`` of a step's prompts are taken at a time by an asynchronous trainer."""
+    for sizes in itertools.product((8, 12), (1, 2, 4), (1, 2, 6), (1, 2, 8), (1, 2)):
+        divides(*sizes)
+
+
+def divides(batch: int, mini: int, n: int, devices: int, shares: int) -> None:
     actor = {"use_dynamic_bsz": False, "ppo_mini_batch_size": mini, "ppo_micro_batch_size_per_gpu": 4}
     nodes = {"actor": actor, "ref": {"log_prob_micro_batch_size_per_gpu": 2}, "rollout": {"n": n}}
     nodes["rollout"]["log_prob_micro_batch_size_per_gpu"] = 3
