@@ -23,32 +23,34 @@ class Source:
     env: str
     task: str
     games: int
-    samples: int = 2
+    samples: int = 1
     split: str = "pretraining"
     apart: bool = True
 
 
 # To extend the model, add a line; words of other environments are split into parts, never lost.
 SOURCES = (
-    Source("textworld", "w2-o3-q4", 80, 6, apart=False),
-    Source("tw_simple", "tw-simple", 8, 6, apart=False),
-    Source("sokoban", "s6-b1", 800),
-    Source("crafting", "d2", 700, apart=False),
-    Source("search", "h1", 600, apart=False),
-    Source("webshop", "a1-o0", 600, apart=False),
+    Source("textworld", "w2-o3-q4", 80, 3, apart=False),  # few games, since they take long to make
+    Source("tw_simple", "tw-simple", 8, 3, apart=False),
+    Source("sokoban", "s6-b1", 600),
+    Source("crafting", "d2", 700, 2),
+    Source("search", "h1", 500, apart=False),
+    Source("webshop", "a1-o0", 600),
     Source("babyai", "GoToLocal", 700),
     Source("gym", "FrozenLake-v1", 200, 5),
-    Source("textarena", "FrozenLake-v0-random", 30, 1),  # long texts: for the words only, as the next
-    Source("bfcl", "base", 60, 1, split="train", apart=False),
+    Source("textarena", "FrozenLake-v0-random", 30),  # long texts: for the words only, as the next
+    Source("bfcl", "base", 60, split="train", apart=False),
 )
-STAGE = Stage("all environments", 2600, 99, 12, batches=2, decay=0.5, observation_weight=0.3)
+COPYING = Stage("copying", 200, 0, 0, batches=2, decay=0.3)
+STAGE = Stage("all environments", 1000, 99, 12, batches=2, decay=0.5, observation_weight=0.3)
 
 
 @dataclass(frozen=True)
 class AllRecipe:
     """Everything that the weights depend on.
 
-    Training starts from ``model=tiny``, which can follow a goal. Of ALFWorld, ``houses``
+    Training starts from ``model=tiny``, which can follow a goal; ``copying`` is the training on
+    random tokens that come back (``copying.py``). Of ALFWorld, ``houses``
     transcripts of its searcher are drawn as for ``model=tiny_alfworld``; ``stage`` is their size,
     and that of the training on all transcripts. Of the tokens that were seen, ``seen_share`` have
     a loss.
@@ -57,7 +59,8 @@ class AllRecipe:
     start: str = "asset://tiny"
     sources: tuple[Source, ...] = SOURCES
     experts: tuple[NoisyExpert, ...] = (NoisyExpert(1.0, 0.4), NoisyExpert(0.6, 0.6))
-    houses: int = 1500
+    houses: int = 500
+    copying: Stage = COPYING
     stage: Stage = STAGE
     max_turns: int = 14
     row_tokens: int = 1280

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import time
@@ -12,6 +13,7 @@ from tqdm import tqdm
 
 from turngrid.assets.make.all_recipe import RUN_GAMES, AllRecipe, Source
 from turngrid.assets.make.card import fill_card, measure
+from turngrid.assets.make.copying import copied
 from turngrid.assets.make.noisy_transcripts import noisy_episode
 from turngrid.assets.make.searcher_transcripts import Transcript, transcript
 from turngrid.assets.make.tiny_alfworld import updates, with_tokenizer
@@ -25,7 +27,7 @@ from turngrid.records.models.locate import PRETRAINING, resolve_model
 from turngrid.records.statistics import Interval
 
 MEASURED = ("textworld", "w2-o3-q4")
-SHOWN_HEX = 12  # digits of a game's fingerprint in ``PRETRAINING``
+SHOWN_HEX = 12
 CARD = """\
 # The tiny model for all environments
 
@@ -41,8 +43,10 @@ with the chance {experts}; else a possible command is drawn, which is read but n
 |---|---|---|---|
 {sources}
 
-At most {recipe.max_turns} turns of each, and {recipe.row_tokens:,} tokens. {recipe.stage.steps:,} updates of at most
-{tokens:,} tokens, AdamW at {recipe.stage.learning_rate:g}, which falls over the last {recipe.stage.decay:.0%};
+First {recipe.copying.steps:,} updates on rows of random tokens in which pieces come back, which teach copying. Then
+{recipe.stage.steps:,} on the transcripts, of which at most {recipe.max_turns} turns and {recipe.row_tokens:,} tokens
+were read. AdamW, updates of at most
+{tokens:,} tokens, learning rate {recipe.stage.learning_rate:g}, which falls over the last {recipe.stage.decay:.0%};
 next-token loss on the expert's actions and {recipe.stage.observation_weight:g} of it on
 {recipe.seen_share:.0%} of the tokens that were seen.
 {minutes:.0f} core-minutes of training.
@@ -109,6 +113,7 @@ def build(recipe: AllRecipe, transcripts: Sequence[Transcript], out: Path) -> fl
     encoder, rng = Encoder(tokenizer), random.Random(recipe.seed)
     rows = [_thinned(encoder.row(each.messages, each.searched), recipe, rng) for each in transcripts]
     start = time.process_time()
+    fit(model, updates(_copies(len(tokenizer), recipe), recipe.copying), 0.0)
     fit(model, updates(_batches(rows, recipe), recipe.stage), recipe.stage.observation_weight)
     seconds = time.process_time() - start
     save(model, tokenizer, out)
@@ -119,6 +124,12 @@ def _thinned(row: Row, recipe: AllRecipe, rng: random.Random) -> Row:
     """Cut a row to ``row_tokens``; most seen tokens lose their loss, which halves the time."""
     kinds = [OTHER if kind == SEEN and rng.random() >= recipe.seen_share else kind for kind in row.kinds]
     return Row(row.ids[: recipe.row_tokens], kinds[: recipe.row_tokens])
+
+
+def _copies(vocabulary: int, recipe: AllRecipe) -> Iterator[list[Row]]:
+    rng = random.Random(recipe.seed)
+    while True:
+        yield from packed([copied(vocabulary, rng) for _ in range(BUCKET)], recipe.copying.batch_tokens)
 
 
 def _batches(rows: Sequence[Row], recipe: AllRecipe) -> Iterator[list[Row]]:
@@ -141,7 +152,12 @@ def card(recipe: AllRecipe, folder: Path, success: Mapping[float, Interval], gam
     return fill_card(CARD, folder, success, games=games, minutes=seconds / 60, tokens=tokens, **fields)
 
 
+def shown(task: TaskRef) -> str:
+    """Return a short hash of a game's fingerprint."""
+    return hashlib.sha256(task.fingerprint.encode()).hexdigest()[:SHOWN_HEX]
+
+
 def _listed(games: Mapping[Source, Sequence[TaskRef]]) -> str:
     """Return JSON of the environments that the model knows and of its pre-training games."""
-    known = {source.env: sorted(task.fingerprint[:SHOWN_HEX] for task in tasks) for source, tasks in games.items()}
+    known = {source.env: sorted(map(shown, tasks)) for source, tasks in games.items()}
     return json.dumps({"environments": sorted([*known, "alfworld"]), "fingerprints": known})

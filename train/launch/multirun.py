@@ -92,6 +92,8 @@ def _start_sweep(launch: Launch, start: launching.Launcher, paths: Sequence[str]
     code = _exit_code(start(one_run.runs_of(overrides, folder.name)))
     _report("--text", str(folder))
     _report(str(folder))
+    if launch.sweep.suite is not None:
+        one_run.call([sys.executable, "-P", "-m", "turngrid.experiments.suite", str(folder)])
     return code
 
 

@@ -16,8 +16,10 @@ from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, search_paths, typed
 from turngrid.envs.utils.names import file_name
+from turngrid.experiments.suite.extras import lacking
 from turngrid.experiments.sweep.definition import Layout, SweepError, SweepRun, load, part, points, scale_of
 from turngrid.experiments.sweep.record import Sweep
+from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import outside_identity, run_name
 from turngrid.train.launch.one_run import plain
 
@@ -69,6 +71,8 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     axes = {o.key_or_group: {text: [f"{o.get_key_element()}={text}"] for text in _values(o)} for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
+    if definition.suite is not None:
+        chosen_points = playable(chosen_points)
     wanted = [[*search_paths(overrides), *point.overrides] for point in chosen_points]
     with composer(config_dir) as composed:
         configs = compose_runs(composed, wanted, [point.label for point in chosen_points])
@@ -76,9 +80,24 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     runs = [_recorded(name, point, config) for point, config in zip(chosen_points, configs, strict=True)]
     changing = [typed(o) for o in (*single, *several) if not _is_outside(o.key_or_group)]
     about = (definition.title, definition.question, definition.published)
-    sweep = Sweep(name, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs)
+    suite = {} if definition.suite and only else definition.suite
+    sweep = Sweep(name, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs, suite)
     output_dir = Path(configs[0].output_dir).expanduser().absolute()
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), output_dir, **flags)
+
+
+def playable(points: Sequence[SweepRun]) -> list[SweepRun]:
+    """Return the runs whose environment can be played here; report the others.
+
+    Raises:
+        ConfigError: an extra is missing for each of them.
+    """
+    reasons = [lacking(point.overrides) for point in points]
+    for reason in dict.fromkeys(filter(None, reasons)):
+        say(f"note: skipped: {reason}")
+    if all(reasons):
+        raise ConfigError(f"no run of this sweep can start: {reasons[0]}")
+    return [point for point, reason in zip(points, reasons, strict=True) if not reason]
 
 
 def compose_runs(
