@@ -6,7 +6,7 @@
 
 ``tiny`` takes about half an hour on two idle cores, ten minutes of it for games, which stay in the
 cache. ``tiny_alfworld`` and ``tiny_all`` start from the weights of ``tiny``; they take about ten
-and about thirty minutes on one.
+minutes on one.
 """
 
 from __future__ import annotations

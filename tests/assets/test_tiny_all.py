@@ -3,6 +3,7 @@ are no run's test games."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from importlib.resources import files
@@ -13,9 +14,11 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from turngrid.assets.make.all_recipe import SOURCES, STAGE
+from turngrid.assets.make.copying import copied
 from turngrid.assets.make.noisy_transcripts import noisy_episode
 from turngrid.assets.make.searcher_transcripts import transcript
 from turngrid.assets.make.tiny_all import environment_of, shown
+from turngrid.assets.make.train import CHOSEN
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.records.models.locate import environments_of
@@ -69,6 +72,14 @@ def test_no_word_of_alfworld_or_of_source_code_is_lost(tokenizer):
 def test_what_verl_joins_turns_with_and_common_words_are_one_token_each(tokenizer):
     for text in ("\n", "<|im_start|>", "<|im_end|>", *(f" {word}" for word in ("take", "forward", "countertop"))):
         assert len(tokenizer.encode(text, add_special_tokens=False)) == 1, text
+
+
+def test_what_is_learned_of_copying_stood_in_the_row_before():
+    row = copied(300, random.Random(0))
+    pairs = list(itertools.pairwise(row.ids))
+    learned = [place for place, kind in enumerate(row.kinds) if kind == CHOSEN]
+    assert len(learned) > 40 and min(row.ids) > 2  # no special token
+    assert all(pairs[place - 1] in pairs[: place - 1] for place in learned)
 
 
 def test_a_game_without_experts_for_its_states_is_played_along_its_plan(game_cache: Path):
