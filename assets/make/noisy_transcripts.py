@@ -16,6 +16,7 @@ from multiprocessing import get_context
 
 from tqdm import tqdm
 
+from turngrid.assets.make.searcher_transcripts import Transcript as Episode
 from turngrid.assets.make.tiny_recipe import Phase
 from turngrid.envs.environment import Environment
 from turngrid.envs.registry import make_environment
@@ -77,23 +78,38 @@ def noisy_transcript(
     expert_share: float,
     rng: random.Random,
 ) -> list[Message]:
-    """Return messages of user and assistant in turn, from the first observation to the last
-    action."""
+    """Return the messages of ``noisy_episode``."""
+    return noisy_episode(environment, env, task, max_turns, expert_share, rng).messages
+
+
+def noisy_episode(
+    environment: Environment,
+    env: TextEnv,
+    task: TaskRef,
+    max_turns: int,
+    expert_share: float,
+    rng: random.Random,
+) -> Episode:
+    """Return messages of user and assistant in turn, from the first observation to the last action.
+
+    An environment without an expert for each state is played along the game's plan.
+    """
     observation = env.reset(task, task.seed)
-    head = PLAIN_FORM.head(environment.prompt, observation.goal)
-    messages = [user(head + PLAIN_FORM.message(observation.text))]
-    for _ in range(max_turns):
-        if observation.expert and rng.random() < expert_share:
-            action = observation.expert[0]
-        else:
-            action = rng.choice(sorted(set(observation.legal) - IDLE))
+    plan = () if observation.expert else task.expert_plan
+    head = PLAIN_FORM.head(environment.prompt, observation.goal or task.goal)
+    messages, chosen = [user(head + PLAIN_FORM.message(observation.text))], []
+    for turn in range(len(plan) or max_turns):
+        expert = observation.expert or plan[turn:]
+        chosen.append(bool(expert and (plan or rng.random() < expert_share)))
+        legal = set(observation.legal)
+        action = expert[0] if chosen[-1] else rng.choice(sorted(legal - IDLE or legal))
         messages.append(assistant(action))
         result = env.step(action)
-        if result.terminated:
+        if result.over:
             break
         observation = result.observation
         messages.append(user(PLAIN_FORM.message(observation.text)))
-    return messages if messages[-1]["role"] == "assistant" else messages[:-1]
+    return Episode(messages if messages[-1]["role"] == "assistant" else messages[:-1], chosen)
 
 
 def thing_words(messages: Sequence[Message]) -> set[str]:

@@ -85,7 +85,7 @@ def build(recipe: Recipe, out: Path) -> float:
     model = with_tokenizer(resolve_model(recipe.start, out), tokenizer, recipe.seed)
     encoder = Encoder(tokenizer)
     for stage in recipe.stages:
-        fit(model, _updates(_batches(encoder, style, stage), stage), stage.observation_weight)
+        fit(model, updates(_batches(encoder, style, stage), stage), stage.observation_weight)
     save(model, tokenizer, out)
     (out / PRETRAINING).write_text(json.dumps({"environments": ["alfworld"]}))
     return time.process_time() - start
@@ -121,7 +121,7 @@ def with_tokenizer(folder: str, tokenizer: PreTrainedTokenizerFast, seed: int) -
     return model
 
 
-def _updates(batches: Iterator[list[Row]], stage: Stage) -> Iterator[Update]:
+def updates(batches: Iterator[list[Row]], stage: Stage) -> Iterator[Update]:
     """Yield updates: 50 steps of linear warm-up, a constant rate, then a linear decay to a 33rd."""
     for step in tqdm(range(stage.steps), desc=stage.name, mininterval=5):
         left = 1 - step / stage.steps

@@ -1,4 +1,4 @@
-"""A small lossless BPE tokenizer of lower-cased game text, with the ChatML template."""
+"""A small lossless BPE tokenizer of game text, mostly lower-cased, with the ChatML template."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ CHATML = (
 )
 
 
-def train_tokenizer(texts: Iterable[str], size: int, max_length: int) -> PreTrainedTokenizerFast:
+def train_tokenizer(texts: Iterable[str], size: int, max_length: int, lower: bool = True) -> PreTrainedTokenizerFast:
     """Train a tokenizer of ``size`` entries: 256 bytes, three special tokens, merges.
 
-    Any text survives: decode(encode(x)) == x.lower().
+    Any text survives: decode(encode(x)) == x.lower(), or x without ``lower``.
     """
     core = Tokenizer(models.BPE())
-    core.normalizer = normalizers.Lowercase()
+    if lower:
+        core.normalizer = normalizers.Lowercase()
+    words = WORDS if lower else WORDS.replace("a-z", "a-zA-Z")
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(WORDS), behavior="isolated"),
+            pre_tokenizers.Split(Regex(words), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -26,6 +26,8 @@ HEX = re.compile(r"-s(\d)-[0-9a-f]{8}")
 
 
 def _size(file: Definition, scale: str) -> str:
+    if scale not in file.scales:
+        return "-"
     chosen = file.scales[scale]
     return f"{len(points(chosen, [0], [], {}))} x {len(chosen.seeds)}"
 

@@ -17,7 +17,7 @@ from turngrid.experiments.sweep.definition import Definition, Scale, Selector, S
 from turngrid.tasks.budget import allocate_budget
 
 SCALES = ("laptop", "paper")
-FILES = {name: load(name) for name in names()}
+FILES = {name: file for name in names() if (file := load(name)).suite is None}  # test_suite.py has the suite
 EACH = [pytest.param(name, scale, id=f"{name}-{scale}") for name in FILES for scale in FILES[name].scales]
 
 KEY = "OPENAI_API_KEY"

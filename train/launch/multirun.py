@@ -63,6 +63,8 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
         _report(str(folder))
     elif folder:
         print(f"\nas a page, with curves: python -m experiments.report {folder}", flush=True)
+    if folder and launch.sweep.suite is not None:
+        one_run.call([sys.executable, "-P", "-m", "turngrid.experiments.suite", str(folder)])
     return code
 
 

@@ -17,6 +17,7 @@ from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, quoted, typed
 from turngrid.envs.utils.names import file_name
+from turngrid.experiments.suite.extras import lacking
 from turngrid.experiments.sweep.definition import (
     Definition,
     Layout,
@@ -29,6 +30,7 @@ from turngrid.experiments.sweep.definition import (
     scale_of,
 )
 from turngrid.experiments.sweep.record import Sweep
+from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import outside_identity, run_name
 from turngrid.train.launch.one_run import WATCHED, plain
 
@@ -88,6 +90,8 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     axes = {o.key_or_group: _axis(o) for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
+    if definition.suite is not None:
+        chosen_points = playable(chosen_points)
     with composer(config_dir) as composed:
         configs = compose_runs(composed, chosen_points, checked=bool(name) or flags["dry_run"])
     group = Path(name).stem or _grid_name(words, axes)
@@ -95,7 +99,8 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     runs = [_placed(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
     changing = [typed(o) for o in (*single, *several) if name and not _is_outside(o.key_or_group)]
     about = (definition.title, definition.question, definition.published)
-    sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs)
+    suite = {} if definition.suite and only else definition.suite
+    sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs, suite)
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
 
 
@@ -112,6 +117,20 @@ def _grid(words: Sequence[Override], several: Sequence[Override]) -> Definition:
     seeds = any(o.key_or_group == "seed" and o.is_sweep_override() for o in words)
     scale = Scale(axes={}, layout=Layout(rows={}, columns={}), seeds=())
     return Definition(varied or ("Seeds" if seeds else "One run"), "", {"": scale})
+
+
+def playable(points: Sequence[SweepRun]) -> list[SweepRun]:
+    """Return the runs whose environment can be played here; report the others.
+
+    Raises:
+        ConfigError: an extra is missing for each of them.
+    """
+    reasons = [lacking(point.overrides) for point in points]
+    for reason in dict.fromkeys(filter(None, reasons)):
+        say(f"note: skipped: {reason}")
+    if all(reasons):
+        raise ConfigError(f"no run of this sweep can start: {reasons[0]}")
+    return [point for point, reason in zip(points, reasons, strict=True) if not reason]
 
 
 def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) -> list[DictConfig]:

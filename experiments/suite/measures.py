@@ -1,0 +1,183 @@
+"""What the page shows of an environment: success of policies, speed, lengths, repeated states."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from transformers import AutoTokenizer
+
+from turngrid.envs.hosting.pool import EnvPool, Session
+from turngrid.envs.types import TaskRef
+from turngrid.experiments.evaluate import composed
+from turngrid.experiments.evaluation.policies import policies
+from turngrid.experiments.evaluation.result import Measures, RunResult, evaluation
+from turngrid.experiments.evaluation.stage import Pools, played
+from turngrid.experiments.evaluation.standalone import evaluation_folder, hold
+from turngrid.experiments.sweep.definition import SweepRun
+from turngrid.records.metrics import read_metrics
+from turngrid.records.models.locate import resolve_model
+from turngrid.records.statistics import Interval
+from turngrid.rollouts.episode import Episode
+from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import read_tasks
+
+# Random play has several samples a game, as training has: states repeat within and between them.
+SAMPLES = {"expert": 1, "random": 4}
+BASE, RL = "base", "rl"
+SESSIONS, GAMES, MEASURED_S = 4, 8, 1.0
+
+
+@dataclass(frozen=True)
+class Success:
+    """Success of a policy; ``episodes`` of each of ``games``."""
+
+    wins: int
+    games: int
+    samples: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, result: Measures) -> Success:
+        return cls(result.successes, result.games, result.samples_per_game, result.low, result.high)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.wins / (self.games * self.samples), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One environment.
+
+    Attributes:
+        scripted: success of expert and random.
+        trained: success by training, ``base`` first; of the runs that have ended.
+        steps_per_second: through the pool, along expert plans.
+        load: load average when they were measured.
+        repeated: share of random play's turns whose observation another turn of its game has too.
+        repeated_in_training: the mean over RL's steps; None without RL.
+        optimal: mean, lowest and highest number of the expert's turns.
+        tokens: of the expert's episodes, by the model's tokenizer; the mean.
+    """
+
+    env: str
+    task: str
+    scripted: dict[str, Success]
+    trained: dict[str, Success]
+    steps_per_second: float
+    load: float
+    workers: int
+    repeated: float
+    repeated_in_training: float | None
+    optimal: tuple[float, int, int]
+    tokens: float
+    max_turns: int
+
+    @property
+    def leaves_zero(self) -> str:
+        """Return the fewest demonstrations of the ladder after which the model won a game."""
+        if self.trained.get(BASE) and self.trained[BASE].wins:
+            return "0"
+        return next((name for name, success in self.trained.items() if name.isdigit() and success.wins), "")
+
+
+def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], output_dir: Path) -> Row:
+    """Evaluate expert and random where episodes are missing, and read the runs that have ended.
+
+    Raises:
+        ConfigError: the overrides are refused.
+        TaskError: an evaluation set cannot be filled.
+    """
+    own = [*(item for item in overrides if not item.startswith("tracking.")), f"output_dir={output_dir}"]
+    shown = {policy: _scripted(policy, [*own, f"eval.samples_per_game={count}"]) for policy, count in SAMPLES.items()}
+    run, item, expert = shown["expert"]
+    pace = asyncio.run(steps_per_second(run, item))
+    results_of = {policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()}
+    lengths = [len(episode.turns) for episode in expert if episode.won] or [0]
+    results = {run.coordinates["training"]: output_dir / run.folder for run in runs}
+    return Row(
+        env=str(run.config.env.name),
+        task=item.evaluation_set.task,
+        scripted={policy: Success.of(result) for policy, result in results_of.items()},
+        trained=_trained(results),
+        steps_per_second=pace,
+        load=os.getloadavg()[0],
+        workers=int(run.config.env.workers),
+        repeated=repeated_states(shown["random"][2]),
+        repeated_in_training=_in_training(results.values()),
+        optimal=(fmean(lengths), min(lengths), max(lengths)),
+        tokens=_tokens(expert, str(run.config.model.path)),
+        max_turns=item.evaluation_set.max_turns,
+    )
+
+
+def _scripted(policy: str, overrides: list[str]) -> tuple[Run, EvaluationSetting, list[Episode]]:
+    config = composed([policy], overrides)
+    run = Run(config, evaluation_folder(config))
+    hold(run, policies([policy], None, config), 1)
+    (item,) = run.evaluation_settings
+    return run, item, played(run.folder, policy, item.label)
+
+
+def _trained(folders: dict[str, Path]) -> dict[str, Success]:
+    """Return the last stage's success of each run by its training, and that of the base model."""
+    ended = {training: result for training, folder in folders.items() if (result := RunResult.read(folder))}
+    base = next((stage for result in ended.values() if (stage := result.stage(BASE))), None)
+    found = {BASE: Success.of(base)} if base else {}
+    return found | {training: Success.of(result.stages[-1]) for training, result in ended.items()}
+
+
+def _in_training(folders: Iterable[Path]) -> float | None:
+    files = [file for folder in folders if (file := folder / RL / "metrics.jsonl").exists()]
+    shares = [line["credit/repeated_states"] for file in files for line in read_metrics(file)]
+    return fmean(shares) if shares else None
+
+
+def repeated_states(episodes: Sequence[Episode]) -> float:
+    """Return the share of turns whose observation another turn of their game has too."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for episode in episodes:
+        seen[episode.task].update(turn.observation for turn in episode.turns)
+    counts = [count for states in seen.values() for count in states.values()]
+    return sum(count for count in counts if count > 1) / (sum(counts) or 1)
+
+
+def _tokens(episodes: Sequence[Episode], model: str) -> float:
+    tokenizer = AutoTokenizer.from_pretrained(resolve_model(model))
+    texts = (tokenizer.apply_chat_template(episode.messages, tokenize=False) for episode in episodes)
+    return fmean(len(tokenizer.encode(text)) for text in texts)
+
+
+async def steps_per_second(run: Run, item: EvaluationSetting) -> float:
+    """Play expert plans in several sessions at once, after opening each game once."""
+    tasks = [task for task in read_tasks(Path(item.evaluation_set.file)) if task.expert_plan][:GAMES]
+    async with Pools() as pools:
+        pool: EnvPool = await pools.of(run, item.evaluation_set.env)
+        sessions = [await pool.open() for _ in range(SESSIONS)]
+        games = [tasks[number::SESSIONS] or tasks for number in range(SESSIONS)]
+        pairs = list(zip(sessions, games, strict=True))
+        await asyncio.gather(*(_play(*pair, 0) for pair in pairs))
+        start = time.perf_counter()
+        steps = await asyncio.gather(*(_play(*pair, MEASURED_S) for pair in pairs))
+        return sum(steps) / (time.perf_counter() - start)
+
+
+async def _play(session: Session, tasks: Sequence[TaskRef], seconds: float) -> int:
+    """Play all games, again until the time is over; return the number of steps."""
+    steps, end = 0, time.perf_counter() + seconds
+    while not steps or time.perf_counter() < end:
+        for task in tasks:
+            await session.reset(task, 0)
+            for action in task.expert_plan:
+                await session.step(action)
+                steps += 1
+    return steps

@@ -1,0 +1,108 @@
+"""The suite: its sweep can be launched, what is missing is skipped, its page shows what was
+played."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from turngrid.config.checks.check import check
+from turngrid.config.compose import composer
+from turngrid.config.errors import ConfigError
+from turngrid.envs.babyai import environment as babyai
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.suite.__main__ import HTML, JSON, main
+from turngrid.experiments.suite.extras import lacking
+from turngrid.experiments.suite.measures import repeated_states
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import SweepRun, load, points
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.tasks.budget import allocate_budget
+from turngrid.train.launch.sweep import playable, prepare_launch
+
+SUITE = load("suite_laptop")
+RUNS = points(SUITE.scales["laptop"], [0], [], {})
+
+
+def test_every_run_can_be_launched_without_a_warning() -> None:
+    with composer() as composed:
+        configs = {
+            run.label: composed([*run.overrides, "fresh=true"]) for run in RUNS if run.coordinates["env"] == "gym"
+        }
+        configs |= {run.label: composed(run.overrides) for run in RUNS if run.coordinates["training"] == "25"}
+    assert [warning for config in configs.values() for warning in check(config)] == []
+    bought = {label: allocate_budget(config) for label, config in configs.items()}
+    assert [(each.demonstrations, each.steps) for label, each in bought.items() if "env=gym" in label] == [
+        *((25, 0), (50, 0), (100, 0), (200, 0)),
+        (100, 20),
+    ]
+
+
+def test_an_environment_without_its_extra_is_skipped_with_the_install_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(babyai, "find_spec", lambda name: None)
+    assert 'pip install "turngrid[babyai]"' in lacking(["env=babyai"])
+    assert lacking(["env=crafting", "env.task=d2"]) == ""
+    left = playable(RUNS)
+    assert {run.coordinates["env"] for run in RUNS} - {run.coordinates["env"] for run in left} == {"babyai"}
+    assert 'pip install "turngrid[babyai]"' in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="no run of this sweep can start: env=babyai needs minigrid"):
+        prepare_launch(["sweep=suite_laptop", "only.env=babyai"])
+
+
+def episode(task: str, *observations: str) -> Episode:
+    turns = [Turn(observation, "go") for observation in observations]
+    return Episode(task, 0, "test", "", [], [], turns, Outcome.LOST)
+
+
+def test_repeated_states_are_counted_within_a_game() -> None:
+    """Of five turns three are at a state that another turn of the same game has: a, a and a."""
+    played = [episode("one", "a", "b", "a"), episode("one", "a"), episode("other", "b")]
+    assert repeated_states(played) == 3 / 5
+
+
+def stage(name: str, wins: int) -> StageResult:
+    facts = {"mean_turns_to_success": 3.0, "invalid_share": 0.0, "outcomes": {"won": wins}}
+    rest = {"temperature": 0.4, "max_turns": 30, "games_hash": "0", "checkpoint": ""}
+    return StageResult(name=name, successes=wins, games=10, low=wins / 20, high=1.0, **facts, **rest)
+
+
+def test_the_page_shows_expert_random_and_the_runs_that_have_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["only=sokoban,crafting", "eval.games=3", f"output_dir={tmp_path}"]
+    assert main([*words, f"env.cache_dir={tmp_path / 'cache'}"]) == 0
+    (folder,) = (tmp_path / "sweeps").iterdir()
+    sokoban, crafting = json.loads((folder / JSON).read_text())["rows"]
+    for row in (sokoban, crafting):
+        assert (row["scripted"]["expert"]["wins"], row["scripted"]["expert"]["games"]) == (3, 3)
+        assert (row["scripted"]["random"]["games"], row["scripted"]["random"]["samples"]) == (3, 4)
+        assert 0 < row["repeated"] <= 1 and row["steps_per_second"] > 0 and row["tokens"] > 50
+        assert row["optimal"][1] <= row["optimal"][0] <= row["optimal"][2] <= row["max_turns"]
+        assert row["trained"] == {}
+    assert "sokoban s6-b1" in capsys.readouterr().out
+    _finished(folder, {"25": [stage("base", 0), stage("sft", 0)], "50": [stage("base", 0), stage("sft", 4)]})
+    assert main([str(folder), "only=crafting"]) == 0
+    assert "game/s" not in capsys.readouterr().err  # nothing is played again
+    (row,) = json.loads((folder / JSON).read_text())["rows"]
+    assert {name: success["wins"] for name, success in row["trained"].items()} == {"base": 0, "25": 0, "50": 4}
+    html = (folder / HTML).read_text()
+    assert "SFT 50" in html and "20 to 100" in html and "<td>50</td>" in html
+
+
+def _finished(folder: Path, stages: dict[str, list[StageResult]]) -> None:
+    """Record a launch of the suite whose runs in crafting have ended."""
+    extra = ["eval.games=3", f"env.cache_dir={folder.parents[1] / 'cache'}"]
+    of_crafting = {run.coordinates["training"]: run for run in RUNS if run.coordinates["env"] == "crafting"}
+    runs = []
+    for training, ended in stages.items():
+        run, name = of_crafting[training], f"crafting-{training}"
+        RunResult(name, name, 0, ended, 250.0).write(folder.parents[1] / name)
+        runs.append(SweepRun(run.coordinates, 0, [*run.overrides, *extra], name))
+    scale = SUITE.scales["laptop"]
+    about = ("suite_laptop", "laptop", SUITE.title, SUITE.question, None, scale.note, scale.layout, ())
+    sweep = record.Sweep(*about, extra, runs, {})
+    (folder / record.FILE).write_bytes(record.msgspec.json.encode(sweep))
