@@ -15,11 +15,10 @@ from transformers import AutoTokenizer
 
 from turngrid.envs.hosting.pool import EnvPool, Session
 from turngrid.envs.types import TaskRef
-from turngrid.experiments.evaluate import composed
+from turngrid.experiments.evaluate import composed, evaluation_folder, hold
 from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.result import Measures, RunResult, evaluation
 from turngrid.experiments.evaluation.stage import Pools, played
-from turngrid.experiments.evaluation.standalone import evaluation_folder, hold
 from turngrid.experiments.sweep.definition import SweepRun
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
