@@ -81,21 +81,22 @@ def fates(slurm: SmallSlurm, cheap: tuple[Path, Jobs]) -> Fates:
 # ---- through the front door
 
 
-def test_several_runs_are_one_array_and_the_launch_names_the_one_that_failed(slurm: SmallSlurm, tmp_path: Path) -> None:
-    """ppo without a critic is refused in its job; grpo, which comes after, is a finished run."""
+def test_several_runs_are_one_array_and_the_launch_names_those_that_failed(slurm: SmallSlurm, tmp_path: Path) -> None:
+    """Two are refused in their jobs, since they lack a critic; grpo is a finished run."""
     shared = ("critic.enable=false", "output_dir=runs", "cluster=slurm")
-    folder = finished(tmp_path / "runs", "algo=grpo", *shared)
-    launch = front_door("-m", "algo=ppo,grpo", *TINY, *shared, cwd=tmp_path)
+    finished(tmp_path / "runs", "algo=grpo", *shared)
+    launch = front_door("-m", "algo=ppo,grpo,vapo", *TINY, *shared, cwd=tmp_path)
     _, err = launch.communicate(timeout=400)
     assert launch.returncode == 1, err
+    assert "2 runs to go, 1 finished" in err
     array = err.split("submitted SLURM job ")[1].split(":")[0]
-    assert f"job {array}_0: algo=ppo\n" in err and f"scancel {array} cancels them" in err
-    assert f"turngrid: job {array}_1 ended well: algo=grpo " in err
-    last = err.splitlines()[-1]
-    assert last.startswith("turngrid: failed: algo=ppo (failed with exit code 2; ")
-    assert "learns from a critic" in Path(last.split("; ")[1].rstrip(")")).read_text()
-    logs = "".join(path.read_text() for path in (tmp_path / "runs" / "slurm").glob(f"{array}_*_log.out"))
-    assert folder.name in logs
+    assert f"job {array}_0: algo=ppo seed=0\n" in err and f"job {array}_1: algo=vapo seed=0\n" in err
+    assert f"scancel {array} cancels them" in err
+    failed = [line for line in err.splitlines() if line.startswith("turngrid: failed: ")]
+    assert [line.split("(")[0].split()[2] for line in failed] == ["algo=ppo", "algo=vapo"]
+    for line in failed:
+        assert "failed with exit code 2" in line
+        assert "learns from a critic" in Path(line.split("; ")[1].rstrip(")")).read_text()
 
 
 def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: SmallSlurm, tmp_path: Path) -> None:

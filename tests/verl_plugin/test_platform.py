@@ -123,6 +123,7 @@ def test_importing_verl_stays_light_and_late_plugins_catch_up(
     added = set(found["light"]) - set(plain_verl["light"])
     allowed = {"turngrid", "turngrid.verl_plugin", "turngrid.verl_plugin.hooks", "turngrid.verl_plugin.changes"}
     allowed |= {f"turngrid.verl_plugin.cpu{module}" for module in ("", ".platform")}
+    allowed |= {"turngrid.envs", "turngrid.envs.utils", "turngrid.envs.utils.stacks"}
     assert {"turngrid.verl_plugin", "turngrid.verl_plugin.hooks"} <= added
     assert {name for name in added - allowed if name.split(".")[0] not in ("psutil", "resource")} == set()
     assert not WAITED_FOR - {"verl.plugin.platform.platform_manager"} & set(found["light"])

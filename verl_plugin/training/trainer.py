@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -89,6 +89,7 @@ class StepTrainer(Base):
         ref, critic = self.use_reference_policy, self.use_critic
         rewards_here = self.reward_loop_manager.reward_loop_worker_handles is None
         warm = self.config.trainer.critic_warmup <= self.global_steps
+        bypass = OmegaConf.select(self.config, "algorithm.rollout_correction.bypass_mode")
         return [
             Part(self._compute_reward_colocate, "reward", wanted=rewards_here),
             Part(self.groups.note),
@@ -97,7 +98,7 @@ class StepTrainer(Base):
             Part(self._balance_batch),
             *([Part(windows.spread_padding)] if windows else []),
             Part(self._compute_old_log_prob, "old_log_prob"),
-            Part(mismatch.by_turn, "old_log_prob", wanted=not self.config.algorithm.rollout_correction.bypass_mode),
+            Part(mismatch.by_turn, "old_log_prob", wanted=not bypass),
             Part(self.score_contexts, "old_log_prob", wanted=bool(methods.contexts.asking)),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
             Part(with_adapter_again, "ref", wanted=ref),
