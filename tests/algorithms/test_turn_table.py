@@ -42,7 +42,7 @@ def test_what_is_read_off_the_rows() -> None:
     assert turns.entropy[1].tolist() == pytest.approx([0.6, 0.8, 0.5])
     assert turns.value[3].tolist() == pytest.approx([0.5, 0.7, 0.4])
     assert turns.valid[1].tolist() == [True, False, True]
-    assert set(turns.named) == {"half"} and turns.named["half"][3].tolist() == [0, 0.125, 0.25]
+    assert set(turns.named) == {"half", "plan_share"} and turns.named["half"][3].tolist() == [0, 0.125, 0.25]
     assert turns.state[0, 0] == turns.state[1, 2] != turns.state[0, 1] and turns.after[0, 0] == turns.state[0, 1]
 
 

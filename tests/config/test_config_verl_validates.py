@@ -65,7 +65,8 @@ def accept(composed: Composer, asked: list[str]) -> None:
 
 
 def words(algo: str) -> str:
-    return f"algo={algo} algo.teacher=assets/tiny" if algo == "distill" else f"algo={algo}"
+    needed = {"distill": " algo.teacher=assets/tiny", "igpo": " env=search"}
+    return f"algo={algo}{needed.get(algo, '')}"
 
 
 def test_the_default_is_the_laptops(composed: Composer) -> None:
