@@ -1,6 +1,7 @@
 """``python -m experiments.check_env``: all of our environments pass it, flawed ones do not."""
 
 import os
+import shutil
 from pathlib import Path
 
 import flawed_environments
@@ -15,14 +16,10 @@ from turngrid.experiments.check_env.checks import FAIL, NOTE, OK
 from turngrid.tasks.run import Run
 
 ROOT = Path(__file__).parents[2]
-NEEDS_DATA = {"swegym", "openenv"}  # instances or a server of the user's
-SLOW_TO_MAKE = {
-    "textworld",
-    "tw_simple",
-    "alfworld",
-    "textarena",
-    "repo_repair",
-}  # so only the games that other tests use
+NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of the user's
+NEEDS_JAVA = {"scienceworld", "textworldexpress"}
+# Their games take seconds to make, so only those that other tests use are played
+SLOW_TO_MAKE = {"scienceworld", "textworld", "tw_simple", "alfworld", "textarena", "repo_repair"}
 FLAWS = {  # environment -> what its lines say, apart from "ok"
     "Letters": {},
     "Remembering": {"repeats": FAIL, "hostile actions": FAIL},
@@ -38,6 +35,8 @@ FLAWS = {  # environment -> what its lines say, apart from "ok"
 
 @pytest.mark.parametrize("name", [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA])
 def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in NEEDS_JAVA and shutil.which("java") is None:
+        pytest.skip("there is no java on the PATH")
     monkeypatch.setattr(plays, "RESETS", 5)
     if name in SLOW_TO_MAKE:
         monkeypatch.setattr(command, "SPLITS", ("test",))

@@ -93,19 +93,21 @@ def ray_session() -> Iterator[None]:
 
 
 def _start_ray() -> None:
-    import ray
+    """As a run does: Ray gives up on a loaded machine, and is then started again."""
+    from turngrid.verl_plugin.cpu.early_start import start_ray
 
+    settings = {
+        "address": "local",
+        "num_cpus": 4,
+        "num_gpus": 1,
+        "include_dashboard": False,
+        "object_store_memory": 80 * 2**20,
+        "log_to_driver": False,
+        "runtime_env": {"env_vars": ENVIRONMENT, "py_executable": shlex.quote(sys.executable)},
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")  # two processes that no test would use
-        ray.init(
-            address="local",
-            num_cpus=4,
-            num_gpus=1,
-            include_dashboard=False,
-            object_store_memory=80 * 2**20,
-            log_to_driver=False,
-            runtime_env={"env_vars": ENVIRONMENT, "py_executable": shlex.quote(sys.executable)},
-        )
+        start_ray(settings)
 
 
 @pytest.fixture(scope="module")
