@@ -16,6 +16,7 @@ from cheap_jobs import front_door
 from small_slurm import SmallSlurm
 
 from turngrid.config.base import ROOT
+from turngrid.experiments.sweep.record import folder_of
 from turngrid.train.launch.sweep import prepare_launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(5400)]
@@ -66,7 +67,7 @@ def test_a_sweep_of_six_runs_from_launch_to_report(slurm: SmallSlurm, tmp_path: 
     assert len(failed) == 1 and failed[0].startswith(f"turngrid: failed: {unlucky.label} (")
     finished = [run for run in planned.sweep.runs if (tmp_path / "runs" / run.folder / "result.json").exists()]
     assert [run.label for run in finished] == [run.label for run in planned.sweep.runs if run != unlucky]
-    report = reported(planned.folder)
+    report = reported(folder_of(planned.sweep, tmp_path / "runs"))
     assert "5 finished, 1 failed of 6 runs" in report
     named = f"| {' '.join(unlucky.coordinates.values())} seed {unlucky.seed} | failed |"
     assert [line for line in report.splitlines() if line.startswith(named)]
@@ -74,7 +75,7 @@ def test_a_sweep_of_six_runs_from_launch_to_report(slurm: SmallSlurm, tmp_path: 
     code, err = launch("-m", *arguments, cwd=tmp_path)
     assert code == 0, err
     assert "1 runs to go, 5 finished" in err
-    report = reported(planned.folder)
+    report = reported(folder_of(planned.sweep, tmp_path / "runs"))
     assert "6 finished of 6 runs" in report and "| failed |" not in report
 
 
