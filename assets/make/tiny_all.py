@@ -37,7 +37,8 @@ the words and commands of the environments below, each a little, and is of no us
 
 ## Trained on
 The weights of `model=tiny`, then transcripts of our experts in games that no run tests on. The expert acts at each turn
-with the chance {experts}; else a possible command is drawn, which is read but not learned.
+with the chance {experts};
+else a possible command is drawn, which is read but not learned.
 
 | environment | task | games | transcripts of each |
 |---|---|---|---|
