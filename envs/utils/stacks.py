@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -34,9 +33,10 @@ def register() -> None:
 def dump() -> list[Path]:
     """Write the stacks of the run's processes on this machine, and return the files."""
     files = list(Path(os.environ.get(FOLDER, os.devnull)).glob(f"{socket.gethostname()}-*"))
-    for process in _processes():
-        if _name(process) in {file.name for file in files}:
-            with suppress(psutil.Error):
+    names = {file.name for file in files}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if _name(process) in names:
                 process.send_signal(signal.SIGUSR2)
     time.sleep(WRITING_SECONDS)
     return sorted(file for file in files if file.stat().st_size)
@@ -47,13 +47,6 @@ def tidy(folder: Path) -> None:
     for file in folder.glob("*.txt"):
         if not file.stat().st_size:
             file.unlink()
-
-
-def _processes() -> Iterator[psutil.Process]:
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            process.create_time()
-            yield process
 
 
 def _name(process: psutil.Process) -> str:

@@ -7,7 +7,7 @@ ENV         an environment's name, as for env=, or module:Class
 games=8     games of each split; turns=30 is the length of a random episode at most
 KEY=VALUE   as for `python -m train`: env.task=, env.data_dir=, reward=, ...
 
-Prints a table; the exit code is 0 unless a line says FAIL. docs/extending.md explains the lines."""
+Prints a table; the exit code is 0 unless a line says FAIL. docs/check_env.md explains the lines."""
 
 import asyncio
 import sys
@@ -24,7 +24,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.check_env import checks
 from turngrid.experiments.check_env.checks import CHECKS, FAIL, Finding
-from turngrid.experiments.check_env.plays import memory_growth, openings, plays
+from turngrid.experiments.check_env.rollouts import memory_growth, openings, rollouts
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.tasks.evaluation_sets import reward_on
 from turngrid.tasks.run import Run
@@ -60,7 +60,7 @@ def composed(overrides: list[str]) -> DictConfig:
 
 
 def check(run: Run, options: Options) -> list[Finding]:
-    """List and play an environment's games, and return what was found."""
+    """List and rollout an environment's games, and return what was found."""
     return asyncio.run(_check(run, listed(run, options.games), options.turns))
 
 
@@ -75,7 +75,7 @@ async def _check(run: Run, listed: dict[str, list[TaskRef]], turns: int) -> list
     env = run.config.env
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
-        games = await plays(pool, listed["test"], turns)
+        games = await rollouts(pool, listed["test"], turns)
         found = [checks.splits(listed, opened), *(check(run.environment, games) for check in CHECKS)]
         return [*found, checks.memory(await memory_growth(pool, listed["test"][0]))]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from turngrid.envs.environment import Environment
 from turngrid.envs.types import TaskRef
-from turngrid.experiments.check_env.plays import HOSTILE, RESETS, Play, Plays
+from turngrid.experiments.check_env.rollouts import HOSTILE, RESETS, GameRollouts, Rollout
 from turngrid.records.statistics import wilson
 
 OK, NOTE, FAIL, NONE = "ok", "note", "FAIL", "-"  # NONE: nothing to check
@@ -23,7 +23,7 @@ class Finding:
     seen: str
 
 
-Check = Callable[[Environment, Sequence[Plays]], Finding]
+Check = Callable[[Environment, Sequence[GameRollouts]], Finding]
 
 
 def splits(listed: Mapping[str, Sequence[TaskRef]], openings: Mapping[str, str]) -> Finding:
@@ -51,12 +51,12 @@ def splits(listed: Mapping[str, Sequence[TaskRef]], openings: Mapping[str, str])
     return Finding("splits", FAIL if unseen else NOTE if twice else OK, seen + told)
 
 
-def errors(_: Environment, games: Sequence[Plays]) -> Finding:
+def errors(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     broken = [f"{game.task.key}: {game.error}" for game in games if game.error]
     return Finding("no errors", FAIL if broken else OK, broken[0] if broken else f"{len(games)} games played")
 
 
-def repeats(_: Environment, games: Sequence[Plays]) -> Finding:
+def repeats(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     """The same actions give the same episode: after another game, and in another session."""
     pairs = [pair for game in games for pair in game.again]
     if outcomes := [first for first, again in pairs if first.outcome != again.outcome]:
@@ -67,44 +67,44 @@ def repeats(_: Environment, games: Sequence[Plays]) -> Finding:
     return Finding("repeats", OK if pairs else NONE, f"{len(pairs)} repetitions are equal")
 
 
-def expert_wins(_: Environment, games: Sequence[Plays]) -> Finding:
-    plays = [game.expert for game in games if game.expert]
-    if not plays:
+def expert_wins(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    rollouts = [game.expert for game in games if game.expert]
+    if not rollouts:
         return Finding("expert", NONE, "no expert: no demonstrations, no SFT")
-    won = sum(play.won for play in plays)
-    turns = sorted(len(play.results) for play in plays)
-    seen = f"won {won} of {len(plays)} games in {turns[0]} to {turns[-1]} turns"
-    return Finding("expert", OK if won == len(plays) else FAIL, seen)
+    won = sum(rollout.won for rollout in rollouts)
+    turns = sorted(len(rollout.results) for rollout in rollouts)
+    seen = f"won {won} of {len(rollouts)} games in {turns[0]} to {turns[-1]} turns"
+    return Finding("expert", OK if won == len(rollouts) else FAIL, seen)
 
 
-def random_bound(_: Environment, games: Sequence[Plays]) -> Finding:
+def random_bound(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     """What is won without reading; too much leaves nothing to learn."""
-    plays = [play for game in games for play in game.random if play.results]
-    if not plays:
+    rollouts = [rollout for game in games for rollout in game.random if rollout.results]
+    if not rollouts:
         return Finding("random", NONE, "the environment lists no admissible actions")
-    won = sum(play.won for play in plays)
-    between = wilson(won, len(plays))
-    seen = f"won {won} of {len(plays)} episodes [{between.low:.0%}, {between.high:.0%}]"
+    won = sum(rollout.won for rollout in rollouts)
+    between = wilson(won, len(rollouts))
+    seen = f"won {won} of {len(rollouts)} episodes [{between.low:.0%}, {between.high:.0%}]"
     return Finding("random", NOTE if between.low > 0.5 else OK, seen)
 
 
-def reachable(_: Environment, games: Sequence[Plays]) -> Finding:
-    rewarded = [play for play in _all(games) if play.score > 0 or play.won]
-    early = sum(any(r.score_delta > 0 for r in play.results[:-1]) for play in rewarded)
+def reachable(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    rewarded = [rollout for rollout in _all(games) if rollout.score > 0 or rollout.won]
+    early = sum(any(r.score_delta > 0 for r in rollout.results[:-1]) for rollout in rewarded)
     seen = f"{len(rewarded)} of {sum(1 for _ in _all(games))} episodes were rewarded, {early} before their last turn"
     return Finding("reward", OK if rewarded else FAIL, seen)
 
 
-def pays_only_for_winning(_: Environment, games: Sequence[Plays]) -> Finding:
+def pays_only_for_winning(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     """No episode that is not won scores as much as a win: at random, or by repeating one action."""
-    lost = [(game.task.max_score, play) for game in games for play in [*game.random, *filter(None, [game.paid])]]
-    shares = [play.score / most for most, play in lost if most > 0 and not play.won]
+    lost = [(game.task.max_score, rollout) for game in games for rollout in [*game.random, *filter(None, [game.paid])]]
+    shares = [rollout.score / most for most, rollout in lost if most > 0 and not rollout.won]
     best = max(shares, default=0.0)
     seen = f"at most {best:.2f} of a win's score in {len(shares)} episodes that were not won"
     return Finding("pays for winning", FAIL if best >= 1 else NOTE if best > 0.9 else OK, seen)
 
 
-def hostile(_: Environment, games: Sequence[Plays]) -> Finding:
+def hostile(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     """Nonsense is answered: it is neither rewarded nor won, and its length does not matter."""
     results = [result for game in games for result in game.hostile]
     paid = [result for result in results if result.won or result.score_delta > 0]
@@ -113,7 +113,7 @@ def hostile(_: Environment, games: Sequence[Plays]) -> Finding:
     return Finding("hostile actions", FAIL if paid else NOTE if valid else OK, seen)
 
 
-def no_answer_in_prompt(environment: Environment, games: Sequence[Plays]) -> Finding:
+def no_answer_in_prompt(environment: Environment, games: Sequence[GameRollouts]) -> Finding:
     """The first message has neither the expert's plan nor a right answer."""
     style = environment.prompt
     told = []
@@ -126,9 +126,9 @@ def no_answer_in_prompt(environment: Environment, games: Sequence[Plays]) -> Fin
     return Finding("prompt", FAIL if told else OK, seen)
 
 
-def speed(_: Environment, games: Sequence[Plays]) -> Finding:
-    plays = [play for play in _all(games) if play.seconds]
-    steps, seconds = sum(len(play.results) for play in plays), sum(play.seconds for play in plays)
+def speed(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    rollouts = [rollout for rollout in _all(games) if rollout.seconds]
+    steps, seconds = sum(len(rollout.results) for rollout in rollouts), sum(rollout.seconds for rollout in rollouts)
     return Finding("speed", OK if steps else NONE, f"{steps / seconds if seconds else 0:,.0f} steps/s, one session")
 
 
@@ -137,7 +137,7 @@ def memory(growth: float) -> Finding:
     return Finding("memory", FAIL if growth > GROWTH else OK, seen)
 
 
-def _all(games: Sequence[Plays]) -> Iterator[Play]:
+def _all(games: Sequence[GameRollouts]) -> Iterator[Rollout]:
     for game in games:
         yield from game.random
         if game.expert:

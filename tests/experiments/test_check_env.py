@@ -10,7 +10,7 @@ import pytest
 from turngrid.config.compose import Composer
 from turngrid.envs import registry
 from turngrid.experiments.check_env import __main__ as command
-from turngrid.experiments.check_env import plays
+from turngrid.experiments.check_env import rollouts
 from turngrid.experiments.check_env.__main__ import Options, check, main
 from turngrid.experiments.check_env.checks import FAIL, NOTE, OK
 from turngrid.tasks.run import Run
@@ -37,7 +37,7 @@ FLAWS = {  # environment -> what its lines say, apart from "ok"
 def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in NEEDS_JAVA and shutil.which("java") is None:
         pytest.skip("there is no java on the PATH")
-    monkeypatch.setattr(plays, "RESETS", 5)
+    monkeypatch.setattr(rollouts, "RESETS", 5)
     if name in SLOW_TO_MAKE:
         monkeypatch.setattr(command, "SPLITS", ("test",))
     found = check(Run(composed([f"env={name}"]), tmp_path), Options(games=1, turns=10))
@@ -48,7 +48,7 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
 @pytest.mark.parametrize("name", FLAWS)
 def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{Path(flawed_environments.__file__).parent}{os.pathsep}{ROOT}")
-    monkeypatch.setattr(plays, "RESETS", 40)
+    monkeypatch.setattr(rollouts, "RESETS", 40)
     words = [f"env.name=flawed_environments:{name}", "env.task=letters", f"env.cache_dir={tmp_path}"]
     found = {one.check: one.verdict for one in check(Run(composed(words), tmp_path), Options(games=3))}
     assert {name: verdict for name, verdict in found.items() if verdict != OK} == {
@@ -60,7 +60,7 @@ def test_the_exit_code_tells(
     composed: Composer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(command, "composed", composed)
-    monkeypatch.setattr(plays, "RESETS", 5)
+    monkeypatch.setattr(rollouts, "RESETS", 5)
     assert main(["crafting", "games=1"]) == 0
     shown = capsys.readouterr()
     assert "won 1 of 1 games" in shown.out

@@ -121,7 +121,8 @@ class StepTrainer(Base):
             batch = self._sampled(metrics, sample_batch_size)
         for part in self.parts():
             if part.wanted:
-                watchdog.current.enter(part.timer or watchdog.BETWEEN)
+                if part.timer:
+                    watchdog.current.enter(part.timer)
                 with marked_timer(part.timer, timing_raw) if part.timer else nullcontext():
                     batch = part.run(batch, metrics)
         watchdog.current.enter(watchdog.BETWEEN)

@@ -21,12 +21,12 @@ HOSTILE = (
     "[" * 20_000,
     "x" * 200_000,
 )
-RANDOM_PLAYS = 4  # of each game
+RANDOM_ROLLOUTS = 4  # of each game
 RESETS = 200  # over which a worker's memory is compared, after as many to warm up
 
 
 @dataclass
-class Play:
+class Rollout:
     """An episode: its first observation, and the result of each action."""
 
     opening: Observation
@@ -53,27 +53,27 @@ class Play:
 
 
 @dataclass
-class Plays:
+class GameRollouts:
     """The episodes of one game."""
 
     task: TaskRef
-    random: list[Play] = field(default_factory=list)
-    expert: Play | None = None
-    again: list[tuple[Play, Play]] = field(default_factory=list)  # the same actions, elsewhere or later
-    paid: Play | None = None  # an action that was rewarded, repeated
+    random: list[Rollout] = field(default_factory=list)
+    expert: Rollout | None = None
+    again: list[tuple[Rollout, Rollout]] = field(default_factory=list)  # the same actions, elsewhere or later
+    paid: Rollout | None = None  # an action that was rewarded, repeated
     hostile: list[StepResult] = field(default_factory=list)
     error: str = ""  # the environment's own
 
 
-async def plays(pool: EnvPool, tasks: Sequence[TaskRef], turns: int) -> list[Plays]:
+async def rollouts(pool: EnvPool, tasks: Sequence[TaskRef], turns: int) -> list[GameRollouts]:
     """Play every game with all policies. An environment's error ends the game's episodes."""
     return [await _of_game(pool, task, tasks[number - 1], turns) for number, task in enumerate(tasks)]
 
 
-async def _of_game(pool: EnvPool, task: TaskRef, other: TaskRef, turns: int) -> Plays:
-    found, session = Plays(task), await pool.open()
+async def _of_game(pool: EnvPool, task: TaskRef, other: TaskRef, turns: int) -> GameRollouts:
+    found, session = GameRollouts(task), await pool.open()
     try:
-        for seed in range(RANDOM_PLAYS):
+        for seed in range(RANDOM_ROLLOUTS):
             found.random.append(await at_random(session, task, turns, seed))
         if task.expert_plan:
             found.expert = await follow(session, task, task.expert_plan)
@@ -93,39 +93,39 @@ async def _of_game(pool: EnvPool, task: TaskRef, other: TaskRef, turns: int) -> 
     return found
 
 
-async def follow(session: Session, task: TaskRef, actions: Sequence[str]) -> Play:
+async def follow(session: Session, task: TaskRef, actions: Sequence[str]) -> Rollout:
     """Play given actions until the episode ends."""
-    play, start = Play(await session.reset(task, 0)), time.perf_counter()
+    rollout, start = Rollout(await session.reset(task, 0)), time.perf_counter()
     for action in actions:
-        play.actions.append(action)
-        play.results.append(await session.step(action))
-        if play.results[-1].over:
+        rollout.actions.append(action)
+        rollout.results.append(await session.step(action))
+        if rollout.results[-1].over:
             break
-    play.seconds = time.perf_counter() - start
-    return play
+    rollout.seconds = time.perf_counter() - start
+    return rollout
 
 
-async def at_random(session: Session, task: TaskRef, turns: int, seed: int) -> Play:
+async def at_random(session: Session, task: TaskRef, turns: int, seed: int) -> Rollout:
     """Play admissible actions at random; none if the environment lists none."""
-    play, start, draw = Play(await session.reset(task, 0)), time.perf_counter(), random.Random(seed)
-    legal = play.opening.legal
-    while legal and len(play.results) < turns:
-        play.actions.append(draw.choice(legal))
-        play.results.append(await session.step(play.actions[-1]))
-        if play.results[-1].over:
+    rollout, start, draw = Rollout(await session.reset(task, 0)), time.perf_counter(), random.Random(seed)
+    legal = rollout.opening.legal
+    while legal and len(rollout.results) < turns:
+        rollout.actions.append(draw.choice(legal))
+        rollout.results.append(await session.step(rollout.actions[-1]))
+        if rollout.results[-1].over:
             break
-        legal = play.results[-1].observation.legal
-    play.seconds = time.perf_counter() - start
-    return play
+        legal = rollout.results[-1].observation.legal
+    rollout.seconds = time.perf_counter() - start
+    return rollout
 
 
-async def _again_and_again(session: Session, task: TaskRef, played: Sequence[Play], turns: int) -> Play | None:
+async def _again_and_again(session: Session, task: TaskRef, played: Sequence[Rollout], turns: int) -> Rollout | None:
     """Repeat the first action that was rewarded in an episode that was not won."""
-    for play in played:
-        rewarded = [number for number, result in enumerate(play.results) if result.score_delta > 0]
-        if rewarded and not play.won:
+    for rollout in played:
+        rewarded = [number for number, result in enumerate(rollout.results) if result.score_delta > 0]
+        if rewarded and not rollout.won:
             until = rewarded[0] + 1
-            return await follow(session, task, [*play.actions[:until], *[play.actions[until - 1]] * turns])
+            return await follow(session, task, [*rollout.actions[:until], *[rollout.actions[until - 1]] * turns])
     return None
 
 
@@ -133,7 +133,7 @@ async def openings(pool: EnvPool, tasks: Iterable[TaskRef]) -> dict[str, str]:
     """Return goal and first text of each game, by its key."""
     session, found = await pool.open(), {}
     for task in tasks:
-        with suppress(EnvError):  # ``plays`` reports it
+        with suppress(EnvError):  # ``rollouts`` reports it
             opening = await session.reset(task, 0)
             found[task.key] = f"{task.goal}\n{opening.goal}\n{opening.text}"
     return found
