@@ -83,6 +83,14 @@ def test_no_two_requests_of_a_batch_share_a_place_even_beyond_the_limit(model: Q
     )
 
 
+def test_released_memory_is_given_back_and_taken_again(model: Qwen3ForCausalLM) -> None:
+    memory = memory_for(model, blocks=2)
+    keep(memory, "a", [1, 2, 3])
+    memory.release()
+    assert (len(memory), memory.buffer.numel()) == (0, 0)
+    assert not take(memory, "a", [1, 2, 3]).ids and memory.buffer.shape[3] == 2 * BLOCK
+
+
 def test_common_length() -> None:
     pairs = (((), ()), ((1, 2), (1, 2, 3)), ((1, 2), (1, 3)), ((4,), (5,)))
     assert [common_length(*pair) for pair in pairs] == [0, 2, 1, 0]

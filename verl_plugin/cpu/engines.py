@@ -1,5 +1,6 @@
 """verl's FSDP2 engines on CPUs, with a value head that starts from the run's seed."""
 
+import ctypes
 import os
 from functools import partial
 from typing import Any
@@ -39,6 +40,17 @@ class _OnCpu:
             output = super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
         output["model_output"] = micro_batches.in_order(output["model_output"], data)
         return output
+
+    def optimizer_step(self) -> Any:
+        """Free the gradients after the step, and return free memory to the system.
+
+        The rollout server samples next, in the same memory.
+        """
+        norm = super().optimizer_step()  # type: ignore[misc]
+        self.optimizer_zero_grad()  # type: ignore[attr-defined]
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc's; it keeps gigabytes otherwise
+            trim(0)
+        return norm
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         """Drop mask and positions, so that torch computes only the causal half of the attention

@@ -60,6 +60,11 @@ class KeyValues:
         self._kept: dict[str, Stretch] = {}
         self._taken = bytearray(self.limit_bytes // self._block_bytes)  # 1 if a block belongs to a stretch
 
+    def release(self) -> None:
+        """Drop all stretches and the buffer's memory; the next batch allocates it again."""
+        self.clear()
+        self.buffer = self.buffer.new_empty(self._shape(0))
+
     @property
     def nbytes(self) -> int:
         """Return the bytes of cached stretches, with their unused ends."""

@@ -225,12 +225,15 @@ class TransformersServer:
     async def clear_kv_cache(self, *_: Any, **__: Any) -> None:
         await self._in_thread(self._generator.memory.clear)
 
-    # verl frees the accelerator between rollout and update; here both models stay in memory.
+    # verl frees memory between rollout and update. The model stays; its keys and values, two
+    # gigabytes of a SmolLM2 run, would be of no use after the update.
     async def wake_up(self, *_: Any, **__: Any) -> None: ...
 
-    async def sleep(self, *_: Any, **__: Any) -> None: ...
+    async def sleep(self, *_: Any, **__: Any) -> None:
+        await self._in_thread(self._generator.memory.release)
 
-    async def release_kv_cache(self, *_: Any, **__: Any) -> None: ...
+    async def release_kv_cache(self, *_: Any, **__: Any) -> None:
+        await self.sleep()
 
     async def resume_kv_cache(self, *_: Any, **__: Any) -> None: ...
 
