@@ -51,7 +51,7 @@ from turngrid.experiments.evaluation.stage import (
     played,
     roll_out_in_text,
 )
-from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
+from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, matches_table, plain_text, success_table
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held
@@ -194,7 +194,8 @@ def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[Evaluat
     result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
     result["comparisons"] = [asdict(item) for item in paired]
     write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True) + "\n")
-    tables = [success_table(evaluations), manner_table(evaluations), *comparisons_table(paired)]
+    tables = [success_table(evaluations), *matches_table(evaluations), manner_table(evaluations)]
+    tables += comparisons_table(paired)
     return f"{plain_text(tables)}result: {folder / 'result.json'}"
 
 

@@ -18,13 +18,15 @@ def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Coll
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
+    compared = [[e for e in group if e.seat == seat] for group in learned for seat in sorted({e.seat for e in group})]
     return {
         **_success(episodes),
         **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
-        **_signal(learned, trained, mended),
+        **_signal(compared, trained, mended),
         **_play(episodes),
         **_form(episodes),
+        **_matches(episodes),
     }
 
 
@@ -92,6 +94,17 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
     return metrics
 
 
+def _matches(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return won and drawn shares by seat, of matches against the policy itself and others."""
+    kinds = sorted({("self" if e.opponent == "self" else "others", e.seat) for e in episodes if e.seat})
+    metrics: dict[str, float] = {}
+    for kind, seat in kinds:
+        own = [e for e in episodes if e.seat == seat and (e.opponent == "self") == (kind == "self")]
+        for outcome in (Outcome.WON, Outcome.DRAWN):
+            metrics[f"match/{kind}/seat_{seat}/{outcome.value}"] = _mean(e.outcome is outcome for e in own)
+    return metrics
+
+
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the mean of each reward, a turn and an episode, and what each transform added."""
     turns = [turn for episode in episodes for turn in episode.played_turns]
@@ -133,7 +146,8 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     """
     turns = [turn for episode in episodes for turn in episode.own_turns]
     actions = [turn for turn in turns if not turn.summary]
-    metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in Outcome} | {
+    outcomes = [one for one in Outcome if one is not Outcome.DRAWN or any(episode.seat for episode in episodes)]
+    metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in outcomes} | {
         "rollout/episodes": float(len(episodes)),
         "rollout/turns": _mean(len(episode.played_turns) for episode in episodes),
         "rollout/invalid_actions": _mean(not turn.valid for turn in actions),

@@ -89,6 +89,9 @@ class EpisodeSpec:
         max_actions: actions of the policy at most, if an answer may have several.
         attempts: plays of the game that the episode may have.
         followed: the expert plan that judges each turn, and whose actions the game runs.
+        seat: the seat that the policy has in a game of several; "" in other games.
+        opponent: who has the other seat: a scripted policy, or ``self`` (the policy).
+        both: if that is the policy itself, its episode is trained on too.
     """
 
     task: TaskRef
@@ -110,6 +113,9 @@ class EpisodeSpec:
     max_actions: int | None = None
     followed: Followed | None = None
     attempts: Attempts | None = None
+    seat: str = ""
+    opponent: str = ""
+    both: bool = True
 
     def actions_left(self, episode: Episode) -> int | None:
         """Return how many actions the episode may still run; None without such a limit."""
@@ -117,12 +123,23 @@ class EpisodeSpec:
 
     @property
     def group(self) -> str:
-        return self.prompt or self.task.key
+        """The name by which requests are seeded and cached: that of the prompt, and the seat."""
+        return (self.prompt or self.task.key) + (f"#{self.seat}" if self.seat else "")
+
+    @property
+    def match(self) -> str:
+        """The name that the episodes of both seats share; "" in games of one seat."""
+        return replace(self, seat="").request_id if self.seat else ""
 
     @property
     def request_id(self) -> str:
         """The episode's id at the rollout servers."""
         return request_id(self.step, self.group, self.sample)
+
+
+def other_seat(seat: str) -> str:
+    """Return the seat opposite: seats are "0" and "1"."""
+    return str(1 - int(seat))
 
 
 class Session(Protocol):

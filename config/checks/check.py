@@ -15,9 +15,12 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.values.values import because
 from turngrid.envs.extensions import shipped
+from turngrid.envs.registry import make_environment
+from turngrid.rollouts.policy import FIRST
 from turngrid.tasks.budget import BudgetError, allocate_budget, demonstration_price
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.rejection import DemosError, draw
+from turngrid.tasks.splits import demonstration_games
 
 Check = Callable[[DictConfig], Iterator[str]]
 
@@ -136,10 +139,16 @@ def bad_budget(config: DictConfig) -> Iterator[str]:
 
 def bad_demonstrations(config: DictConfig) -> Iterator[str]:
     demos = config.demos
-    if demos.source not in ("expert", "episodes"):
-        yield f"demos.source={demos.source}: unknown; use demos.source=expert or demos.source=episodes"
-    if demos.source == "expert" and demos.run:
-        yield f"demos.run={demos.run}: experts play no episodes; use demos.source=episodes"
+    environment_of = make_environment(config.env.name, config.env)
+    matches = [name for name in environment_of.opponents if name != FIRST]
+    offered = ["episodes", *matches] if environment_of.seats else ["expert", "episodes"]
+    if demos.source not in offered:
+        uses = " or ".join(f"demos.source={source}" for source in offered)
+        yield f"demos.source={demos.source}: env={config.env.name} has no such demonstrations; use {uses}"
+    if demos.source != "episodes" and demos.run:
+        yield f"demos.run={demos.run}: demos.source={demos.source} reads no run; use demos.source=episodes"
+    if environment_of.seats and demos.experience:
+        yield f"demos.experience={demos.experience}: it replays games of one seat; use demos.experience=null"
     if demos.source == "episodes":
         try:
             draw(config, allocate_budget(config).demonstrations)
@@ -153,7 +162,7 @@ def nothing_left(config: DictConfig) -> Iterator[str]:
     if budget.count == "games" and budget.sft_share < 1 and budget.rl_steps < 1:
         reason = f"the budget has a share for RL{because(config, 'budget.rl_steps')}"
         yield f"budget.rl_steps={budget.rl_steps}: {reason}; use budget.rl_steps=1 or more"
-    drawn = allocation.demonstrations if config.demos.source == "expert" else 0
+    drawn = demonstration_games(config, allocation.demonstrations)
     counts = {"training games": allocation.games, "demonstrations": drawn, "test games": config.eval.games}
     for what, count in counts.items():
         if none := next((task for task, share in shares(weights, count).items() if count and not share), None):
@@ -197,6 +206,7 @@ CHECKS: tuple[Check, ...] = (
     model.bad_model,
     lora.bad_adapters,
     environment.bad_evaluation,
+    environment.bad_opponents,
     environment.not_in_this_environment,
     bad_trainer,
     asynchronous.bad_async,

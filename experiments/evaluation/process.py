@@ -121,7 +121,7 @@ def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
     temperatures = {item.temperature for item in settings}
     return {
         item.label: (f"{item.evaluation_set.env}:" if len(environments) > 1 else "")
-        + item.evaluation_set.task
+        + item.task.replace(" ", "_")
         + (f"@{item.temperature:g}" if len(temperatures) > 1 else "")
         for item in settings
     }

@@ -108,7 +108,8 @@ def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:
     """Return every episode of the setting: games in order, a game's samples together."""
     run, turns = run.of_environment(item.evaluation_set.env), item.evaluation_set.max_turns
     games = read_tasks(Path(item.evaluation_set.file))
-    return [run.spec(game, turns, sample) for game in games for sample in range(item.samples_per_game)]
+    samples = range(item.samples_per_game)
+    return [run.spec(game, turns, sample, item.opponent) for game in games for sample in samples]
 
 
 async def roll_out_in_text(

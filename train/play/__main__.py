@@ -147,6 +147,8 @@ def _spec(config: DictConfig, task: TaskRef, watch: bool) -> EpisodeSpec:
         max(turns, len(task.expert_plan)) if watch else turns,
         reward(config.turn_reward.name, config.turn_reward),
         grade_unfinished=environment.grades_unfinished,
+        seat=environment.seats[task.seed % 2] if environment.seats else "",
+        opponent=config.eval.opponents[0] if environment.seats else "",
     )
 
 

@@ -90,11 +90,15 @@ class TurngridAgentLoop:
         )
         open_session = partial(self.pool.open, spec.prompt if self.together else "")
         episode = await run_with_retries(
-            open_session, lambda session: run_episode(policy, session, spec, self.codec.stream())
+            open_session,
+            lambda session: run_episode(
+                policy, session, spec, self.codec.stream(), self.codec.stream(), self.config.seed
+            ),
         )
         transforms = self.methods.of("shaping", spec.step)
-        if episode.turns and trained and (transforms or spec.named):
-            shape(episode, self.reward.name, transforms, len(spec.task.expert_plan))
+        for side in (episode, *episode.sides):
+            if side.turns and trained and (transforms or spec.named):
+                shape(side, self.reward.name, transforms, len(spec.task.expert_plan))
         return episode
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:

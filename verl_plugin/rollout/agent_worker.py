@@ -172,7 +172,8 @@ class AgentLoopWorker:
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
-                fields.append({**row, **prompt, "session_id": sample})
+                group = f"{prompt['uid']}#{episode.seat}" if episode.seat else prompt["uid"]
+                fields.append({**row, **prompt, "uid": group, "session_id": sample})
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
         await tq.async_kv_batch_put(

@@ -73,6 +73,8 @@ def turn_fields(
         numbers |= {"node": nodes[first:last], "tree": [root]}
     if episode.plays:
         numbers["attempt"] = [turn.attempt for turn in turns]
+    if episode.seat:
+        numbers["role"] = [int(episode.seat)] * len(turns)
     if form.labels:
         numbers["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
     for part, (number, end) in product(form.parts, enumerate(ENDS)):
