@@ -82,13 +82,19 @@ def _in(package: str, methods: str) -> dict[str, str]:
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
-ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean")
+ESTIMATORS |= _in(
+    "algorithms.estimators",
+    "turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean",
+)
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
-    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play"),
+    FORM: _in(
+        "rollouts.forms",
+        f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play",
+    ),
     "shaping": _in(
         "rewards.shaping",
         "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1 "

@@ -51,7 +51,13 @@ from turngrid.experiments.evaluation.stage import (
     played,
     roll_out_in_text,
 )
-from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, matches_table, plain_text, success_table
+from turngrid.experiments.evaluation.tables import (
+    comparisons_table,
+    manner_table,
+    matches_table,
+    plain_text,
+    success_table,
+)
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held

@@ -160,8 +160,8 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
 def match_results(episodes: Sequence[Episode], samples_per_game: int) -> dict[str, dict[str, float]]:
     """Return the results of matches by seat, and of ``both``; {} if games have one seat.
 
-    The shares won, drawn and lost are in [0, 1]; a match that was cut off is none of them. ``score``
-    is ``won + drawn / 2``, with a 95 % interval from a bootstrap over games.
+    The shares won, drawn and lost are in [0, 1]; a match that was cut off is none of them. The
+    score is ``won + drawn / 2``, with a 95 % interval from a bootstrap over games.
     """
     seats = sorted({episode.seat for episode in episodes} - {""})
     games = [episodes[start : start + samples_per_game] for start in range(0, len(episodes), samples_per_game)]
@@ -176,7 +176,9 @@ def _matches(games: Sequence[Sequence[Episode]], seat: str) -> dict[str, float]:
     return {
         "matches": float(len(matches)),
         **{name: fmean(episode.outcome is outcome for episode in matches) for name, outcome in outcomes.items()},
-        **{"score": score.mean, "low": score.low, "high": score.high},
+        "score": score.mean,
+        "low": score.low,
+        "high": score.high,
     }
 
 

@@ -101,7 +101,7 @@ def _matches(episodes: Sequence[Episode]) -> dict[str, float]:
     for kind, seat in kinds:
         own = [e for e in episodes if e.seat == seat and (e.opponent == "self") == (kind == "self")]
         for outcome in (Outcome.WON, Outcome.DRAWN):
-            metrics[f"match/{kind}/seat_{seat}/{outcome.value}"] = _mean(e.outcome is outcome for e in own)
+            metrics[f"rollout/match/{kind}/seat_{seat}/{outcome.value}"] = _mean(e.outcome is outcome for e in own)
     return metrics
 
 

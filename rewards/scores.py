@@ -1,4 +1,4 @@
-"""The study's three densities, ``sparse``, ``balanced``, ``dense`` (arXiv 2510.01132), and matches."""
+"""``sparse``, ``balanced``, ``dense``, the study's densities (arXiv 2510.01132); ``zero_sum``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -72,9 +72,9 @@ class Side:
 async def run_match(sides: Mapping[str, Side], session: Session) -> dict[str, Episode]:
     """Run one game, in which each observation names the seat that answers it.
 
-    An episode is one seat's view: its own prompt, turns and outcome. It begins with the seat's first
-    observation, so a seat that never had to answer has none. If a seat runs out of turns or of
-    context, the match ends.
+    An episode is one seat's view: its own prompt, turns and outcome. It begins with the seat's
+    first observation, so a seat that never had to answer has none. If a seat runs out of turns or
+    of context, the match ends.
 
     Raises:
         EnvError: the environment failed, or no side has the seat.

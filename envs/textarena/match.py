@@ -47,7 +47,9 @@ class MatchEnv(TextEnv):
                 self.game.step(f"[{random.choice(legal_actions(self._name, self.game))}]")
         if plies:  # the board shows the moves
             for player, seen in self.game.state.observations.items():
-                self.game.state.observations[player] = [item for item in seen if item[2].name in ("PROMPT", "GAME_BOARD")]
+                self.game.state.observations[player] = [
+                    item for item in seen if item[2].name in ("PROMPT", "GAME_BOARD")
+                ]
         return self._read()
 
     def facts(self) -> str:
@@ -80,11 +82,12 @@ class MatchEnv(TextEnv):
             random.setstate(outer)
 
     def clean_action(self, action: str) -> str:
-        return sanitise(action).strip("[]").lower() or NOTHING
+        command = sanitise(action).lower() or NOTHING
+        return command if "[" in command else f"[{command}]"
 
     def step_game(self, command: str) -> RawStep:
         with self._chance():
-            over, _ = self.game.step(command if "[" in command else f"[{command}]")
+            over, _ = self.game.step(command)
         state = self.game.state
         if not over:
             return RawStep(self._read(), 0.0, valid=state.error_count == 0)

@@ -98,7 +98,9 @@ class TwoPlayer(Environment):
         game = {"id": params["id"], "seed": seed, "plies": plies, "errors": params["errors"], "facts": env.facts()}
         file = folder / "game.json"
         file.write_text(json.dumps(game))
-        return GameRecord(file=file.name, fingerprint=hashlib.sha256(f"{params['id']} {env.facts()}".encode()).hexdigest())
+        return GameRecord(
+            file=file.name, fingerprint=hashlib.sha256(f"{params['id']} {env.facts()}".encode()).hexdigest()
+        )
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         """Legal and best actions are always listed: opponents choose among them."""

@@ -91,8 +91,13 @@ def matches_table(evaluations: Sequence[EvaluationResult]) -> list[Table]:
         "task": lambda row: heading(row[0], evaluations),
         "seat": lambda row: row[1],
         "matches": lambda row: f"{row[0].matches[row[1]]['matches']:.0f}",
-        **{f"{name} %": lambda row, name=name: _share(row[0].matches[row[1]][name]) for name in ("won", "drawn", "lost")},
-        "score % [95 %]": lambda row: Interval(*(row[0].matches[row[1]][key] for key in ("score", "low", "high"))).percent(),
+        **{
+            f"{name} %": lambda row, name=name: _share(row[0].matches[row[1]][name])
+            for name in ("won", "drawn", "lost")
+        },
+        "score % [95 %]": lambda row: Interval(
+            *(row[0].matches[row[1]][key] for key in ("score", "low", "high"))
+        ).percent(),
     }
     return [_filled("matches", columns, rows)] if rows else []
 

@@ -41,7 +41,7 @@ def matches(games: list[tuple[float, float]], turns: int = 2, **shape: Any) -> T
             path = " a ".join(f"S{turn}" for turn in range(turns + 1))
             paths[f"{number:02d}_{seat}"] = (path, [0.0] * (turns - 1) + [reward], [0.0] * turns, [0.0] * turns, 0)
     found = example_x(paths=paths, **shape)
-    seats = torch.tensor([int(name.split("_")[1].rstrip("dead")) for name in found.episodes])
+    seats = torch.tensor([int(name.split("_")[1]) for name in found.episodes])
     task = '{"env": "two_player", "task": "Nim-v0", "seed": %d}'
     return replace(found, role=seats.unsqueeze(1) * found.mask, tasks=tuple(task % n for n in range(len(seats))))
 
@@ -92,7 +92,7 @@ def test_role_mean_counts_turns(chosen: Made, shape: dict[str, Any]) -> None:
         }.items()
     }
     turns = example_x(paths=paths, **shape)
-    role = torch.tensor([int(name.split("_")[1].rstrip("dead")) for name in turns.episodes]).unsqueeze(1) * turns.mask
+    role = torch.tensor([int(name.split("_")[1]) for name in turns.episodes]).unsqueeze(1) * turns.mask
     found = advantages(chosen("marshal"), replace(turns, role=role))
     wanted = {"a_0": [1, 1], "b_0": [-1, -1], "c_0": [0], "a_1": [-1.25], "b_1": [0.75, 0.75], "c_1": [-0.25]}
     assert found == {name: pytest.approx(numbers, abs=1e-5) for name, numbers in wanted.items()}

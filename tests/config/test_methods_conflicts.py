@@ -247,6 +247,16 @@ algo=hiper rollout_form=mem1
     algo=hiper and rollout_form=mem1; use rollout_form=linear
 algo=supo trainer.v1.trainer_mode=colocate_async
     rollout_form=summary and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+rollout_form=self_play
+    rollout_form=self_play and env=textworld; use rollout_form=linear
+env=two_player env.id=ConnectFour-v0 algo=spiral rollout_form.self_play.opponent=exact
+    rollout_form=self_play and env.task=ConnectFour-v0; use rollout_form.self_play.opponent=self or random or first
+env=two_player algo=spiral buffer=task_replay
+    rollout_form=self_play and buffer=[task_replay]; use buffer=[]
+env=two_player algo=spiral filter=[dynamic_sampling]
+    algo=spiral and filter=[dynamic_sampling]; use filter=[]
+env=two_player algo=spiral trainer.v1.trainer_mode=colocate_async
+    algo=spiral and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
 loss=turn_clip +loss.mine.target=turngrid.algorithms.losses:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2

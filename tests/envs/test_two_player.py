@@ -81,8 +81,8 @@ async def test_a_killed_worker_changes_no_card(tmp_path: Path) -> None:
             found = [(await session.reset(task, 0)).text]
             for number in range(99):
                 if kill and number == 3:
-                    worker = session._on  # noqa: SLF001 - to kill it
-                    worker._process.kill()  # noqa: SLF001
+                    worker = session._on
+                    worker._process.kill()
                 if not kill and number % 2 == 0:
                     await beside.reset(other, 0)
                 result = await session.step("check")
@@ -131,7 +131,9 @@ def test_splits_have_no_position_or_deal_in_common(name, game_cache: Path) -> No
     assert name in DEALT or len({len(task.goal) for task in listings["train"].tasks}) == 1
 
 
-@pytest.mark.parametrize(("name", "task", "answer"), [("TicTacTo-v0", "TicTacTo-v0", "use TicTacToe-v0"), ("Nim-v0", "x", "env.id=x")])
+@pytest.mark.parametrize(
+    ("name", "task", "answer"), [("TicTacTo-v0", "TicTacTo-v0", "use TicTacToe-v0"), ("Nim-v0", "x", "env.id=x")]
+)
 def test_unknown_games_are_refused(name, task, answer) -> None:
     with pytest.raises(TaskError, match=answer):
         environment(name).parse_task(task)

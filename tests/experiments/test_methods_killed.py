@@ -41,6 +41,7 @@ AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
 REPLAYS = ("terms=[epo]", "buffer.self_imitation.capacity=2")  # as soon as it has 4: some from before the kill
 SUMMARIES = ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12")
+MATCHES = ("env=two_player", "model=tiny_all", "eval.games=2", "env.max_turns=5")
 CASES = {  # options that have no state share a run
     "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", *REPLAYS),
     "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
@@ -71,6 +72,8 @@ CASES = {  # options that have no state share a run
     ),
     "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
     "igpo": ("algo=igpo", "env=search", "env.task=h1", "env.worlds=2", "env.passages=120", "budget.units=8"),
+    "spiral": ("algo=spiral", *MATCHES, "rollout_form.self_play.opponent={self: 1, random: 1}"),
+    "marshal": ("algo=marshal", *MATCHES),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
 # what a step after the kill tells of a method that need not do anything; else equal bits would show
@@ -80,6 +83,8 @@ ACTED = {
     "task_replay": "buffer/task_replay/replaced",
     "dapo": "filter/dynamic_sampling/replaced",
     "retry": "rollout/guided",
+    "spiral": "rollout/match/others/seat_0/won",
+    "marshal": "rollout/match/self/seat_0/won",
     **dict.fromkeys(("ufo", "score"), "rollout/plays"),
     "semi_online": "rollout/patches",
     "seeupo": "actor/turn_factor",

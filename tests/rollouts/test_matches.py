@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -128,13 +128,13 @@ def test_a_group_of_self_play(game: TaskRef) -> None:
     """Seats, opponents, and requests that no two seats share."""
     seen: set[tuple[str, int]] = set()
 
-    class Random(RandomPolicy):
+    class Noted(RandomPolicy):
         async def act(self, context: TurnContext) -> Reply:
             seen.add((context.prompt, context.sample))
             return await super().act(context)
 
     async def play(specs: Sequence[EpisodeSpec]) -> list[Episode]:
-        return [await run_episode(Random(), Here(), one, None) for one in specs]
+        return [await run_episode(Noted(), Here(), one, None) for one in specs]
 
     base = spec(game, seat="", opponent="")
     group = asyncio.run(play_group(as_shipped(SelfPlay), base, 4, 0, play))
@@ -142,11 +142,16 @@ def test_a_group_of_self_play(game: TaskRef) -> None:
     assert seen == {(f"p#{seat}", sample) for seat in "01" for sample in range(4)}
     assert len({episode.match for episode in group}) == 4 and all(episode.trained for episode in group)
     told = step_metrics([group], "zero_sum")
-    assert told["match/self/seat_0/won"] + told["match/self/seat_1/won"] + told["match/self/seat_0/drawn"] == 1.0
+    assert (
+        told["rollout/match/self/seat_0/won"]
+        + told["rollout/match/self/seat_1/won"]
+        + told["rollout/match/self/seat_0/drawn"]
+        == 1.0
+    )
     mixed = as_shipped(SelfPlay, opponent={"self": 1, "random": 1}, train="one")
-    specs = mixed.specs(base, 40, __import__("random").Random(0))
+    specs = mixed.specs(base, 40, Random(0))
     assert {one.opponent for one in specs} == {"self", "random"} and mixed.episodes(4) == 4
-    assert all(a.seat != b.seat for a, b in zip(specs, specs[1:], strict=False))
+    assert all(a.seat != b.seat for a, b in pairwise(specs))
     with pytest.raises(ValueError, match="must be one of: self, random, first, exact"):
         as_shipped(SelfPlay, opponent="past")
 
@@ -168,4 +173,5 @@ def test_results_count_matches_from_each_seat(game: TaskRef) -> None:
         "score": 0.375,
     }
     assert (found["0"]["score"], found["1"]["score"]) == (0.5, 0.25) and found["both"]["low"] <= 0.375
-    assert summarise(episodes, 2)["pass_at"] == {} and match_results([dataclasses.replace(episodes[0], seat="")], 1) == {}
+    assert summarise(episodes, 2)["pass_at"] == {}
+    assert match_results([dataclasses.replace(episodes[0], seat="")], 1) == {}

@@ -70,7 +70,8 @@ class StepTrainer(Base):
         self.groups = self.kind_of_groups(run.rl, int(config.data.train_batch_size), self.now)
         self.games = Games(config)
         self.methods = Methods(run, self.now)
-        self.windows = WindowRows(config, self.parameter_sync_step, run.sides) if run.several_rows or run.sides > 1 else None
+        several = run.several_rows or run.sides > 1
+        self.windows = WindowRows(config, self.parameter_sync_step, run.sides) if several else None
         self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
     def fit(self, agent_loop_manager: Any) -> None:
