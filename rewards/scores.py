@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from turngrid.rewards.declared import number
 from turngrid.rewards.reward import ScoredTurn
 
 
@@ -44,8 +45,8 @@ class Balanced(Dense):
 class ZeroSumSettings:
     """Rewards of a match that an invalid answer ended: of the seat that gave it, of the other."""
 
-    invalid: float
-    other: float
+    invalid: float = number(-100, 100)
+    other: float = number(-100, 100)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from turngrid.envs.utils.bar import ticking_bar
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import RANDOM, ExpertPolicy, Policy, scripted
+from turngrid.rollouts.policy import EXACT, RANDOM, ExpertPolicy, Policy, scripted
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks import rejection
 from turngrid.tasks.run import Run
@@ -40,9 +40,11 @@ def make_demonstrations(run: Run, model: str) -> None:
         ExpertLost: an expert plan does not end in a win.
         DemosError: the other run has too few.
     """
-    source = str(run.config.demos.source)
-    makers = {"episodes": lambda: _from_run(run, model), "expert": lambda: _from_expert_plans(run)}
-    write_episodes(episodes_file(run.folder), makers.get(source, lambda: _from_matches(run, source))())
+    if run.config.demos.source == "episodes":
+        episodes = _from_run(run, model)
+    else:
+        episodes = _from_matches(run) if run.environment.seats else _from_expert_plans(run)
+    write_episodes(episodes_file(run.folder), episodes)
 
 
 def _from_expert_plans(run: Run) -> list[Episode]:
@@ -54,7 +56,7 @@ def _from_expert_plans(run: Run) -> list[Episode]:
     return episodes
 
 
-def _from_matches(run: Run, player: str) -> list[Episode]:
+def _from_matches(run: Run) -> list[Episode]:
     """Return ``demos.per_game`` episodes of each game, from one seat and the other in turn."""
     specs = [
         replace(_spec(run, task), sample=sample, seat=seat, opponent=RANDOM)
@@ -62,6 +64,7 @@ def _from_matches(run: Run, player: str) -> list[Episode]:
         for sample in range(int(run.config.demos.per_game))
         for seat in [run.environment.seats[(number + sample) % 2]]
     ]
+    player = EXACT if run.config.demos.source == "expert" else RANDOM
     count, seed = run.allocation.demonstrations, int(run.config.seed)
     return asyncio.run(_run_all(run, scripted(player, seed), specs[:count]))
 

@@ -16,7 +16,7 @@ from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.values.values import because
 from turngrid.envs.extensions import shipped
 from turngrid.envs.registry import make_environment
-from turngrid.rollouts.policy import FIRST
+from turngrid.rollouts.policy import EXACT, RANDOM
 from turngrid.tasks.budget import BudgetError, allocate_budget, demonstration_price
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.rejection import DemosError, draw
@@ -140,8 +140,8 @@ def bad_budget(config: DictConfig) -> Iterator[str]:
 def bad_demonstrations(config: DictConfig) -> Iterator[str]:
     demos = config.demos
     environment_of = make_environment(config.env.name, config.env)
-    matches = [name for name in environment_of.opponents if name != FIRST]
-    offered = ["episodes", *matches] if environment_of.seats else ["expert", "episodes"]
+    expert = ["expert"] * (not environment_of.seats or EXACT in environment_of.opponents)
+    offered = [*expert, "episodes", *([RANDOM] if environment_of.seats else [])]
     if demos.source not in offered:
         uses = " or ".join(f"demos.source={source}" for source in offered)
         yield f"demos.source={demos.source}: env={config.env.name} has no such demonstrations; use {uses}"

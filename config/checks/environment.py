@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from turngrid.algorithms.registry import FORM, LINEAR
 from turngrid.config.finalise import explained
 from turngrid.config.prompts import form_of, several_rows
 from turngrid.envs.registry import make_environment
@@ -83,7 +82,7 @@ def bad_evaluation(config: DictConfig) -> Iterator[str]:
 
 
 def bad_opponents(config: DictConfig) -> Iterator[str]:
-    """Refuse matches without an opponent, in training or evaluation."""
+    """Refuse matches without an opponent."""
     for env in dict.fromkeys(name for name, _ in tested(config)):
         tested_on, asked = make_environment(env, env_node(config, env)), list(config.eval.opponents)
         uses = f"use eval.opponents=[{','.join(tested_on.opponents[:1])}]"
@@ -92,11 +91,6 @@ def bad_opponents(config: DictConfig) -> Iterator[str]:
         if unknown := [name for name in asked if tested_on.seats and name not in tested_on.opponents]:
             others = ", ".join(tested_on.opponents)
             yield f"eval.opponents=[{','.join(asked)}]: {unknown[0]} is none of {others}; {uses}"
-    env = config.env.name
-    trains = float(config.budget.sft_share) < 1
-    if make_environment(env, config.env).seats and trains and "self_play" not in (config.get(FORM) or {}):
-        names = ",".join(config.get(FORM) or [LINEAR])
-        yield f"{FORM}={names} and env={env}: its games have two seats; use {FORM}=self_play"
 
 
 def too_few_turns(config: DictConfig) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,7 @@ class TwoPlayerSettings:
     """
 
     id: str
-    errors: int = 0
+    errors: int = field(metadata={"range": (0, 100)})
 
 
 class TwoPlayer(Environment):
@@ -74,8 +74,6 @@ class TwoPlayer(Environment):
             raise TaskError(f"env.id={task} is no game of env=two_player; use {near} ({', '.join(KNOWN)})")
         if find_spec("textarena") is None:
             raise TaskError('env=two_player needs textarena: pip install "turngrid[textarena]"')
-        if self.settings.errors < 0:
-            raise TaskError(f"env.errors={self.settings.errors}: below 0; use env.errors=0")
         return {"id": task, "errors": self.settings.errors}
 
     def max_turns(self, task: str) -> int:

@@ -249,7 +249,7 @@ def test_env_reward_and_budget_set_only_their_own_node() -> None:
             content = yaml.safe_load(file.read_text())
             defaults = content.pop("defaults", [])
             assert list(content) == [node]
-            assert defaults in ([], [{"override /reward": "ratio"}, "_self_"])  # an environment's own default reward
+            assert defaults in ([], *([{"override /reward": own}, "_self_"] for own in ("ratio", "zero_sum")))
 
 
 @pytest.mark.parametrize(("number", "algo"), enumerate(ALGORITHMS), ids=lambda value: str(value))
