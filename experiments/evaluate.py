@@ -229,7 +229,7 @@ async def _roll_out(
     async with acting(run, candidate, item) as policy:
         several = at_once if candidate.endpoint else SCRIPTED_AT_ONCE
         pool = await pools.of(run, item.evaluation_set.env)
-        episodes = await roll_out_in_text(policy, specs, pool, several, bar.update)
+        episodes = await roll_out_in_text(policy, specs, pool, several, bar.update, run.config.eval.seed)
     if cause := common_failure(episodes):
         raise PolicyError(f"{candidate.label} could not play any game: {cause}")
     return episodes

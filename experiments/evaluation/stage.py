@@ -113,19 +113,24 @@ def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:
 
 
 async def roll_out_in_text(
-    policy: Policy, specs: Sequence[EpisodeSpec], pool: EnvPool, at_once: int, done: Callable[[], object]
+    policy: Policy, specs: Sequence[EpisodeSpec], pool: EnvPool, at_once: int, done: Callable[[], object], seed: int = 0
 ) -> list[Episode]:
     """Run all ``specs``, ``at_once`` at a time, and return the episodes in their order.
 
     An episode that fails in the environment is recorded as an error. The random policy needs a pool
     that lists legal commands.
+
+    Args:
+        seed: of scripted opponents.
     """
     gate = asyncio.Semaphore(at_once)
 
     async def play(spec: EpisodeSpec) -> Episode:
         async with gate:
             try:
-                episode = await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None))
+                episode = await run_with_retries(
+                    pool.open, lambda session: run_episode(policy, session, spec, None, None, seed)
+                )
             except EpisodeFailed as error:
                 episode = failed_episode(spec, policy.name, error)
         done()

@@ -19,7 +19,7 @@ class SelfPlay(Linear):
     ``opponent`` takes the other seat: ``self``, a scripted policy, or one that is drawn for each
     match from weights by name, ``{self: 0.5, random: 0.5}``. Against itself the policy learns from
     both seats (``train: both``), which are two episodes, or from one. ``seat`` is the learner's;
-    with ``alternate``, that of the first sample is drawn, and it changes with each sample.
+    with ``alternate``, it is drawn for each prompt.
 
     Raises:
         ValueError: an opponent is unknown, or a weight is not above 0.
@@ -51,8 +51,8 @@ class SelfPlay(Linear):
         ),
         Conflict(
             ("filter",),
-            lambda form, names: "difficulty" in names and SELF in form.weights,
-            "success against itself says nothing of a game",
+            lambda form, names: bool({"difficulty", "dynamic_sampling"} & {*names}) and SELF in form.weights,
+            "it reads the results of a prompt, of which one seat wins what the other loses",
             "filter=[]",
         ),
     )
@@ -67,7 +67,6 @@ class SelfPlay(Linear):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.seat = str(self.seat)
         if unknown := {*self.weights} - {SELF, *SCRIPTED}:
             raise ValueError(f"opponent={min(unknown)} must be one of: {', '.join((SELF, *SCRIPTED))}")
         if not all(weight > 0 for weight in self.weights.values()):
@@ -83,17 +82,10 @@ class SelfPlay(Linear):
         return 2 if SELF in self.weights and self.train == BOTH else 1
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        opponents, first = rng.choices([*self.weights], [*self.weights.values()], k=n), rng.randrange(2)
-        return [
-            replace(
-                base,
-                sample=sample,
-                seat=str((first + sample) % 2) if self.seat == ALTERNATE else self.seat,
-                opponent=opponent,
-                both=self.train == BOTH,
-            )
-            for sample, opponent in enumerate(opponents)
-        ]
+        opponents = rng.choices([*self.weights], [*self.weights.values()], k=n)
+        seat = str(rng.randrange(2)) if self.seat == ALTERNATE else self.seat
+        shared = replace(base, seat=seat, both=self.train == BOTH)
+        return [replace(shared, sample=sample, opponent=opponent) for sample, opponent in enumerate(opponents)]
 
     def episodes(self, n: int) -> int:
         return n * self.sides
