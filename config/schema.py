@@ -54,7 +54,7 @@ class Eval:
     tasks: list[str]
     games: int = number(1, 10**6)
     validation_games: int = number(1, 10**6)
-    opponents: list[str]
+    opponents: list[str] | None
     temperatures: list[float] = field(metadata={"range": (0, 10)})
     samples_per_game: int = number(1, 10**4)
     max_turns: int | None = number(*TURNS)

@@ -169,13 +169,14 @@ def evaluation_folder(config: DictConfig) -> Path:
     node = OmegaConf.to_container(config, resolve=True)
     assert isinstance(node, dict)
     named = tested(config)
+    unnamed = {"servers"} | ({"opponents"} if node["eval"].get("opponents") is None else set())
     identity = {
         "worlds": {
             env: [make_environment(env, env_node(config, env)).version, _settings(config, env)] for env, _ in named
         },
         "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
         "reward": node["turn_reward"],
-        "eval": {key: value for key, value in node["eval"].items() if key != "servers"},
+        "eval": {key: value for key, value in node["eval"].items() if key not in unnamed},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
     identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}

@@ -15,6 +15,7 @@ from turngrid.envs.games.catalogue import Catalogue, games_hash
 from turngrid.envs.registry import known, make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.names import file_name
+from turngrid.rollouts.policy import RANDOM
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
@@ -153,10 +154,15 @@ def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSett
     for one, temperature in itertools.product(sets, map(float, config.eval.temperatures)):
         seats = make_environment(one.env, env_node(config, one.env)).seats
         samples = int(config.eval.samples_per_game) * max(1, len(seats))
-        for opponent in config.eval.opponents if seats else [""]:
+        for opponent in opponents_of(config) if seats else [""]:
             name = label(config.env.name, one.env, one.task, temperature, opponent) if settings else ""
             settings.append(EvaluationSetting(name, one, temperature, samples, opponent))
     return settings
+
+
+def opponents_of(config: DictConfig) -> list[str]:
+    """Return the opponents of matches, ``eval.opponents``."""
+    return list(config.eval.get("opponents") or [RANDOM])
 
 
 def label(own_env: str, env: str, task: str, temperature: float, opponent: str = "") -> str:

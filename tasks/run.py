@@ -25,7 +25,7 @@ from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
 from turngrid.tasks.budget import Allocation, allocate_budget, rollout_forms
-from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, reward_on
+from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, opponents_of, reward_on
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Run:
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
         more["max_actions"] = self.config.env.get("max_actions")
         if seats := self.environment.seats:
-            more |= {"seat": seats[(task.seed + sample) % 2], "opponent": opponent or self.config.eval.opponents[0]}
+            more |= {"seat": seats[(task.seed + sample) % 2], "opponent": opponent or opponents_of(self.config)[0]}
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
 
     def limit(self, context: int, response: int | None = None) -> ContextLimit:

@@ -9,7 +9,7 @@ from turngrid.config.prompts import form_of, several_rows
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
-from turngrid.tasks.evaluation_sets import env_node, own, tested, turns_of
+from turngrid.tasks.evaluation_sets import env_node, opponents_of, own, tested, turns_of
 from turngrid.tasks.mixture import task_weights
 
 THINKING = "use prompt=think_action or prompt=react"
@@ -82,15 +82,12 @@ def bad_evaluation(config: DictConfig) -> Iterator[str]:
 
 
 def bad_opponents(config: DictConfig) -> Iterator[str]:
-    """Refuse matches without an opponent."""
+    asked = opponents_of(config)
     for env in dict.fromkeys(name for name, _ in tested(config)):
-        tested_on, asked = make_environment(env, env_node(config, env)), list(config.eval.opponents)
-        uses = f"use eval.opponents=[{','.join(tested_on.opponents[:1])}]"
-        if tested_on.seats and not asked:
-            yield f"eval.opponents=[]: the games of env={env} have two seats; {uses}"
-        if unknown := [name for name in asked if tested_on.seats and name not in tested_on.opponents]:
-            others = ", ".join(tested_on.opponents)
-            yield f"eval.opponents=[{','.join(asked)}]: {unknown[0]} is none of {others}; {uses}"
+        known = make_environment(env, env_node(config, env)).opponents
+        if unknown := next((name for name in asked if known and name not in known), None):
+            reason = f"{unknown} is none of {', '.join(known)}"
+            yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{known[0]}]"
 
 
 def too_few_turns(config: DictConfig) -> Iterator[str]:
