@@ -172,8 +172,9 @@ class AgentLoopWorker:
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
-                group = f"{prompt['uid']}#{episode.seat}" if episode.seat else prompt["uid"]
-                fields.append({**row, **prompt, "uid": group, "session_id": sample})
+                fields.append(
+                    {**row, **prompt, "uid": group_of(episode, prompt["uid"], partition), "session_id": sample}
+                )
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
         await tq.async_kv_batch_put(
@@ -196,6 +197,11 @@ class AgentLoopWorker:
             episode.group = prompt["uid"]
         name = f"{int(prompt['index']):06d}" if validate else prompt["uid"]
         write_episodes(self._folder(prompt, validate) / f"{name}.jsonl", episodes)
+
+
+def group_of(episode: Episode, uid: str, partition: str) -> str:
+    """Return the group that an episode is compared in; verl counts validation episodes by prompt."""
+    return f"{uid}#{episode.seat}" if episode.seat and partition == "train" else uid
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
