@@ -172,9 +172,8 @@ class AgentLoopWorker:
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
-                fields.append(
-                    {**row, **prompt, "uid": group_of(episode, prompt["uid"], partition), "session_id": sample}
-                )
+                uid = group_of(episode, prompt["uid"], partition)
+                fields.append({**row, **prompt, "uid": uid, "session_id": sample})
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
         await tq.async_kv_batch_put(
@@ -200,7 +199,7 @@ class AgentLoopWorker:
 
 
 def group_of(episode: Episode, uid: str, partition: str) -> str:
-    """Return the group that an episode is compared in; verl counts validation episodes by prompt."""
+    """Return the group of an episode. Seats differ, but verl counts validation by prompt."""
     return f"{uid}#{episode.seat}" if episode.seat and partition == "train" else uid
 
 
