@@ -140,8 +140,8 @@ def bad_budget(config: DictConfig) -> Iterator[str]:
 def bad_demonstrations(config: DictConfig) -> Iterator[str]:
     demos = config.demos
     environment_of = make_environment(config.env.name, config.env)
-    expert = ["expert"] * (not environment_of.seats or EXACT in environment_of.opponents)
-    offered = [*expert, "episodes", *([RANDOM] if environment_of.seats else [])]
+    without = environment_of.seats and EXACT not in environment_of.opponents and config.budget.sft_share
+    offered = [*(() if without else ("expert",)), "episodes", *([RANDOM] if environment_of.seats else [])]
     if demos.source not in offered:
         uses = " or ".join(f"demos.source={source}" for source in offered)
         yield f"demos.source={demos.source}: env={config.env.name} has no such demonstrations; use {uses}"
