@@ -139,15 +139,15 @@ def bad_budget(config: DictConfig) -> Iterator[str]:
 
 def bad_demonstrations(config: DictConfig) -> Iterator[str]:
     demos = config.demos
-    environment_of = make_environment(config.env.name, config.env)
-    without = environment_of.seats and EXACT not in environment_of.opponents and config.budget.sft_share
-    offered = [*(() if without else ("expert",)), "episodes", *([RANDOM] if environment_of.seats else [])]
+    family = make_environment(config.env.name, config.env)
+    without = family.seats and EXACT not in family.opponents and config.budget.sft_share
+    offered = [*(() if without else ("expert",)), "episodes", *([RANDOM] if family.seats else [])]
     if demos.source not in offered:
         uses = " or ".join(f"demos.source={source}" for source in offered)
         yield f"demos.source={demos.source}: env={config.env.name} has no such demonstrations; use {uses}"
     if demos.source != "episodes" and demos.run:
         yield f"demos.run={demos.run}: demos.source={demos.source} reads no run; use demos.source=episodes"
-    if environment_of.seats and demos.experience:
+    if family.seats and demos.experience:
         yield f"demos.experience={demos.experience}: it replays games of one seat; use demos.experience=null"
     if demos.source == "episodes":
         try:

@@ -37,7 +37,8 @@ class MatchEnv(TextEnv):
         import textarena
 
         self._name = game_id.partition("-")[0]
-        self._goals, self._boards = {}, {}
+        self._goals: dict[int, str] = {}
+        self._boards: dict[int, str] = {}
         self._generator = random.Random(seed).getstate()
         with self._chance():
             self.game: Any = textarena.make(f"{game_id}-raw")
