@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,11 @@ def test_splits_have_no_position_or_deal_in_common(name, game_cache: Path) -> No
 def test_unknown_games_are_refused(name, task, answer) -> None:
     with pytest.raises(TaskError, match=answer):
         environment(name).parse_task(task)
+
+
+def test_every_game_is_in_the_table_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "two_player.md").read_text()
+    rows = [line.split("|") for line in page.splitlines() if re.match(r"\| `\w+-v0", line)]
+    assert {re.findall(r"`([^`]+)`", row[1])[0]: int(row[3]) for row in rows} == KNOWN
+    exact = {row[1].split("`")[1] for row in rows if row[5].strip() != "-"}
+    assert exact == {name for name in KNOWN if "exact" in environment(name).opponents}
