@@ -41,7 +41,14 @@ AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
 REPLAYS = ("terms=[epo]", "buffer.self_imitation.capacity=2")  # as soon as it has 4: some from before the kill
 SUMMARIES = ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12")
-MATCHES = ("env=two_player", "model=tiny_all", "eval.games=2", "env.max_turns=5")
+MATCHES = (  # in which any words are a legal answer, so that both seats act
+    "env=two_player",
+    "env.id=SimpleNegotiation-v0",
+    "model=tiny_all",
+    "shaping=[cosine_length]",
+    "data.max_prompt_length=640",
+    "data.max_response_length=1408",
+)
 CASES = {  # options that have no state share a run
     "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", *REPLAYS),
     "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
@@ -83,8 +90,7 @@ ACTED = {
     "task_replay": "buffer/task_replay/replaced",
     "dapo": "filter/dynamic_sampling/replaced",
     "retry": "rollout/guided",
-    "spiral": "rollout/match/others/seat_0/won",
-    "marshal": "rollout/match/self/seat_0/won",
+    **dict.fromkeys(("spiral", "marshal"), "rollout/match/self/seat_0/drawn"),
     **dict.fromkeys(("ufo", "score"), "rollout/plays"),
     "semi_online": "rollout/patches",
     "seeupo": "actor/turn_factor",
