@@ -1,7 +1,5 @@
 """Estimators over turns against numbers worked out by hand, before and after whitening."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Each method against numbers worked out by hand, and by its authors' code where that was to be
 had."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest

@@ -1,7 +1,5 @@
 """verl's own check of every GPU-scale config; test_sweep_files.py has the study's numbers."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/openenv.md: a run with its command, against its server."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

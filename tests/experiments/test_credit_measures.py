@@ -1,7 +1,5 @@
 """The measures of experiments/credit_quality in environments whose values are known."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

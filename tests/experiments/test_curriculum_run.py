@@ -1,8 +1,6 @@
 """A real run of a mixture under stages and a horizon; and the same run killed and taken up
 again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 is counted; what every tracker was told of that run; and what is on record as credit is what its
 losses were given, token by token."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

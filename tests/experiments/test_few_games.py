@@ -1,8 +1,6 @@
 """A step may have more prompts than the budget buys games: they come several times in it, and are
 charged once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

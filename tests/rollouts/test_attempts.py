@@ -1,7 +1,5 @@
 """Episodes of several plays, on a real game, and their rewards."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

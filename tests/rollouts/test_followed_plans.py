@@ -1,7 +1,5 @@
 """Episodes that an expert plan judges, on a real game."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Episodes in each prompt form: real games, answers from a chat endpoint on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any

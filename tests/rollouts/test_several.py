@@ -1,7 +1,5 @@
 """Several actions of an answer on real games: what runs, what is recorded, and what is replayed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A game, the tiny model and a process to play in, and what its server was asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field

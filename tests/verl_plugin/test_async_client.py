@@ -1,8 +1,6 @@
 """New weights in the middle of episodes, as an asynchronous trainer brings them: our server, verl's
 balancer and client, real games."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

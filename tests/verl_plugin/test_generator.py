@@ -1,8 +1,6 @@
 """The generator against transformers' own generate, teacher forcing and distributions worked by
 hand."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Any

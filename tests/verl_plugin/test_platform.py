@@ -1,8 +1,6 @@
 """What verl finds of ours, asked in interpreters of their own: nothing is left over from another
 test."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

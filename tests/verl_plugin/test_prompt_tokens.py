@@ -1,8 +1,6 @@
 """Tokens of each prompt form: what the server saw is what is trained, and what SFT imitates is what
 a model would say."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

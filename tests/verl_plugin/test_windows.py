@@ -1,8 +1,6 @@
 """Episodes of which the model sees a window: real games, the tiny model, and what the trainer makes
 of the rows."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace
