@@ -76,6 +76,8 @@ LONG = (
     "test_tracking",
     "test_envs_catalogue",
     "test_config_checks",
+    "test_commands",
+    "test_methods_conflicts",
     "test_windows",
     "test_alfworld_official",
     "test_cost_estimate",

@@ -44,7 +44,9 @@ def test_the_transcript_is_what_happens(
     assert capfd.readouterr().out == transcript
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if "needs a JRE" in PAGES[name] else name for name in MADE]
+)
 def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> None:
     skip_without_java(PAGES[name])
     code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGES[name], re.DOTALL).groups()  # type: ignore[union-attr]
