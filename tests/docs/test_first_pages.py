@@ -1,4 +1,4 @@
-"""README.md and docs/coming_from.md: their commands are accepted, their tables name what exists."""
+"""README.md names the options that exist, each page can be found, and tables are tables."""
 
 import re
 from pathlib import Path
