@@ -95,6 +95,10 @@ buffer=task_replay rollout_form=tree
     buffer=task_replay and rollout_form=tree; use rollout_form=linear
 buffer=task_replay algorithm.rollout_correction.bypass_mode=false
     buffer=task_replay and algorithm.rollout_correction.bypass_mode=false and algorithm.rollout_correction.rollout_is=null; use algorithm.rollout_correction.rollout_is=token or algorithm.rollout_correction.bypass_mode=true
+terms=[epo] trainer.v1.trainer_mode=separate_async
+    terms=epo and trainer.v1.trainer_mode=separate_async; use trainer.v1.trainer_mode=sync
+buffer=self_imitation trainer.v1.trainer_mode=colocate_async
+    buffer=self_imitation and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 algo=gigpo algo.state=words
     algo.state=words; use algo.state=observation or observation+goal or observation+turn or history
 algo=g_ra shaping.g_ra.levels=[{reward:outcome}]

@@ -46,16 +46,6 @@ class Plays:
 
 
 @pytest.fixture
-def game(demonstration_games: list[TaskRef]) -> TaskRef:
-    return demonstration_games[0]
-
-
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
-
-
-@pytest.fixture
 def play(runner: asyncio.Runner, pool: EnvPool, game: TaskRef) -> Play:
     def play(policy: object, turns: int = 4, void: str = "", **settings: Any) -> Episode:
         base = EpisodeSpec(game, STYLE, turns, reward("sparse"), void=void)

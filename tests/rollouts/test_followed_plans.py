@@ -38,16 +38,6 @@ class Answers:
 
 
 @pytest.fixture
-def game(demonstration_games: list[TaskRef]) -> TaskRef:
-    return demonstration_games[0]
-
-
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
-
-
-@pytest.fixture
 def play(runner: asyncio.Runner, pool: EnvPool, game: TaskRef) -> Play:
     def play(policy: object, form: SemiOnline | None) -> Episode:
         spec = EpisodeSpec(game, STYLE, 30, reward("sparse"), named={PLAN_SHARE: named_reward(PLAN_SHARE)})

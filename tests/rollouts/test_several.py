@@ -37,11 +37,6 @@ class Says:
         return Reply(self.texts[context.turn])
 
 
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
-
-
 @pytest.fixture
 def play(runner: asyncio.Runner, pool: EnvPool, demonstration_games: list[TaskRef]) -> Callable[..., Episode]:
     def played(policy: Policy | Sequence[str], form: PromptForm = TWO, **more: Any) -> Episode:
