@@ -47,6 +47,7 @@ class Counting(ServerSampler):
         return sample
 
 
+@pytest.mark.slow  # what a server does about new weights is in test_server_actor.py
 @pytest.mark.asyncio(loop_scope="module")
 async def test_episodes_go_on_with_the_new_weights(served: Served) -> None:
     old, new = Plain(), Plain()
