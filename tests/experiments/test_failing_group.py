@@ -101,7 +101,7 @@ def evaluate_tiny(config: DictConfig, folder: Path) -> None:
     evaluate(Run(config, folder), [Checkpoint("base", str(small.ROOT / "assets" / "tiny"))])
 
 
-@pytest.mark.parametrize("stage", [demonstrate, evaluate_tiny])
+@pytest.mark.parametrize("stage", [demonstrate, pytest.param(evaluate_tiny, marks=pytest.mark.slow)])
 def test_a_stage_ends_with_the_cause_and_its_place(
     stage: Callable[[DictConfig, Path], None],
     tmp_path: Path,
