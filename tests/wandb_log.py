@@ -5,8 +5,6 @@ behind a header of seven bytes: blocks of 32 KiB, each with fragments of records
 leaves a last fragment that is cut short.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

@@ -1,8 +1,6 @@
 """Every credit method on example X, as a composed config makes it: the specifications' numbers,
 whatever rows lie beside them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace

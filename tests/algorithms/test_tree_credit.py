@@ -1,8 +1,6 @@
 """Tree-GRPO's numbers: one prompt, trees whose leaves scored (1 0 1) and (0 0 0); those of
 ``tree_q``, ``pair`` and ``plays``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

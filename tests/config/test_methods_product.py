@@ -1,8 +1,6 @@
 """Every algorithm x credit x filter x loss, and x term, either runs or is refused, as one table
 here says."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 from typing import Any, cast

@@ -1,8 +1,6 @@
 """The worked example of docs/extending.md, built and installed into an environment of its own, used
 from a folder elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

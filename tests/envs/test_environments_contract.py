@@ -1,8 +1,6 @@
 """What every registered environment promises, asked of each by its first test game through real
 worker processes."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import functools

@@ -7,8 +7,6 @@ The run is killed once its tenth step is saved. Its folder is put aside, that ch
 as where the kill came before it was written, and the same command goes on from the fifth step.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import zipfile

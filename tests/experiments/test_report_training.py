@@ -1,8 +1,6 @@
 """Curves of training beside success: which metrics, how they are smoothed, what a run of one step
 looks like."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """What the bar of the RL stage says, from folders as a trainer leaves them at each moment of a
 step."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What trackers get to know: Weights & Biases and trackio for real, each in a process of its own,
 killed and started again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

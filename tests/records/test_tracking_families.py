@@ -1,7 +1,5 @@
 """Every number has a name of ours, in every log."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
