@@ -154,7 +154,7 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
         settings = run.evaluation_settings
         asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
         models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
-        evaluate(run, [Checkpoint(candidate.name, candidate.path, candidate.chat) for candidate in models])
+        evaluate(run, [Checkpoint(one.name, one.path, one.chat, one.library) for one in models])
         return _report(run.folder, asked, settings)
 
 
@@ -169,7 +169,7 @@ def evaluation_folder(config: DictConfig) -> Path:
         },
         "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
         "reward": node["turn_reward"],
-        "eval": {key: value for key, value in node["eval"].items() if key != "servers"},
+        "eval": {key: value for key, value in node["eval"].items() if key not in ("servers", "library")},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
     identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}

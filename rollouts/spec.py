@@ -9,6 +9,7 @@ from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
+from turngrid.rollouts.retrieval import Library
 from turngrid.rollouts.sampling import request_id
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.stream import assistant
@@ -89,6 +90,7 @@ class EpisodeSpec:
         max_actions: actions of the policy at most, if an answer may have several.
         attempts: plays of the game that the episode may have.
         followed: the expert plan that judges each turn, and whose actions the game runs.
+        library: is looked up before each turn; text policies do not see its texts.
     """
 
     task: TaskRef
@@ -110,6 +112,7 @@ class EpisodeSpec:
     max_actions: int | None = None
     followed: Followed | None = None
     attempts: Attempts | None = None
+    library: Library | None = None
 
     def actions_left(self, episode: Episode) -> int | None:
         """Return how many actions the episode may still run; None without such a limit."""

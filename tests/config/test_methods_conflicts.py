@@ -51,6 +51,14 @@ algo=rloo terms=[self_distill] trainer.v1.trainer_mode=colocate_async
     terms=self_distill and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 algo=rloo terms=[self_distill] algorithm.rollout_correction.rollout_rs=token_k1
     terms=self_distill and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
+algo=slea_rl trainer.v1.trainer_mode=colocate_async
+    library=experience and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=slea_rl library.experience.writer=policy
+    library=experience and model.name=tiny; use library.experience.writer=rule
+algo=slea_rl rollout_form=tree
+    library=experience and rollout_form=tree; use rollout_form=linear
+algo=slea_rl library=[]
+    algo.state=cluster; use library=experience or algo.state=null
 shaping=[invalid_action,cosine_length]
     shaping=cosine_length and shaping=[invalid_action,cosine_length]; use shaping=[cosine_length,invalid_action]
 algo=ppo credit=[group_scale]
@@ -203,14 +211,14 @@ shaping=[try_again]
     shaping=try_again and rollout_form=linear; use rollout_form=attempts
 rollout_form=attempts shaping=[invalid_action,try_again]
     shaping=try_again and shaping=[invalid_action,try_again]; use shaping=[try_again,invalid_action]
-rollout_form=attempts shaping=[improvement] credit=[plays]
+rollout_form=attempts shaping=[improvement] credit=[attempts]
     shaping=improvement and rollout_form.attempts.attempts=5; use rollout_form.attempts.attempts=2
 algo=score credit=[]
-    shaping=improvement and credit=[]; use credit=[plays]
-credit=[plays]
-    credit=plays and rollout_form=linear; use rollout_form=attempts
-algo=score credit=[aem,plays]
-    credit=plays and credit=[aem,plays]; use credit=[plays,aem]
+    shaping=improvement and credit=[]; use credit=[attempts]
+credit=[attempts]
+    credit=attempts and rollout_form=linear; use rollout_form=attempts
+algo=score credit=[aem,attempts]
+    credit=attempts and credit=[aem,attempts]; use credit=[attempts,aem]
 algo=ufo trainer.v1.trainer_mode=colocate_async
     rollout_form=attempts and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 algo=semi_online env.window_turns=4
