@@ -123,7 +123,7 @@ def library_file(path: str) -> Path | None:
     run = run_of(path) if path else None
     if run is None or not (file := Path(path).parents[1] / METHODS).exists():
         return None
-    return file if OmegaConf.load(run / "config.yaml").get("library") else None
+    return file if OmegaConf.select(OmegaConf.load(run / "config.yaml"), "library") else None
 
 
 def _asset(path: str) -> Path:
