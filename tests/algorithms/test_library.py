@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,7 @@ from turngrid.algorithms.library.clusters import Clusters, common_subsequence, s
 from turngrid.algorithms.library.experience import EXAMPLE, WARNING, Entry, Experience
 from turngrid.algorithms.library.skills import Skill, Skills
 from turngrid.algorithms.slots import OfferedEpisode
-from turngrid.config.compose import composer
+from turngrid.config.compose import Composer
 from turngrid.config.method_settings import made
 from turngrid.rollouts.episode import Turn
 
@@ -22,15 +22,13 @@ HALL, CELLAR = "You are in a hall.", "A damp cellar, without a lamp"
 NOW = ("warmup=0", "least=0")
 
 
-@pytest.fixture(scope="module")
-def chosen() -> Iterator[Made]:
-    with composer() as compose:
+@pytest.fixture
+def chosen(composed: Composer) -> Made:
+    def chosen(*settings: str) -> Experience:
+        words = ["model=smollm2_135m", "library=experience", *(f"library.experience.{one}" for one in settings)]
+        return made(composed(words)).of("library", 1)["experience"]
 
-        def chosen(*settings: str) -> Experience:
-            words = ["model=smollm2_135m", "library=experience", *(f"library.experience.{one}" for one in settings)]
-            return made(compose(words)).of("library", 1)["experience"]
-
-        yield chosen
+    return chosen
 
 
 def episode(reward: float, *turns: tuple[str, str], won: bool = False, rise: int | None = None) -> OfferedEpisode:
@@ -191,11 +189,10 @@ def test_the_bound_of_a_skill() -> None:
 
 
 @pytest.mark.parametrize("writer", ["rule", "policy"])
-def test_skills_of_a_composed_term(writer: str) -> None:
+def test_skills_of_a_composed_term(composed: Composer, writer: str) -> None:
     """No context before there is a skill; the state of the bank goes on."""
     words = ["algo=rloo", "terms=[self_distill]", "model=smollm2_135m", "terms.self_distill.hint=skill"]
-    with composer() as compose:
-        config = compose([*words, f"terms.self_distill.writer={writer}", "terms.self_distill.skills=1"])
+    config = composed([*words, f"terms.self_distill.writer={writer}", "terms.self_distill.skills=1"])
     term, again = (made(config).of("terms", 1)["self_distill"] for _ in range(2))
     row = SimpleNamespace(task="game", with_line=lambda text: [*map(ord, text)], after_prompt=lambda: ([1], [True]))
     assert term.contexts(row) == [] and term.in_rollout
