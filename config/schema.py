@@ -59,6 +59,7 @@ class Eval:
     samples_per_game: int = number(1, 10**4)
     max_turns: int | None = number(*TURNS)
     servers: bool | None
+    library: str | None = choice(None, "frozen", "none", "both")
     seed: int = number(*SEEDS)
 
 

@@ -160,7 +160,7 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
         settings = run.evaluation_settings
         asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
         models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
-        evaluate(run, [Checkpoint(candidate.name, candidate.path, candidate.chat) for candidate in models])
+        evaluate(run, [Checkpoint(one.name, one.path, one.chat, one.library) for one in models])
         return _report(run.folder, asked, settings)
 
 
@@ -169,7 +169,7 @@ def evaluation_folder(config: DictConfig) -> Path:
     node = OmegaConf.to_container(config, resolve=True)
     assert isinstance(node, dict)
     named = tested(config)
-    unnamed = {"servers"} | ({"opponents"} if node["eval"].get("opponents") is None else set())
+    unnamed = {"servers", "library"} | ({"opponents"} if node["eval"].get("opponents") is None else set())
     identity = {
         "worlds": {
             env: [make_environment(env, env_node(config, env)).version, _settings(config, env)] for env, _ in named

@@ -162,6 +162,9 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     if summaries := [turn for episode in episodes for turn in episode.turns if turn.summary]:
         metrics["rollout/summaries"] = len(summaries) / len(episodes)
         metrics["rollout/summary_tokens"] = _mean(len(turn.action_ids) for turn in summaries)
+    if any(turn.retrieved for turn in turns):
+        metrics["library/found"] = _mean(bool(turn.retrieved) for turn in actions)
+        metrics["library/tokens"] = float(sum(turn.retrieved_tokens for turn in turns))
     if any(turn.actions for turn in turns):
         metrics["rollout/actions"] = _mean(episode.actions_run for episode in episodes)
     if any(turn.thought_tokens for turn in turns):

@@ -22,7 +22,7 @@ from turngrid.rewards.shaping.view import TRAINED
 _OMITTED = {
     *("parsed", "versions", "shared", "summary", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
-    *("actions", "dropped", "ran", "patch", "attempt"),
+    *("actions", "dropped", "ran", "patch", "attempt", "retrieved", "retrieved_tokens"),
     *("seat", "match", "opponent"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts", "followed", "plays"),
 }
@@ -78,6 +78,10 @@ class Turn:
         dropped: number of further actions of the answer, which were not read.
         ran: number of actions that the environment received.
         attempt: the play of the episode that the turn belongs to, from 0.
+        retrieved: the library's text for this turn (``turngrid.rollouts.retrieval``); part of the
+            prompt.
+        retrieved_tokens: number of its tokens if this turn's prompt shows it anew; 0 if the row
+            has it from an earlier turn.
         patch: the expert's answer, if it stands in place of this one in later prompts.
     """
 
@@ -112,6 +116,8 @@ class Turn:
     ran: int = 1
     patch: str = ""
     attempt: int = 0
+    retrieved: str = ""
+    retrieved_tokens: int = 0
 
     @property
     def response(self) -> str:

@@ -17,6 +17,7 @@ from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, Reply, TurnContext, scripted
 from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
+from turngrid.rollouts.retrieval import lines_of, retrieved
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.spec import EpisodeSpec, Session, begin, other_seat
 from turngrid.rollouts.stream import TokenStream, assistant, user
@@ -119,6 +120,7 @@ def _open(side: Side, observation: Observation) -> _Run:
     goal = observation.goal or spec.task.goal
     turns: list[Turn] = []
     view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
+    _look_up(view, spec, goal, observation, stream)
     view.open(messages(spec.form, observation))
     episode = Episode(
         task=spec.task.key,
@@ -141,6 +143,14 @@ def _open(side: Side, observation: Observation) -> _Run:
         opponent=spec.opponent,
     )
     return _Run(side.policy, spec, episode, view, stream)
+
+
+def _look_up(view: View, spec: EpisodeSpec, goal: str, seen: Observation, stream: TokenStream | None) -> None:
+    """Get the library's text for the turn that answers this observation."""
+    if spec.library is None or stream is None:
+        return
+    found = retrieved(spec.library, spec.task.key, seen.text, spec.step, stream)
+    view.retrieve(found, spec.form.head(spec.style, goal, lines_of(spec.guidance, found.text)))
 
 
 async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepResult:
@@ -192,12 +202,13 @@ class _Run:
         Returns False if no further summary is allowed or has room.
         """
         shown, turns = messages(self.spec.form, seen), self.episode.turns
+        _look_up(self.view, self.spec, self.episode.goal, seen, self.stream)
         self.episode.messages += shown
         if turns[-1].patch:
             self.view.begin_after([as_shown(turn, self.spec, self.stream) for turn in turns], shown)
             return True
         if (rules := self.view.to_be_summed_up) is None or self.stream is None:
-            turns[-1].context_ids = self.view.show(shown)
+            turns[-1].context_ids = self.view.show(self.view.with_retrieved(shown))
             return True
         if not rules.left(turns) or not await self._sum_up(rules, seen, self.stream):
             return False
@@ -238,6 +249,8 @@ class _Run:
             stream.add_sampled(ids)
         fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(reply)}
         fields["attempt"] = len(self.episode.plays)
+        found = self.view.retrieved
+        fields |= {"retrieved": found.text, "retrieved_tokens": found.tokens * self.view.fresh}
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)
 
 

@@ -9,6 +9,7 @@ from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
+from turngrid.rollouts.retrieval import Library
 from turngrid.rollouts.sampling import request_id
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.stream import assistant
@@ -92,6 +93,7 @@ class EpisodeSpec:
         seat: the seat that the policy has in a game of several; "" in other games.
         opponent: who has the other seat: a scripted policy, or ``self`` (the policy).
         both: if that is the policy itself, its episode is trained on too.
+        library: is looked up before each turn; text policies do not see its texts.
     """
 
     task: TaskRef
@@ -116,6 +118,7 @@ class EpisodeSpec:
     seat: str = ""
     opponent: str = ""
     both: bool = True
+    library: Library | None = None
 
     def actions_left(self, episode: Episode) -> int | None:
         """Return how many actions the episode may still run; None without such a limit."""

@@ -100,6 +100,7 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             "curriculum=phases",
         ),
     ),
+    "library": (Conflict(("shared turns",), _is, "it is looked up before each turn, and some are replayed or shared"),),
     "filter": (
         Conflict(
             ("actor_rollout_ref.actor.loss_agg_mode",),

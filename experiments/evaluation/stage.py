@@ -37,6 +37,7 @@ class Checkpoint:
     name: str  # the stage that made it
     path: str  # a folder or a Hugging Face name
     chat: ChatSettings | None = None  # None: as the config says
+    library: bool = False  # looked up as its training left it
 
 
 def episodes_file(folder: Path, name: str, label: str = "") -> Path:
@@ -72,7 +73,11 @@ def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
 
 
 def set_evaluation_aside(folder: Path, name: str) -> None:
-    """Set aside the episodes of an earlier model of this name, before the model is made again."""
+    """Set aside the episodes of an earlier model, before the model is made again.
+
+    Args:
+        name: of the model; a pattern.
+    """
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
         moved_to = discard(folder, file).relative_to(folder)
         say(

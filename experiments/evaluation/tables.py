@@ -39,6 +39,7 @@ def summary_table(result: RunResult) -> str:
     flat = result.notes.get("no_signal")
     places = f"run folder:     {result.folder}\n"  # outside the tables, so that no line break falls into a path
     places += f"learning curve: {Path(result.folder) / result.plot}\n" if result.plot else ""
+    places += f"library:        {frozen}\n" if (frozen := result.notes.get("library")) else ""
     return plain_text(tables) + places + (f"no signal:      {flat}\n" if flat else "")
 
 

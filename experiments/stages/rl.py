@@ -46,7 +46,7 @@ def train(run: Run, allocation: Allocation, model: str) -> Path:
     rl.root.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(rl_config(run, allocation, model), rl.config)
     if done < steps:
-        set_evaluation_aside(run.folder, "rl")
+        set_evaluation_aside(run.folder, "rl*")
         prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
         with closing(Progress(rl, steps, done, prompts, samples, run.algorithm.needs_group, watch(run))) as bar:
             try:
@@ -62,7 +62,7 @@ def train(run: Run, allocation: Allocation, model: str) -> Path:
 def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
     """Return the config for verl's trainer, with this run's paths, seeds and length."""
     config, rl = run.config, run.rl
-    paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation")}
+    paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation", "shared")}
     result = run.for_process(**paths, tracking=run.tracked("rl").node())
     with open_dict(result):
         result.actor_rollout_ref.model.path = model

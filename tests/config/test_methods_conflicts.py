@@ -39,6 +39,14 @@ algo=rloo terms=[self_distill] trainer.v1.trainer_mode=colocate_async
     terms=self_distill and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 algo=rloo terms=[self_distill] algorithm.rollout_correction.rollout_rs=token_k1
     terms=self_distill and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
+algo=slea_rl trainer.v1.trainer_mode=colocate_async
+    library=experience and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=slea_rl library.experience.writer=policy
+    library=experience and model.name=tiny; use library.experience.writer=rule
+algo=slea_rl rollout_form=tree
+    library=experience and rollout_form=tree; use rollout_form=linear
+algo=slea_rl library=[]
+    algo.state=cluster; use library=experience or algo.state=null
 shaping=[invalid_action,cosine_length]
     shaping=cosine_length and shaping=[invalid_action,cosine_length]; use shaping=[cosine_length,invalid_action]
 algo=ppo credit=[group_scale]
@@ -157,10 +165,10 @@ algo=gigpo rollout_form=attempts
     rollout_form=attempts and credit=[gigpo] and algo.state=null; use credit=[]
 shaping=[try_again]
     shaping=try_again and rollout_form=linear; use rollout_form=attempts
-rollout_form=attempts shaping=[improvement] credit=[plays]
+rollout_form=attempts shaping=[improvement] credit=[attempts]
     shaping=improvement and rollout_form.attempts.attempts=5; use rollout_form.attempts.attempts=2
 algo=score credit=[]
-    shaping=improvement and credit=[]; use credit=[plays]
+    shaping=improvement and credit=[]; use credit=[attempts]
 algo=semi_online prompt=react prompt.max_actions=2
     rollout_form=semi_online and prompt.max_actions=2; use prompt.max_actions=1
 algo=semi_online filter=[over_turns]

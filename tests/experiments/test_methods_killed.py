@@ -47,6 +47,8 @@ MATCHES = (  # in which any words are a legal answer, so that both seats act
     "data.max_prompt_length=640",
     "data.max_response_length=1408",
 )
+EXPERIENCE = ("library.experience.warmup=1", "library.experience.least=2")
+SKILLS = ("terms=[self_distill]", "terms.self_distill.hint=skill")
 CASES = {  # options that have no state share a run
     "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", *REPLAYS),
     "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
@@ -63,6 +65,8 @@ CASES = {  # options that have no state share a run
     "retry": ("algo=step_ppo", PRICES, "rollout_form=retry"),
     "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
     "tree_q": ("algo=tree_grpo", PRICES, "credit=[tree_q]", "rollout_form.tree.nodes=2"),
+    "slea_rl": ("algo=slea_rl", PRICES, "prompt.history=2", *EXPERIENCE),
+    "skill_sd": ("algo=loop", PRICES, *SKILLS, "budget.units=8", "env.task=w2-o3-q2"),
     "refuel": ("algo=refuel", PRICES, "rollout_form.tree.trees=2"),
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
     "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]", "loss=aepo_clip"),
@@ -92,6 +96,8 @@ ACTED = {
     **dict.fromkeys(("ufo", "score"), "rollout/plays"),
     "semi_online": "rollout/patches",
     "seeupo": "actor/turn_factor",
+    "slea_rl": "library/found",
+    "skill_sd": "rollout/contexts",
     **dict.fromkeys(("infopo", "igpo"), "rollout/contexts"),
     **dict.fromkeys(("supo", "mem1"), "rollout/summaries"),
     **dict.fromkeys(("tcod", "prefix"), "rollout/replayed_tokens"),

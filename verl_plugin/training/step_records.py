@@ -1,5 +1,6 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 from turngrid.rollouts.episode import Episode
@@ -39,6 +41,11 @@ class StepGroups:
     def folder(self) -> Path:
         """The folder of the step's groups; recording the step merges it into one file."""
         return self._rl.episodes / f"{self._step.number:06d}"
+
+    @property
+    def written(self) -> Path:
+        """The file of texts that the policy wrote before the step."""
+        return self._rl.library / f"{self._step.number:06d}.jsonl"
 
     def begin(self) -> None:
         """Make the step's folder, which shows the progress bar that the step has begun."""
@@ -120,6 +127,7 @@ class RunningTotal:
         self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
+            self.add_written(folder / "rl" / "library" / step.name)
 
     def add(self, step: Path) -> None:
         """Add one step's file of episodes."""
@@ -127,6 +135,12 @@ class RunningTotal:
             self._games.add(episode.task)
             self.episodes += 1
             self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
+
+    def add_written(self, file: Path) -> int:
+        """Add the tokens of texts that the policy wrote before a step; return their number."""
+        tokens = sum(written["tokens"] for written in map(json.loads, read_lines(file)))
+        self.tokens += tokens
+        return tokens
 
     def metrics(self) -> dict[str, float]:
         """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""

@@ -231,6 +231,8 @@ class StepTrainer(Base):
 
     def _begin(self) -> None:
         self.now.begin(self.global_steps, self.total_training_steps)
+        self.methods.write(lambda *asked: self.agent_loop_manager.write(*asked))
+        self.methods.share()
         self.games.begin(self.global_steps)
 
     # ---- records
@@ -238,6 +240,8 @@ class StepTrainer(Base):
     def record_step(self) -> dict[str, float]:
         """Record the step; return metrics of its episodes, its cost and its time."""
         metrics = self.gather_episodes()
+        if written := self._spent.add_written(self.groups.written):
+            metrics["library/written_tokens"] = float(written)
         self._spent.add(self.groups.folder.with_suffix(".jsonl"))
         metrics |= {**self._spent.metrics(), "timing/since_start": time.perf_counter() - self._started}
         saved, self._save_seconds = self._save_seconds, None  # duration of the last checkpoint
@@ -257,6 +261,7 @@ class StepTrainer(Base):
             "rollout/failed_groups": float(failed),
             **self.groups.metrics(groups),
             **self.games.metrics(self.global_steps, chain.from_iterable(groups)),
+            **self.methods.offer([*chain.from_iterable(groups)]),
         }
 
     def _validate(self) -> dict[str, float]:
@@ -294,6 +299,7 @@ class StepTrainer(Base):
         if self.global_steps:
             self.methods.load(self._checkpoint())
         self.now.number = self.global_steps
+        self.methods.share()  # for a validation before the first step
         self.groups.restored()
 
     def _checkpoint(self) -> Path:
