@@ -32,6 +32,7 @@ class RlFolder:
         self.probe = self.root / "probe"  # of the doctor only
         self.metrics = self.root / "metrics.jsonl"
         self.alarms = self.root / "alarms.jsonl"
+        self.rollbacks = self.root / "rollbacks.jsonl"
         self.groups = self.root / "groups"  # this and the next: asynchronous trainers only
         self.stale = self.root / "stale"
         self.discarded = self.root / "discarded"
