@@ -1,7 +1,7 @@
 """Runs that are ill and runs that only look odd, by which the doctor and the alarms are tested.
 
-    python benchmarks/broken_runs.py             # what is told about the stored runs: rates for docs/doctor.md
-    python benchmarks/broken_runs.py make        # make the runs that are missing: a minute each on two cores
+    python benchmarks/broken_runs.py               # what is told of the stored runs
+    python benchmarks/broken_runs.py make          # make the missing runs: two minutes each
     python benchmarks/broken_runs.py make NAME...  # make these again
 
 A run is broken by settings, or from outside by ``tests/experiments/doctor/breaking``, which Python
@@ -17,10 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from turngrid.experiments.doctor.sources import read
+from turngrid.records.health.alarms import Alarm, Curves, alarms
 from turngrid.records.metrics import read_metrics
+from turngrid.records.statistics import wilson
 
 HOME = Path(__file__).resolve().parents[1] / "tests" / "experiments" / "doctor"
 WORK = Path(tempfile.gettempdir()) / "turngrid-broken-runs"
@@ -28,23 +32,26 @@ ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 IMITATED = ("budget=sft_only", "budget.units=48", "budget.demo_cost=1", "model.sft.lr=1e-3", "eval.games=20")
 USUAL = (
     *("budget=rl_only", "budget.units=40", "budget.sft_share=0", "budget.rl_steps=10", "eval.games=1"),
-    *("data.train_batch_size=4", f"{ROLLOUT}.n=8", "env.max_turns=8", "trainer.save_freq=10"),
+    *("env.task=w1-o2-q1", "env.max_turns=8", "data.train_batch_size=4", f"{ROLLOUT}.n=8", "trainer.save_freq=10"),
 )
+WITHIN = 5  # steps
+ATTEMPTS = 5  # on a loaded machine Ray does not always start
 DECOUPLED = "algorithm.rollout_correction.bypass_mode=false"  # the trainer computes log-probs of its own
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run: what differs from ``USUAL``, and which alarms name its illness (none: it is healthy)."""
+    """A run: what differs from ``USUAL``, and which alarms name its illness, if any does."""
 
     words: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
     illness: str = ""  # of ``sitecustomize.ILLNESSES``
     ill: bool = False
+    begins: int = 1  # the first step that is ill
 
 
-def ill(*alarms: str, by: str = "", words: tuple[str, ...] = ()) -> Case:
-    return Case(words, alarms, by, ill=True)
+def ill(*alarms: str, by: str = "", words: tuple[str, ...] = (), begins: int = 1) -> Case:
+    return Case(words, alarms, by, True, begins)
 
 
 def odd(*words: str) -> Case:
@@ -53,14 +60,16 @@ def odd(*words: str) -> Case:
 
 CASES: dict[str, Case] = {
     # ---- ill
-    "rate_x30": ill("policy_kl", "clip_share", "grad_norm", words=(f"{ACTOR}.optim.lr=0.012",)),
+    "rate_x30": ill("entropy_up", "policy_kl", "clip_share", words=(f"{ACTOR}.optim.lr=0.012",)),
     "kl_x100": ill("kl_coefficient", words=(f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.1")),
     "group_of_one": ill(
         "one_sided",
-        by="group_of_one",
-        words=(f"{ROLLOUT}.n=1", "data.train_batch_size=32", f"{ACTOR}.ppo_mini_batch_size=8"),
+        words=(
+            *("algo=reinforce_plus_plus", "algorithm.adv_estimator=grpo", f"{ROLLOUT}.n=1"),
+            *("data.train_batch_size=32", f"{ACTOR}.ppo_mini_batch_size=8"),
+        ),
     ),
-    "hackable_reward": ill("hacked", words=("turn_reward.name=hackable:Hackable", "budget.rl_steps=16")),
+    "hackable_reward": ill("hacked", words=("turn_reward.name=hackable:Hackable", "budget.rl_steps=12")),
     "constant_reward": ill("no_signal", words=("turn_reward.name=hackable:Constant",)),
     "entropy_bonus": ill("entropy_up", words=(f"{ACTOR}.entropy_coeff=1.0",)),
     "cut_answers": ill("answers_at_limit", words=("env.max_action_tokens=2",)),
@@ -85,7 +94,7 @@ CASES: dict[str, Case] = {
     "slow_game": ill("slowest_episode", by="slow_game"),
     "stale_weights": ill("policy_kl", "clip_share", by="stale_weights", words=(f"{ACTOR}.optim.lr=0.002",)),
     # ---- odd, and healthy
-    "seed_0": odd("budget.rl_steps=25", "env.max_turns=12", f"data.train_batch_size=8", "budget.units=100"),
+    "seed_0": odd("seed=3"),
     "seed_1": odd("seed=1"),
     "seed_2": odd("seed=2"),
     "ppo": odd("algo=ppo"),
@@ -107,7 +116,7 @@ CASES: dict[str, Case] = {
     "thoughts": odd("prompt=think_action"),
     "rate_x3": odd(f"{ACTOR}.optim.lr=0.0012"),
     "asynchronous": odd("trainer.v1.trainer_mode=colocate_async"),
-    "short_task": odd("env.task=w1-o2-q2"),
+    "short_task": odd("env.task=w1-o1-q1"),
 }
 
 
@@ -117,10 +126,13 @@ CASES: dict[str, Case] = {
 def make(names: list[str]) -> None:
     model = imitated()
     for name in names:
-        try:
-            store(name, run(name, CASES[name], model))
-        except (subprocess.CalledProcessError, IndexError) as error:
-            print(f"{name}: {error}; see {WORK / name}.log", flush=True)
+        shutil.rmtree(WORK / name, ignore_errors=True)
+        for _ in range(ATTEMPTS):
+            try:
+                store(name, run(name, CASES[name], model))
+                break
+            except subprocess.CalledProcessError as error:  # the same command goes on
+                print(f"{name}: {error.returncode}; see {WORK / name}.log", flush=True)
 
 
 def imitated() -> Path:
@@ -132,18 +144,23 @@ def imitated() -> Path:
 
 def run(name: str, case: Case, model: Path) -> Path:
     folder = WORK / name
-    shutil.rmtree(folder, ignore_errors=True)
     variables = {"TURNGRID_TEST_ILLNESS": case.illness, "PYTHONPATH": str(HOME / "breaking")}
-    train(folder, (*USUAL, f"model.path={model}", *case.words), variables)
+    train(folder, (*USUAL, f"model.path={model}", *case.words), variables, until="*/evaluation")
     return next(folder.glob("*/rl/metrics.jsonl"))
 
 
-def train(folder: Path, words: tuple[str, ...], variables: dict[str, str]) -> None:
+def train(folder: Path, words: tuple[str, ...], variables: dict[str, str], until: str = "") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "turngrid.train", *words, f"output_dir={folder}"]
     print("$", *command[1:], flush=True)
     with folder.with_suffix(".log").open("w") as log:
-        subprocess.run(command, check=True, stdout=log, stderr=log, env={**os.environ, **variables})
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **variables})
+        while process.poll() is None:
+            if until and list(folder.glob(until)):
+                process.terminate()  # the evaluation is not needed
+            time.sleep(1)
+    if process.returncode and not (until and list(folder.glob(until))):
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def store(name: str, metrics: Path) -> None:
@@ -160,8 +177,61 @@ def text(value: float | None) -> str:
 
 
 def is_read(name: str) -> bool:
-    return name != "step" and name.split("/")[0] not in ("verl", "timing", "shaping", "budget")
+    return Curves().is_read(name)
+
+
+# ---- what is told about the stored runs
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rules say of a stored run; ``first`` are the alarms of the first step with any."""
+
+    name: str
+    ill: bool
+    steps: int
+    first: tuple[Alarm, ...]
+    told: Alarm | None  # the first alarm that names the illness, within five steps of its beginning
+
+
+def outcomes() -> list[Outcome]:
+    return [_outcome(name) for name in CASES if (HOME / "runs" / f"{name}.csv").exists()]
+
+
+def _outcome(name: str) -> Outcome:
+    source, case = read(HOME / "runs" / f"{name}.csv"), CASES[name]
+    raised = alarms(source.curves, source.limits)
+    first = tuple(alarm for alarm in raised if alarm.step == raised[0].step)
+    soon = case.begins + WITHIN
+    told = next((alarm for alarm in raised if alarm.name in case.alarms and alarm.step < soon), None)
+    return Outcome(name, case.ill, source.curves.steps[-1], first, told)
+
+
+def table(found: list[Outcome]) -> str:
+    """Return docs/doctor.md's table of the stored runs, and the rates."""
+    lines = ["| run | illness | told | first alarm |", "|---|---|---|---|"]
+    for one in found:
+        told = f"`{one.told.name}`, step {one.told.step}" if one.told else "no" if one.ill else ""
+        first = f"`{one.first[0].name}`, step {one.first[0].step}" if one.first else "none"
+        lines.append(f"| `{one.name}` | {'yes' if one.ill else 'no'} | {told} | {first} |")
+    ill, well = ([one for one in found if one.ill is wanted] for wanted in (True, False))
+    rates = {
+        f"told within {WITHIN} steps": (sum(one.told is not None for one in ill), len(ill)),
+        "false alarms": (sum(bool(one.first) for one in well), len(well)),
+    }
+    lines += [
+        "",
+        *(
+            f"{name}: {count} of {of} runs, {wilson(count, of).percent()} %"
+            for name, (count, of) in rates.items()
+            if of
+        ),
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    make(sys.argv[2:] or [name for name in CASES if not (HOME / "runs" / f"{name}.csv").exists()])
+    if sys.argv[1:2] == ["make"]:
+        make(sys.argv[2:] or [name for name in CASES if not (HOME / "runs" / f"{name}.csv").exists()])
+    else:
+        print(table(outcomes()))

@@ -8,7 +8,6 @@ from turngrid.records.statistics import summarise
 from turngrid.rewards.registry import PLAN_SHARE
 from turngrid.rollouts.episode import Episode, Outcome
 
-
 N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
 
@@ -171,7 +170,7 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _answers(episodes: Sequence[Episode], limit: float) -> dict[str, float]:
-    """Return the shares of repeated 4-grams (within an answer) and of answers as long as allowed."""
+    """Return the shares of 4-grams that their answer had before, and of answers at their limit."""
     answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.summary]
     grams = [list(zip(*(ids[start:] for start in range(N_GRAM)), strict=False)) for ids in answers]
     total = sum(map(len, grams))

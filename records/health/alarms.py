@@ -66,7 +66,7 @@ class Curves:
         if not self.steps or step > self.steps[-1]:
             self.steps.append(step)
         for name, value in line.items():
-            if self._is_read(name):
+            if self.is_read(name):
                 self.columns.setdefault(name, {})[step] = number(value)
 
     def cut(self, step: int) -> None:
@@ -76,7 +76,8 @@ class Curves:
             for own in [own for own in column if own >= step]:
                 del column[own]
 
-    def _is_read(self, name: str) -> bool:
+    def is_read(self, name: str) -> bool:
+        """Return whether a rule reads this metric."""
         if name.startswith(OF_GROUPS) and not self.of_groups:
             return False
         return name in READ or any(fnmatchcase(name, pattern) for pattern in PATTERNS)

@@ -20,7 +20,7 @@ LEAST = 0.05  # a share that moved by less has not moved
 
 @dataclass(frozen=True)
 class Condition:
-    """``holds`` says for each step whether the condition does; ``text``, what the last step shows."""
+    """``holds`` says at which steps the condition holds; ``text``, what the last step shows."""
 
     holds: Callable[[Arrays, float], Array]
     text: Callable[[Arrays, float], str]
@@ -42,7 +42,7 @@ def _lasting(word: str) -> Callable[[Arrays, float], str]:
 
 
 def _start_and_end(arrays: Arrays, _: float) -> str:
-    return f"it went from {np.mean(arrays[0][:FIRST]):.2g} to {np.mean(arrays[0][-LAST:]):.2g}"
+    return f"it went from {_starts(arrays[0])[-1]:.2g} to {np.mean(arrays[0][-LAST:]):.2g}"
 
 
 def _grown(arrays: Arrays, limit: float) -> Array:
@@ -52,7 +52,19 @@ def _grown(arrays: Arrays, limit: float) -> Array:
 
 
 def _shrunk(arrays: Arrays, limit: float) -> Array:
-    return _after_start(means(arrays[0]) < np.mean(arrays[0][:FIRST]) / limit)
+    return (np.arange(len(arrays[0])) >= LAST) & (means(arrays[0]) < _starts(arrays[0]) / limit)
+
+
+def _starts(values: Array) -> Array:
+    """Return the mean of the first steps, of which at most ``FIRST`` come before the last ones."""
+    counts = np.clip(np.arange(len(values)) - LAST + 1, 1, FIRST)
+    return (np.cumsum(values) / np.arange(1, len(values) + 1))[np.minimum(counts, len(values)) - 1]
+
+
+def _soon_grown(arrays: Arrays, limit: float) -> Array:
+    """``_grown``, also within the first steps: for a metric with little noise."""
+    start, now = _starts(arrays[0]), means(arrays[0])
+    return (np.arange(len(now)) >= LAST) & (now > limit * start) & (now > start + LEAST)
 
 
 def _after_start(holds: Array) -> Array:
@@ -61,7 +73,7 @@ def _after_start(holds: Array) -> Array:
 
 
 def usual(values: Array) -> Array:
-    """Return the median of earlier steps, zeros left out; NaN where there are fewer than ``FIRST``."""
+    """Return the median of earlier steps without zeros; NaN if there are fewer than ``FIRST``."""
     import pandas as pd
 
     earlier = pd.Series(values).where(lambda own: own != 0).expanding(min_periods=FIRST).median()
@@ -131,7 +143,7 @@ def _fallen_text(arrays: Arrays, level: float) -> str:
 
 
 def _apart(arrays: Arrays, level: float) -> Array:
-    """The first metric rose by more than its noise since the first steps, the second did not rise."""
+    """Since the first steps the first metric rose beyond its noise, and the second did not rise."""
     first, second = arrays
     steps = np.arange(len(first), dtype=float)
     interval = noise(first) * np.sqrt(2 / LAST) * quantile(level, steps, steps)
@@ -152,6 +164,7 @@ above_median = Condition(
     lambda arrays, _: f"{arrays[0][-1]:.3g} is {arrays[0][-1] / usual(arrays[0])[-1]:.0f} times its median",
 )
 grown = Condition(_grown, _start_and_end, LAST)
+soon_grown = Condition(_soon_grown, _start_and_end, LAST)
 shrunk = Condition(_shrunk, _start_and_end, LAST)
 fallen = Condition(_fallen, _fallen_text, LAST)
 ratio = Condition(

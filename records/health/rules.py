@@ -16,6 +16,7 @@ from turngrid.records.health.conditions import (
     one_sided,
     ratio,
     shrunk,
+    soon_grown,
 )
 
 
@@ -45,7 +46,7 @@ RULES = (
     Rule("not_finite", ("actor/grad_norm",), not_finite, LOST_UPDATE, RATE, by_rate=True),
     Rule("not_finite", ("actor/loss",), not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
     Rule("grad_norm", ("actor/grad_norm",), above_median, "one batch moves the policy far", RATE, by_rate=True),
-    Rule("entropy_up", ("rollout/entropy",), grown, "answers become random", RATE, "actor/entropy", by_rate=True),
+    Rule("entropy_up", ("rollout/entropy",), soon_grown, "answers become random", RATE, "actor/entropy", by_rate=True),
     Rule(
         "entropy_down",
         ("rollout/entropy",),
@@ -124,7 +125,7 @@ RULES = (
         "groups_all_won",
         ("credit/groups_all_won",),
         lasting_above,
-        "nothing is left to learn; if so from the start, the end of a game may count as won, or the prompt give it away",
+        "nothing is left to learn; if so from the start, the end of a game counts as won, or prompts give it away",
         "try a harder env.task; python -m experiments.check_env",
     ),
     Rule(
