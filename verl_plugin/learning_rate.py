@@ -8,8 +8,9 @@ from typing import Any
 def of_config(usual: Callable[..., None]) -> Callable[..., None]:
     """Scale the restored rates if the config has another one than the checkpoint.
 
-    Until verl's checkpoints leave the learning rate to the config; torch restores the rates with
-    the scheduler and the optimizer.
+    torch restores them with the scheduler and the optimizer.
+
+    Until verl leaves the learning rate of a resumed run to its config.
     """
 
     @wraps(usual)

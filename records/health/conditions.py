@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Sequence[Array]
 FIRST = LAST = 3  # steps that are averaged at the start of a run, and before the present
 ENOUGH = 4  # differences between steps, for an estimate of their noise
