@@ -183,11 +183,13 @@ def _answers(episodes: Sequence[Episode], limit: float) -> dict[str, float]:
 def _spread(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
     """Return how the step's games and the lengths of its episodes differ.
 
-    ``distinct_prompts`` is the number of different first prompts, divided by that of games.
+    ``distinct_prompts``: different first prompts, divided by different goals of the catalogue's
+    games; at most 1. A prompt has the goal, so fewer prompts mean that games are mixed up.
     """
-    first = {group[0].task: tuple(group[0].prompt_ids) for group in groups if group}
+    first = [group[0] for group in groups if group]
+    goals, prompts = {one.goal for one in first}, {tuple(one.prompt_ids) for one in first}
     seconds = [sum(turn.act_seconds + turn.env_seconds for turn in one.turns) for group in groups for one in group]
-    metrics = {"rollout/distinct_prompts": len(set(first.values())) / len(first)} if first else {}
+    metrics = {"rollout/distinct_prompts": min(1.0, len(prompts) / len(goals))} if first else {}
     if seconds and (usual := median(seconds)):
         metrics["timing/slowest_to_median"] = max(seconds) / usual
     return metrics

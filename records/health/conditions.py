@@ -143,16 +143,16 @@ def _fallen_text(arrays: Arrays, level: float) -> str:
 
 
 def _apart(arrays: Arrays, level: float) -> Array:
-    """Since the first steps the first metric rose beyond its noise, and the second did not rise."""
+    """Since the first steps the first metric rose beyond its noise, and the second fell."""
     first, second = arrays
     steps = np.arange(len(first), dtype=float)
     interval = noise(first) * np.sqrt(2 / LAST) * quantile(level, steps, steps)
     rose = means(first) - np.mean(first[:FIRST]) > interval
-    return _after_start(rose & (means(second) <= np.mean(second[:FIRST])))
+    return _after_start(rose & (means(second) < np.mean(second[:FIRST])))
 
 
 def _apart_text(arrays: Arrays, level: float) -> str:
-    return f"{_start_and_end(arrays, level)}, and the second metric did not rise"
+    return f"{_start_and_end(arrays, level)}, and the second metric fell"
 
 
 above = Condition(lambda arrays, limit: arrays[0] > limit, _is("above"))

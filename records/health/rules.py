@@ -183,7 +183,7 @@ RULES = (
         "repeated_prompts",
         ("rollout/distinct_prompts",),
         lasting_below,
-        "different games begin with the same prompt: a worker repeats a game, or prompts lack the goal",
+        "games with different goals begin alike: a worker repeats a game, or prompts lack the goal",
         "python -m experiments.check_env",
     ),
     Rule(

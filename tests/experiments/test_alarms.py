@@ -43,7 +43,7 @@ SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "no_signal": [([0.5, 1, 1, 1], [1, 1, 0.9, 1, 1]), ([(0, 1), (0, 0), (0, 0), (0, 0)], [(0, 0), (0, 0), (0, 1)])],
     "groups_all_won": [([0.8, 1, 1, 1], [0.9, 0.9, 1, 0.9])],
     "groups_all_lost": [([0.8, 1, 1, 1], [0.9, 0.9, 1, 0.9])],
-    "hacked": [([(reward, 0.3) for reward in RISING], [(reward, 0.3 + reward / 9) for reward in RISING])],
+    "hacked": [([(reward, 0.3 - reward / 9) for reward in RISING], [(reward, 0.3 + reward / 9) for reward in RISING])],
     "invalid_actions": [([0.08] * 3 + [0.16, 0.17, 0.18], [0.08] * 3 + [0.12, 0.12, 0.12])],
     "unparsed_actions": [([0.0] * 3 + [0.0, 0.1, 0.2], [0.0] * 3 + [0.04, 0.05, 0.05])],
     "repeated_tokens": [([0.1] * 3 + [0.1, 0.2, 0.4], [0.1] * 3 + [0.1, 0.2, 0.2])],

@@ -109,6 +109,7 @@ def test_a_steps_metrics_by_hand() -> None:
     unread = groups[1][1].turns[0]
     unread.valid = unread.parsed = False
     groups[0][1].shaping = {"g_ra": -0.5, "g_ra/passed/outcome": 1.0}
+    groups[1][0].goal = "eat"
     unread.action_ids = [1, 2, 1, 2, 1, 2, 1, 2]  # five 4-grams, two different ones
     metrics = step_metrics(groups, "dense", limit=8)
     expected = {
