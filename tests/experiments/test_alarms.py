@@ -12,6 +12,7 @@ import pytest
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
+from turngrid.experiments.stages import rl as stage
 from turngrid.experiments.stages import rollback
 from turngrid.experiments.stages.rl import Progress
 from turngrid.records.files import checkpoints
@@ -19,8 +20,11 @@ from turngrid.records.health.alarms import Curves, alarms
 from turngrid.records.health.raising import Unhealthy, Watch, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
 from turngrid.records.metrics import MetricsLog, read_metrics
+from turngrid.records.process.child import StageFailed
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import run_name
+from turngrid.tasks.budget import Allocation
+from turngrid.tasks.run import Run
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEALTH = dict(compose([]).health)
@@ -170,6 +174,28 @@ def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
         rollback.go_back(rl, 1.0)
     assert rollback.is_asked(rl) and "step 1" in rollback.go_back(rl, 1.0)
     assert len(rollback.read_rollbacks(rl)) == 1 and rollback.rate_after(rl, 1.0) == 0.5
+
+
+@pytest.mark.parametrize(("limit", "count", "ends"), [(0.3, 1, False), (0.15, 2, False), (0.05, 2, True)])
+def test_the_stage_starts_its_trainer_again(
+    limit: float, count: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With rates of 0.4, 0.2 and 0.1, the KL from the third step on; a third alarm ends the run."""
+    monkeypatch.setattr(stage, "PROCESS", "rollback_trainer")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    words = ["health=rollback", f"health.policy_kl={limit}", "actor_rollout_ref.actor.optim.lr=0.4", "budget=rl_only"]
+    run = Run(compose(words), tmp_path)
+    allocation = Allocation(demonstrations=0, games=8, steps=4, episodes_per_step=8, units=8, unspent=0)
+    if ends:
+        with pytest.raises(StageFailed, match="health=rollback: step 3: policy_kl: (.|\\n)*the same command goes on"):
+            stage.train(run, allocation, "model")
+    assert stage.train(run, allocation, "model") == run.rl.model(4)  # at once, or past the alarm
+    made, lines = rollback.read_rollbacks(run.rl), list(read_metrics(run.rl.metrics))
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert [(one.step, one.to) for one in made] == [(3, 2)] * len(made)
+    assert [one.rate for one in made] == [0.2, 0.1][: len(made)]
+    assert [line["actor/lr"] for line in lines] == [0.4, 0.4, made[-1].rate, made[-1].rate]
+    assert len(made) == count
 
 
 def test_a_thousandth_of_a_step(tmp_path: Path):
