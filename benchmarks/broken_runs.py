@@ -85,12 +85,12 @@ CASES: dict[str, Case] = {
     "reward_at_first_token": ill(by="reward_at_first_token", words=("algo=ppo",)),
     "window_without_goal": ill("policy_kl", "mismatch", by="window_without_goal"),
     "wrong_sign": ill("wrong_sign", by="wrong_sign"),
-    "infinite_advantage": ill("not_finite", by="infinite_advantage"),
+    "infinite_advantage": ill("not_finite", by="infinite_advantage", begins=4),
     "repeated_game": ill("repeated_prompts", by="repeated_game"),
     "done_is_won": ill("groups_all_won", by="done_is_won"),
     "leaking_expert": ill(by="leaking_expert"),
     "blank_observation": ill("repeated_prompts", by="blank_observation"),
-    "forgetful_parser": ill("invalid_actions", by="forgetful_parser"),
+    "forgetful_parser": ill("invalid_actions", by="forgetful_parser", begins=5),
     "slow_game": ill("slowest_episode", by="slow_game"),
     "stale_weights": ill("policy_kl", "clip_share", by="stale_weights", words=(f"{ACTOR}.optim.lr=0.002",)),
     # ---- odd, and healthy
@@ -221,8 +221,9 @@ def table(found: list[Outcome]) -> str:
     }
     lines += [
         "",
+        f"stored: {len(found)} of {len(CASES)} runs  ",
         *(
-            f"{name}: {count} of {of} runs, {wilson(count, of).percent()} %"
+            f"{name}: {count} of {of} runs, {wilson(count, of).percent()} %  "
             for name, (count, of) in rates.items()
             if of
         ),
