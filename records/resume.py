@@ -34,6 +34,7 @@ class RlFolder:
         self.alarms = self.root / "alarms.jsonl"
         self.shared = self.root / "shared_state.pt"  # of methods that the rollout reads
         self.library = self.root / "library"  # texts that the policy wrote
+        self.rollbacks = self.root / "rollbacks.jsonl"
         self.groups = self.root / "groups"  # this and the next: asynchronous trainers only
         self.stale = self.root / "stale"
         self.discarded = self.root / "discarded"

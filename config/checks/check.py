@@ -108,6 +108,11 @@ def bad_trainer(config: DictConfig) -> Iterator[str]:
         yield (
             f"trainer.v1.trainer_mode={mode}: unknown; use trainer.v1.trainer_mode={' or '.join(asynchronous.MODES)}"
         )
+    if config.health.name == "rollback" and mode != asynchronous.SYNC:
+        yield (
+            f"health=rollback and trainer.v1.trainer_mode={mode}: episodes in its queue are of the policy that a "
+            "rollback drops; use health=stop"
+        )
     if "hf_model" not in contents:
         key = f"{ACTOR}.checkpoint.save_contents"
         yield f"{key}={contents}: evaluation loads hf_model; use {key}=[{','.join([*contents, 'hf_model'])}]"

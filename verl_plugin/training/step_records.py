@@ -98,11 +98,18 @@ class StepLog:
 
     Args:
         record: records the logged step and returns its metrics.
+        watch: looks at the logged step, and may end the run.
         save: saves the step's checkpoint if it is due.
     """
 
-    def __init__(self, tracking: Any, record: Callable[[], dict[str, float]], save: Callable[[], None]) -> None:
-        self._tracking, self._record, self._save = tracking, record, save
+    def __init__(
+        self,
+        tracking: Any,
+        record: Callable[[], dict[str, float]],
+        watch: Callable[[int, Metrics], None],
+        save: Callable[[], None],
+    ) -> None:
+        self._tracking, self._record, self._watch, self._save = tracking, record, watch, save
         self.keep, self.finish = tracking.keep, tracking.finish
 
     def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
@@ -110,6 +117,7 @@ class StepLog:
             data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
             data = {**data, **self._record()}
         self._tracking.log(data=data, step=step, **kwargs)
+        self._watch(step, data)
         self._save()
 
 

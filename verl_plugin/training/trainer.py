@@ -26,6 +26,7 @@ from verl.utils.debug import marked_timer
 
 from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
+from turngrid.records.health.raising import Watch
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.run import Run
@@ -219,9 +220,10 @@ class StepTrainer(Base):
         watchdog.current.enter(watchdog.BETWEEN)
         self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
-        run = self.config.run
-        self._spent = RunningTotal(self.config, Path(run.folder))
-        self.logger: Any = StepLog(self.logger, self.record_step, self.save_if_due)
+        run = Run(self.config, Path(self.config.run.folder))
+        self._spent = RunningTotal(self.config, run.folder)
+        watch = Watch(run.rl, self.config.health, self.logger.alert, run.algorithm.needs_group)
+        self.logger: Any = StepLog(self.logger, self.record_step, watch, self.save_if_due)
 
     def on_step_begin(self) -> None:
         """The parts of a step are reset too."""
@@ -257,7 +259,7 @@ class StepTrainer(Base):
         replaced = {name.rpartition("_")[0] for name in self.now.replaced}
         replaced_groups = [number for number, file in enumerate(files) if file.stem in replaced]
         return {
-            **step_metrics(groups, self.config.turn_reward.name, replaced_groups),
+            **step_metrics(groups, self.config.turn_reward.name, replaced_groups, self.config.env.max_action_tokens),
             "rollout/failed_groups": float(failed),
             **self.groups.metrics(groups),
             **self.games.metrics(self.global_steps, chain.from_iterable(groups)),
