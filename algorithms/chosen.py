@@ -183,6 +183,10 @@ class Chosen:
             except ValueError as error:
                 raise ValueError(f"{name.replace('/', '=')}: {error}") from error
 
+    def in_rollout(self, step: int) -> dict[str, Any]:
+        """Return the methods by ``slot/name`` whose state is read where episodes are sampled."""
+        return {name: one.at(step) for name, one in self._all.items() if getattr(one.made, "in_rollout", False)}
+
     def state(self) -> dict[str, Any]:
         """Return the state of every method that has one, by ``slot/name``."""
         return {name: method.made.state() for name, method in self._all.items() if hasattr(method.made, "state")}

@@ -33,12 +33,16 @@ class RowView(Protocol):
     """A row of a finished episode, with the texts that its tokens come from.
 
     Attributes:
+        task: key of the game.
         turns: the row's turns; an index below is one into them.
         first: index in the episode of the row's first turn.
         won: whether the episode was won.
         plan: actions of the game's expert plan; empty without one.
         gold: right answers, if the environment knows any.
     """
+
+    @property
+    def task(self) -> str: ...
 
     @property
     def turns(self) -> Sequence[SeenTurn]: ...

@@ -82,13 +82,20 @@ def _in(package: str, methods: str) -> dict[str, str]:
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
-ESTIMATORS |= _in("algorithms.estimators", "turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo")
+ESTIMATORS |= _in(
+    "algorithms.estimators",
+    "turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean",
+)
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
 SLOTS: dict[str, dict[str, str]] = {
-    FORM: _in("rollouts.forms", f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1"),
+    FORM: _in(
+        "rollouts.forms",
+        f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play",
+    ),
+    "library": _in("algorithms.library", "experience"),
     "shaping": _in(
         "rewards.shaping",
         "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1 "
@@ -102,14 +109,14 @@ SLOTS: dict[str, dict[str, str]] = {
     "credit": _in(
         "algorithms.credit",
         "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:tree_q groups:pair groups:plays groups:group_scale contexts:infopo contexts:igpo",
+        "groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
     "terms": _in("algorithms", "terms:epo self_distill"),
     "buffer": _in("algorithms", "buffers:self_imitation buffers:task_replay"),
 }
 
-ONE = (FORM, "loss", "buffer")  # slots with at most one method
+ONE = (FORM, "library", "loss", "buffer")  # slots with at most one method
 
 
 # Options of ``loss=`` that only set keys of verl, with their conflicts; their YAML describes them
@@ -127,8 +134,9 @@ ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act on the
 LOSS_MODE = "turngrid"  # verl's actor.policy_loss.loss_mode if ``loss=`` chooses one of our losses
 
 # What two equal states of a group have in common (``algo.state``): the observation, also the goal,
-# also the turn's number, or all observations and actions before.
-STATES = ("observation", "observation+goal", "observation+turn", "history")
+# also the turn's number, or all observations and actions before; a library's cluster of it.
+CLUSTER = "cluster"
+STATES = ("observation", "observation+goal", "observation+turn", "history", CLUSTER)
 
 
 def words() -> list[str]:

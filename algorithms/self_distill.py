@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.contexts import Context, RowView
-from turngrid.algorithms.slots import LossView
+from turngrid.algorithms.library.skills import Skills
+from turngrid.algorithms.library.writer import POLICY, RULE
+from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import CONTEXTS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, word
 
+SKILL = "skill"
 CORRECTION = "algorithm.rollout_correction"
 
 
@@ -30,15 +33,23 @@ class SelfDistill(Method):
     ema: float = number(0, 1)
     ema_every: int = number(1)
     ema_copied: int = number(0)
-    hint: str = word("outcome", "plan")
+    hint: str = word("outcome", "plan", SKILL)
     won: str
     lost: str
     plan: str
+    writer: str = word(RULE, POLICY)
+    skills: int = number(1)
+    length: int = number(1)
 
     scores = "tokens"
-    requires = frozenset({CONTEXTS})
     needs = frozenset({"log_probs"})
     conflicts = (
+        Conflict(
+            ("model.name",),
+            lambda term, name: (term.hint, term.writer) == (SKILL, POLICY) and str(name).startswith("tiny"),
+            "so small a model writes nothing of use",
+            "terms.self_distill.writer=rule",
+        ),
         Conflict(
             (f"{CORRECTION}.rollout_rs",),
             lambda _, rejected: str(rejected or "").startswith("token"),
@@ -55,14 +66,27 @@ class SelfDistill(Method):
     )
     card = Card(
         "learns from the policy's own log-probs after a hint that the student does not see: whether the episode was "
-        "won (`outcome`), or the expert plan (`plan`)",
+        "won (`outcome`), the expert plan (`plan`), or a skill from earlier episodes of the game (`skill`)",
         paper="2604.10674; 2605.02943",
         source="a note, code",
         result="over GRPO (4B, hints from skills): AppWorld +14.0, Sokoban +10.9",
-        needs="expert plans for `plan`",
-        ours="`plan`; the wording; hints from skills are not built. "
+        needs="[contexts](#contexts); expert plans for `plan`; games that come again for `skill`",
+        ours="`plan`; the wording; the skills ([below](#skills)). "
         "By its authors' notes no reported run of TT-OPD had its hints of the outcome",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._bank = Skills(self.skills, self.length if self.writer == POLICY else None)
+        self.logged: dict[str, float] = {}
+
+    @property
+    def requires(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({CONTEXTS, GAMES_AGAIN} if self.hint == SKILL else {CONTEXTS})
+
+    @property
+    def in_rollout(self) -> bool:
+        return self.hint == SKILL
 
     @property
     def average(self) -> Mapping[str, float] | None:
@@ -79,6 +103,8 @@ class SelfDistill(Method):
     def _hint(self, row: RowView) -> str:
         if self.hint == "outcome":
             return self.won if row.won else self.lost
+        if self.hint == SKILL:
+            return self._bank.text(row.task)
         return self.plan.format(plan=", then ".join(row.plan)) if row.plan else ""
 
     def prepare(
@@ -96,7 +122,18 @@ class SelfDistill(Method):
         loss = (weight * ratio * (torch.exp(-less) - 1 + less)).sum() * scale
         return coefficients["weight"] * loss, {"kl": (weight * less.detach()).sum() * scale}
 
-    def state(self) -> dict[str, Any]:
-        return {}
+    def offer(self, step: int, episodes: Sequence[OfferedEpisode]) -> None:
+        self._bank.offer(episodes)
+        self.logged = {"skills": float(len(self._bank))}
 
-    def load(self, state: Mapping[str, Any]) -> None: ...
+    def requests(self) -> list[Request]:
+        return self._bank.requests()
+
+    def write(self, step: int, texts: Sequence[str]) -> None:
+        self._bank.write(texts)
+
+    def state(self) -> dict[str, Any]:
+        return self._bank.state()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self._bank.load(state)

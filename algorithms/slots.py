@@ -6,13 +6,14 @@ are seeded by the run's seed and the step. Methods may declare what
 ``turngrid.rewards.declared.Method`` has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from turngrid.algorithms.contexts import SeenTurn
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import Names
 
@@ -231,3 +232,85 @@ class Buffer(Protocol):
         """As ``Term.state``."""
 
     def load(self, state: Mapping[str, Any]) -> None: ...
+
+
+class OfferedEpisode(NamedTuple):
+    """A finished episode of a step, as a library and a bank of skills see it.
+
+    Attributes:
+        task: key of its game.
+        reward: the sum of its trained rewards.
+        turns: without summaries.
+    """
+
+    task: str
+    goal: str
+    won: bool
+    reward: float
+    turns: Sequence[SeenTurn]
+
+
+class Request(NamedTuple):
+    """Text that the policy is asked to write.
+
+    Attributes:
+        lines: of a transcript; the first ones are left out if there is no room for all.
+        question: follows them.
+        length: tokens of the answer at most.
+    """
+
+    lines: Sequence[str]
+    question: str
+    length: int
+
+
+class Offered(Protocol):
+    """A method that learns from the texts of a step's episodes, such as a ``Library``.
+
+    Its state is in the trainer and part of every checkpoint. Where episodes are sampled, it is as
+    it was at the start of the step. ``requests`` and ``write`` are optional.
+
+    Attributes:
+        in_rollout: True.
+        logged: optional; numbers of the newest ``offer`` for the log, by name.
+    """
+
+    in_rollout: ClassVar[bool]
+
+    def offer(self, step: int, episodes: Sequence[OfferedEpisode]) -> None:
+        """Learn from the episodes, in their order, after the update of ``step``."""
+
+    def requests(self) -> Sequence[Request]:
+        """Return what the policy is asked to write, after the update and before the next step."""
+
+    def write(self, step: int, texts: Sequence[str]) -> None:
+        """Take the answers to ``requests``, in their order."""
+
+    def state(self) -> dict[str, Any]:
+        """As ``Term.state``."""
+
+    def load(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Library(Offered, Protocol):
+    """Gives the policy a text before each turn (``library=``), in training and in evaluation.
+
+    Attributes:
+        tokens: of a text at most; what is longer is cut.
+    """
+
+    tokens: int
+
+    def look_up(self, task: str, observation: str, step: int) -> str:
+        """Return the text for a turn, "" for none. It must change nothing that is saved.
+
+        Args:
+            task: key of the game.
+            step: the training step; in evaluation that of the checkpoint.
+        """
+
+    def states(self) -> Callable[[str], str]:
+        """Optional, for ``algo.state=cluster``; called for each group.
+
+        The result maps an observation to what equal states of the group have in common.
+        """

@@ -44,8 +44,8 @@ def turn_table(
         rows: (B, T) each: ``loss_mask`` and ``reward``; if known ``entropy`` (nats) and ``values``.
         turns: columns; for each row a tensor with one entry per turn: ``state``, ``after``,
             ``action``, ``valid``, ``parsed``; if known ``garbled``, ``node``, ``attempt``,
-            ``label``, ``summary``, ``named_NAME``, ``span_PART_first`` and ``_last``; with one
-            entry per row ``outcome`` and, if there are trees, ``tree``.
+            ``role``, ``label``, ``summary``, ``named_NAME``, ``span_PART_first``, ``_last``; with
+            one entry per row ``outcome``, and if there are trees, ``tree``.
         members: the indices of an episode's rows in their order, by the episode's name.
         groups: (B,) the prompt of each row.
 
@@ -79,6 +79,7 @@ def turn_table(
         tree=_of_episode(turns["tree"], live) if "tree" in turns else None,
         node=known.get("node"),
         attempt=known.get("attempt"),
+        role=known.get("role"),
         label=known.get("label"),
         spans=_spans(known),
         summary=known["summary"].bool() if "summary" in known else None,

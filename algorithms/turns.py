@@ -13,7 +13,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import pools
 
-OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context")  # the third and fourth: cut off
+OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context", "drawn")  # the third and fourth: cut off
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Turns:
     """One entry per episode and turn. Arrays are (E, K), 0 outside ``mask``, unless noted.
 
     Attributes:
-        group: (E,) int64, the prompt whose samples are compared.
+        group: (E,) int64, the prompt whose samples are compared; of a match, prompt and seat.
         mask: bool, the turn exists.
         tokens: int64, action tokens of the turn, at least 1.
         reward: float64, the trained reward of the turn, after all reward transforms.
@@ -44,6 +44,7 @@ class Turns:
         tree: (E,) int64, the tree that an episode is a leaf of; None: the rollout form has no
             branches.
         node: int64, equal if episodes of a group share a turn; None likewise.
+        role: int64, the seat that the turn was played from; None: games have one.
         attempt: int64, the play that the turn belongs to, from 0; None: an episode is one play.
         label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None:
             the form has no labels.
@@ -78,6 +79,7 @@ class Turns:
     node: Tensor | None = None
     label: Tensor | None = None
     attempt: Tensor | None = None
+    role: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
     summary: Tensor | None = None
     log_prob: Tensor | None = None
@@ -116,7 +118,8 @@ class Turns:
     @property
     def cut_off(self) -> Tensor:
         """(E,) bool: it ran out of turns or of context."""
-        return self.outcome >= OUTCOMES.index("out_of_turns")
+        first = OUTCOMES.index("out_of_turns")
+        return (self.outcome == first) | (self.outcome == first + 1)
 
     @property
     def last(self) -> Tensor:

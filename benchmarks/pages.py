@@ -34,6 +34,7 @@ BUGS = ROOT / "tests" / "verl_plugin" / "test_verl_bugs.py"
 BEGIN, END = "<!-- from `python -m benchmarks.pages` -->", "<!-- end of its tables -->"
 TITLES = {
     FORM: "Rollout forms",
+    "library": "Libraries",
     "shaping": "Rewards of turns",
     "filter": "Filters",
     "credit": "Credit",

@@ -20,7 +20,7 @@ from turngrid.config.values import values
 from turngrid.envs import extensions
 
 Composer = Callable[[Sequence[str]], DictConfig]
-KEPT = 64  # maximum number of cached configs with different options
+KEPT = 256  # maximum number of cached configs with different options
 
 # Errors of Hydra and OmegaConf while they compose; for odd overrides they raise built-in ones too
 NOT_COMPOSED = (HydraException, OmegaConfBaseException, AttributeError, TypeError, ValueError)

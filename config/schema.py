@@ -54,10 +54,12 @@ class Eval:
     tasks: list[str]
     games: int = number(1, 10**6)
     validation_games: int = number(1, 10**6)
+    opponents: list[str] | None
     temperatures: list[float] = field(metadata={"range": (0, 10)})
     samples_per_game: int = number(1, 10**4)
     max_turns: int | None = number(*TURNS)
     servers: bool | None
+    library: str | None = choice(None, "frozen", "none", "both")
     seed: int = number(*SEEDS)
 
 
@@ -222,7 +224,7 @@ class Tracking:
 
 @dataclass(kw_only=True)
 class Health:
-    """Limits of alarms by the names of ``experiments.stages.health.RULES`` (docs/health.md)."""
+    """Limits of alarms by the names of ``records.health.rules.RULES`` (docs/health.md)."""
 
     name: str = option_name()
     not_finite: float | None = number(0, 0)
@@ -232,10 +234,24 @@ class Health:
     policy_kl: float | None = number(0, 10**6)
     clip_share: float | None = number(0, 1)
     mismatch: float | None = number(0, 1)
+    kl_coefficient: float | None = number(0, 10**6)
+    wrong_sign: float | None = number(-1, 1)
+    one_sided: float | None = number(0, 0)
+    trained_tokens: float | None = number(1, 10**6)
+    no_signal: float | None = number(0, 1)
+    groups_all_won: float | None = number(0, 1)
+    groups_all_lost: float | None = number(0, 1)
+    hacked: float | None = number(0.5, 0.9999)
     invalid_actions: float | None = number(1, 10**6)
     unparsed_actions: float | None = number(1, 10**6)
+    repeated_tokens: float | None = number(1, 10**6)
+    answers_at_limit: float | None = number(0, 1)
     out_of_context: float | None = number(0, 1)
-    success: float | None = number(0, 1)
+    repeated_prompts: float | None = number(0, 1)
+    staleness: float | None = number(0, 10**6)
+    replay_age: float | None = number(0, 10**6)
+    slowest_episode: float | None = number(1, 10**6)
+    success: float | None = number(0.5, 0.9999)
 
 
 @dataclass(kw_only=True)

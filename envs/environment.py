@@ -107,6 +107,7 @@ class Environment(abc.ABC):
         agent_stops: whether the agent may end an episode, as by ``submit``.
         answering: the action that submits an answer, such as ``answer {}``, if each game's
             observations have right answers (``Observation.gold``); "": they have none.
+        seats: those of a game for several (``Observation.seat``); () if one agent acts alone.
     """
 
     name: ClassVar[str]
@@ -118,6 +119,7 @@ class Environment(abc.ABC):
     lists_actions: ClassVar[bool] = False
     agent_stops: ClassVar[bool] = False
     answering: ClassVar[str] = ""
+    seats: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
@@ -126,6 +128,11 @@ class Environment(abc.ABC):
     def more_games(self) -> str:
         """Advice if a split has too few games because seeds repeat games; "" for none."""
         return ""
+
+    @property
+    def opponents(self) -> tuple[str, ...]:
+        """The scripted policies of ``turngrid.rollouts.policy`` that can take a seat."""
+        return ()
 
     @property
     def longest_step_s(self) -> float:

@@ -23,6 +23,7 @@ ENVIRONMENTS: dict[str, str] = {
     "textworldexpress": "turngrid.envs.textworldexpress.environment:TextWorldExpress",
     "gym": "turngrid.envs.gym.environment:Gym",
     "textarena": "turngrid.envs.textarena.environment:TextArena",
+    "two_player": "turngrid.envs.textarena.match_environment:TwoPlayer",
     "openenv": "turngrid.envs.openenv.environment:OpenEnv",
     "tau2": "turngrid.envs.tau2.environment:Tau2",
 }

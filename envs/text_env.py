@@ -62,7 +62,10 @@ def _printable(seen: Observation) -> Observation:
 
 @dataclass(frozen=True)
 class RawStep:
-    """A step of a game. ``score``: the game's points so far; None means 1 for a win, else 0."""
+    """A step of a game. ``score``: the game's points so far; None means 1 for a win, else 0.
+
+    ``scores``: as in ``StepResult``.
+    """
 
     observation: Observation
     score: float | None = None
@@ -72,6 +75,7 @@ class RawStep:
     truncated: bool = False
     valid: bool = True
     info: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 class TextEnv(abc.ABC):
@@ -177,7 +181,8 @@ class TextEnv(abc.ABC):
         won, lost, ended, cut, valid = map(bool, flags)  # games of other packages return numpy's
         over = won or lost or ended
         self.__open = not (over or cut)
-        return StepResult(_printable(raw.observation), delta, won, lost and not won, over, cut, valid, raw.info)
+        seen = _printable(raw.observation)
+        return StepResult(seen, delta, won, lost and not won, over, cut, valid, raw.info, scores=raw.scores)
 
     def __run(self, calls: tuple[Call, ...]) -> StepResult:
         done: list[StepResult] = []

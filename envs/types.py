@@ -101,6 +101,7 @@ class Observation:
         expert: the rest of an expert plan, if the environment knows one; never in a prompt.
         results: after calls, the text of each one's result; ``text`` has them all.
         gold: right answers, for scorers only; never in a prompt.
+        seat: in a game of several seats, the one that answers; "" in other games, and at the end.
     """
 
     text: str
@@ -109,6 +110,7 @@ class Observation:
     expert: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     gold: tuple[str, ...] = ()
+    seat: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ class StepResult:
         truncated: the environment's own limit was reached.
         valid: False if the environment did not understand the action.
         parsed: False if the answer contained no action.
+        scores: in a game of several seats, the change of each one's score; ``score_delta``, ``won``
+            and ``lost`` then stay 0 and False.
     """
 
     observation: Observation
@@ -132,6 +136,7 @@ class StepResult:
     valid: bool
     info: Mapping[str, Any] = field(default_factory=dict)
     parsed: bool = True
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:

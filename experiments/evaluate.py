@@ -51,7 +51,13 @@ from turngrid.experiments.evaluation.stage import (
     played,
     roll_out_in_text,
 )
-from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, plain_text, success_table
+from turngrid.experiments.evaluation.tables import (
+    comparisons_table,
+    manner_table,
+    matches_table,
+    plain_text,
+    success_table,
+)
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held
@@ -154,7 +160,7 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
         settings = run.evaluation_settings
         asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
         models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
-        evaluate(run, [Checkpoint(candidate.name, candidate.path, candidate.chat) for candidate in models])
+        evaluate(run, [Checkpoint(one.name, one.path, one.chat, one.library) for one in models])
         return _report(run.folder, asked, settings)
 
 
@@ -163,13 +169,14 @@ def evaluation_folder(config: DictConfig) -> Path:
     node = OmegaConf.to_container(config, resolve=True)
     assert isinstance(node, dict)
     named = tested(config)
+    unnamed = {"servers", "library"} | ({"opponents"} if node["eval"].get("opponents") is None else set())
     identity = {
         "worlds": {
             env: [make_environment(env, env_node(config, env)).version, _settings(config, env)] for env, _ in named
         },
         "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
         "reward": node["turn_reward"],
-        "eval": {key: value for key, value in node["eval"].items() if key != "servers"},
+        "eval": {key: value for key, value in node["eval"].items() if key not in unnamed},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
     identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}
@@ -194,7 +201,8 @@ def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[Evaluat
     result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
     result["comparisons"] = [asdict(item) for item in paired]
     write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True) + "\n")
-    tables = [success_table(evaluations), manner_table(evaluations), *comparisons_table(paired)]
+    tables = [success_table(evaluations), *matches_table(evaluations), manner_table(evaluations)]
+    tables += comparisons_table(paired)
     return f"{plain_text(tables)}result: {folder / 'result.json'}"
 
 
@@ -222,7 +230,7 @@ async def _roll_out(
     async with acting(run, candidate, item) as policy:
         several = at_once if candidate.endpoint else SCRIPTED_AT_ONCE
         pool = await pools.of(run, item.evaluation_set.env)
-        episodes = await roll_out_in_text(policy, specs, pool, several, bar.update)
+        episodes = await roll_out_in_text(policy, specs, pool, several, bar.update, run.config.eval.seed)
     if cause := common_failure(episodes):
         raise PolicyError(f"{candidate.label} could not play any game: {cause}")
     return episodes

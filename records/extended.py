@@ -57,7 +57,7 @@ def copy_run(source: Path, target: Path, evaluation: bool) -> int:
 
 
 def _files(source: Path, evaluation: bool) -> set[Path]:
-    evaluations = (path for path in source.glob(EVALUATION) if evaluation and path.stem != "rl")
+    evaluations = (path for path in source.glob(EVALUATION) if evaluation and not path.stem.startswith("rl"))
     files = {*evaluations, *(path for pattern in COPIED for path in source.glob(pattern))}
     return {path for path in files if path.is_file() and not path.name.startswith(".")}
 

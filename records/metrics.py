@@ -24,6 +24,7 @@ FAMILIES = (
         "filter",
         "terms",
         "buffer",
+        "library",
         "replay",
     ),
     *("actor", "critic", "sft", "curriculum", "verl"),

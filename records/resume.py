@@ -32,6 +32,9 @@ class RlFolder:
         self.probe = self.root / "probe"  # of the doctor only
         self.metrics = self.root / "metrics.jsonl"
         self.alarms = self.root / "alarms.jsonl"
+        self.shared = self.root / "shared_state.pt"  # of methods that the rollout reads
+        self.library = self.root / "library"  # texts that the policy wrote
+        self.rollbacks = self.root / "rollbacks.jsonl"
         self.groups = self.root / "groups"  # this and the next: asynchronous trainers only
         self.stale = self.root / "stale"
         self.discarded = self.root / "discarded"
@@ -60,7 +63,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
         (begun / TURNS).unlink(missing_ok=True)
         if not _entries(begun):
             begun.rmdir()  # a step without an episode is not discarded
-    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation)}
+    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation, rl.library)}
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.new_attempt()

@@ -111,6 +111,8 @@ def _blanked(config: DictConfig) -> Plain:
     whole: Any = OmegaConf.to_container(config)
     for key in outside_identity():
         _put(whole, key, None)
+    if OmegaConf.select(config, "health.name") == "rollback":  # it changes what is learned
+        whole["health"] = OmegaConf.to_container(config.health)
     if _turned_off(config):
         _put(whole, CORRECTION, "none")
     if whole.get("precision") == "auto":  # it follows from the model and the machine

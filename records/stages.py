@@ -11,7 +11,8 @@ from typing import Any
 from turngrid.records.files.json_lines import append_line, read_lines
 
 FILE = "stages.jsonl"
-NAMES = {"base": "base model", "sft": "after SFT", "rl": "after RL"}
+WITHOUT_LIBRARY = "rl_without_library"  # the model of RL without the texts that it was trained with
+NAMES = {"base": "base model", "sft": "after SFT", "rl": "after RL", WITHOUT_LIBRARY: "after RL, without library"}
 
 
 def stage_name(name: str) -> str:

@@ -146,7 +146,8 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
         "samples_per_game": samples_per_game,
         "low": interval.low,
         "high": interval.high,
-        "pass_at": _pass_at(rows),
+        "pass_at": {} if episodes[0].seat else _pass_at(rows),
+        "matches": match_results(episodes, samples_per_game),
         "mean_turns_to_success": fmean(len(episode.played_turns) for episode in won) if won else None,
         "invalid_share": sum(not turn.valid for turn in turns) / max(len(turns), 1),
         "unparsed_share": sum(not turn.parsed for turn in turns) / max(len(turns), 1),
@@ -154,6 +155,36 @@ def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[st
         "outcomes": dict(sorted(Counter(str(episode.outcome) for episode in episodes).items())),
         "mean_score": mean_score([share_of_best(episode.outcome, episode.score) for episode in episodes]),
     }
+
+
+def match_results(episodes: Sequence[Episode], samples_per_game: int) -> dict[str, dict[str, float]]:
+    """Return the results of matches by seat, and of ``both``; {} if games have one seat.
+
+    The shares won, drawn and lost are in [0, 1]; a match that was cut off is none of them. The
+    score is ``won + drawn / 2``, with a 95 % interval from a bootstrap over games.
+    """
+    seats = sorted({episode.seat for episode in episodes} - {""})
+    games = [episodes[start : start + samples_per_game] for start in range(0, len(episodes), samples_per_game)]
+    return {name: _matches(games, name) for name in ("both", *seats)} if seats else {}
+
+
+def _matches(games: Sequence[Sequence[Episode]], seat: str) -> dict[str, float]:
+    own = [[episode for episode in game if seat in ("both", episode.seat)] for game in games]
+    matches = [episode for game in own for episode in game]
+    outcomes = {"won": Outcome.WON, "drawn": Outcome.DRAWN, "lost": Outcome.LOST}
+    score = mean_interval([fmean(map(won_or_half, game)) for game in own])
+    return {
+        "matches": float(len(matches)),
+        **{name: fmean(episode.outcome is outcome for episode in matches) for name, outcome in outcomes.items()},
+        "score": score.mean,
+        "low": score.low,
+        "high": score.high,
+    }
+
+
+def won_or_half(episode: Episode) -> float:
+    """Return 1 for a match that was won, 1/2 for a draw, else 0."""
+    return float(episode.won) + 0.5 * (episode.outcome is Outcome.DRAWN)
 
 
 def share_of_best(outcome: str, score: float | None) -> float | None:

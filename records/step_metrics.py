@@ -2,29 +2,39 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from statistics import median
 
 from turngrid.records.statistics import summarise
 from turngrid.rewards.registry import PLAN_SHARE
 from turngrid.rollouts.episode import Episode, Outcome
 
+N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
-def step_metrics(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = ()) -> dict[str, float]:
+
+def step_metrics(
+    groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = (), limit: float = float("inf")
+) -> dict[str, float]:
     """Return metrics of a step under the names of ``turngrid.records.metrics``.
 
     Args:
         groups: the episodes of each prompt.
         trained: the name of the chosen reward (``Turn.trained``).
         mended: indices of the groups in which a stored episode replaced one.
+        limit: tokens of an answer at most.
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
+    compared = [[e for e in group if e.seat == seat] for group in learned for seat in sorted({e.seat for e in group})]
     return {
         **_success(episodes),
         **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
-        **_signal(learned, trained, mended),
+        **_signal(compared, trained, mended),
         **_play(episodes),
+        **_answers(episodes, limit),
+        **_spread(groups),
         **_form(episodes),
+        **_matches(episodes),
     }
 
 
@@ -92,6 +102,17 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
     return metrics
 
 
+def _matches(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return won and drawn shares by seat, of matches against the policy itself and others."""
+    kinds = sorted({("self" if e.opponent == "self" else "others", e.seat) for e in episodes if e.seat})
+    metrics: dict[str, float] = {}
+    for kind, seat in kinds:
+        own = [e for e in episodes if e.seat == seat and (e.opponent == "self") == (kind == "self")]
+        for outcome in (Outcome.WON, Outcome.DRAWN):
+            metrics[f"rollout/match/{kind}/seat_{seat}/{outcome.value}"] = _mean(e.outcome is outcome for e in own)
+    return metrics
+
+
 def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the mean of each reward, a turn and an episode, and what each transform added."""
     turns = [turn for episode in episodes for turn in episode.played_turns]
@@ -118,6 +139,11 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
     if compared:
         flat = (number not in mended and len(set(group)) == 1 for number, group in compared.items())
         metrics["credit/groups_without_signal"] = _mean(flat)
+        won = [[one.won for one in groups[number]] for number in compared]
+        metrics |= {
+            "credit/groups_all_won": _mean(map(all, won)),
+            "credit/groups_all_lost": _mean(not any(w) for w in won),
+        }
     if mended:
         own = [score for group in scores for score in group]
         for name, of in (("mean", _mean), ("min", min), ("max", max)):
@@ -133,7 +159,8 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     """
     turns = [turn for episode in episodes for turn in episode.own_turns]
     actions = [turn for turn in turns if not turn.summary]
-    metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in Outcome} | {
+    outcomes = [one for one in Outcome if one is not Outcome.DRAWN or any(episode.seat for episode in episodes)]
+    metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in outcomes} | {
         "rollout/episodes": float(len(episodes)),
         "rollout/turns": _mean(len(episode.played_turns) for episode in episodes),
         "rollout/invalid_actions": _mean(not turn.valid for turn in actions),
@@ -148,12 +175,41 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     if summaries := [turn for episode in episodes for turn in episode.turns if turn.summary]:
         metrics["rollout/summaries"] = len(summaries) / len(episodes)
         metrics["rollout/summary_tokens"] = _mean(len(turn.action_ids) for turn in summaries)
+    if any(turn.retrieved for turn in turns):
+        metrics["library/found"] = _mean(bool(turn.retrieved) for turn in actions)
+        metrics["library/tokens"] = float(sum(turn.retrieved_tokens for turn in turns))
     if any(turn.actions for turn in turns):
         metrics["rollout/actions"] = _mean(episode.actions_run for episode in episodes)
     if any(turn.thought_tokens for turn in turns):
         metrics["rollout/thought_tokens"] = _mean(turn.thought_tokens for turn in turns)
     refused = Counter(str(turn.info["refused"]) for turn in turns if turn.info.get("refused"))
     return metrics | {f"rollout/refused/{reason}": float(number) for reason, number in sorted(refused.items())}
+
+
+def _answers(episodes: Sequence[Episode], limit: float) -> dict[str, float]:
+    """Return the shares of 4-grams that their answer had before, and of answers at their limit."""
+    answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.summary]
+    grams = [list(zip(*(ids[start:] for start in range(N_GRAM)), strict=False)) for ids in answers]
+    total = sum(map(len, grams))
+    return {
+        "rollout/repeated_tokens": 1 - sum(len(set(own)) for own in grams) / total if total else 0.0,
+        "rollout/answers_at_limit": _mean(len(ids) >= limit for ids in answers),
+    }
+
+
+def _spread(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
+    """Return how the step's games and the lengths of its episodes differ.
+
+    ``distinct_prompts``: different first prompts, divided by different goals of the catalogue's
+    games; at most 1. A prompt has the goal, so fewer prompts mean that games are mixed up.
+    """
+    first = [group[0] for group in groups if group]
+    goals, prompts = {one.goal for one in first}, {tuple(one.prompt_ids) for one in first}
+    seconds = [sum(turn.act_seconds + turn.env_seconds for turn in one.turns) for group in groups for one in group]
+    metrics = {"rollout/distinct_prompts": min(1.0, len(prompts) / len(goals))} if first else {}
+    if seconds and (usual := median(seconds)):
+        metrics["timing/slowest_to_median"] = max(seconds) / usual
+    return metrics
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -117,6 +117,9 @@ class Tracker(abc.ABC):
     def keep(self, step: int) -> None:
         """Mark the steps up to this one as final: no later attempt logs them again."""
 
+    def alert(self, title: str, text: str) -> None:
+        """Show an alarm, if the tracker has alerts."""
+
     @abc.abstractmethod
     def finish(self, exit_code: int) -> None:
         """Write everything. Exit code 0 means success, so that all steps are final."""
@@ -217,6 +220,9 @@ class Wandb(Tracker):
         while self._waiting and self._waiting[0][0] <= step:
             self._send(*self._waiting.pop(0))
 
+    def alert(self, title: str, text: str) -> None:
+        self._run.alert(title, text, level="WARN", wait_duration=0)
+
     def finish(self, exit_code: int) -> None:
         if self._waiting and exit_code == 0:
             self.keep(self._waiting[-1][0])
@@ -258,6 +264,10 @@ class Trackers:
     def keep(self, step: int) -> None:
         for tracker in self._all:
             tracker.keep(step)
+
+    def alert(self, title: str, text: str) -> None:
+        for tracker in self._all:
+            tracker.alert(title, text)
 
     def finish(self, exit_code: int = 0) -> None:
         for tracker in self._all:

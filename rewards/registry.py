@@ -16,6 +16,7 @@ REWARDS: dict[str, str] = {
     "ratio": "turngrid.rewards.repair:Ratio",
     "pass_ratio_reference": "turngrid.rewards.repair:PassRatioReference",
     "f1": "turngrid.rewards.answers:F1",
+    "zero_sum": "turngrid.rewards.scores:ZeroSum",
     "judge": "turngrid.rewards.judge:Judge",
 }
 

@@ -1,9 +1,10 @@
-"""The study's three densities: ``sparse``, ``balanced``, ``dense`` (arXiv 2510.01132)."""
+"""``sparse``, ``balanced``, ``dense``, the study's densities (arXiv 2510.01132); ``zero_sum``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from turngrid.rewards.declared import number
 from turngrid.rewards.reward import ScoredTurn
 
 
@@ -38,3 +39,27 @@ class Balanced(Dense):
     """The rule of ``Dense``, on games that are made to score only at milestones."""
 
     name: ClassVar[str] = "balanced"
+
+
+@dataclass(frozen=True)
+class ZeroSumSettings:
+    """Rewards of a match that an invalid answer ended: of the seat that gave it, of the other."""
+
+    invalid: float = number(-100, 100)
+    other: float = number(-100, 100)
+
+
+@dataclass(frozen=True)
+class ZeroSum:
+    """The seat's score on its last turn: 1 for a win, 0 for a draw or a match that was cut off, -1
+    for a loss (SPIRAL, arXiv 2506.24119, with its released code's rewards of invalid answers)."""
+
+    settings: ZeroSumSettings
+    name: ClassVar[str] = "zero_sum"
+    Settings: ClassVar[type] = ZeroSumSettings
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        score = sum(turn.score_delta for turn in turns)
+        if turns and turns[-1].info.get("forfeit"):
+            score = self.settings.other if score > 0 else self.settings.invalid
+        return [0.0] * (len(turns) - 1) + [score] * bool(turns)

@@ -22,10 +22,11 @@ from turngrid.rewards.shaping.view import TRAINED
 _OMITTED = {
     *("parsed", "versions", "shared", "summary", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
-    *("actions", "dropped", "ran", "patch", "attempt"),
+    *("actions", "dropped", "ran", "patch", "attempt", "retrieved", "retrieved_tokens"),
+    *("seat", "match", "opponent"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts", "followed", "plays"),
 }
-_UNRECORDED = {"full_entropies", "gold"}  # used by the update only, before the record is written
+_UNRECORDED = {"full_entropies", "gold", "sides"}  # used before the record is written, or recorded by themselves
 
 
 class Outcome(StrEnum):
@@ -33,6 +34,7 @@ class Outcome(StrEnum):
 
     WON = "won"
     LOST = "lost"
+    DRAWN = "drawn"
     OUT_OF_TURNS = "out_of_turns"
     OUT_OF_CONTEXT = "out_of_context"
     ERROR = "error"
@@ -76,6 +78,10 @@ class Turn:
         dropped: number of further actions of the answer, which were not read.
         ran: number of actions that the environment received.
         attempt: the play of the episode that the turn belongs to, from 0.
+        retrieved: the library's text for this turn (``turngrid.rollouts.retrieval``); part of the
+            prompt.
+        retrieved_tokens: number of its tokens if this turn's prompt shows it anew; 0 if the row
+            has it from an earlier turn.
         patch: the expert's answer, if it stands in place of this one in later prompts.
     """
 
@@ -110,6 +116,8 @@ class Turn:
     ran: int = 1
     patch: str = ""
     attempt: int = 0
+    retrieved: str = ""
+    retrieved_tokens: int = 0
 
     @property
     def response(self) -> str:
@@ -148,6 +156,10 @@ class Episode:
             ``outcome`` and ``score`` are those of the last.
         followed: the expert plan judged each turn, and the game ran the plan's actions.
         gold: right answers (``turngrid.envs.types.Observation``).
+        seat: in a match of several seats, the one whose view this is.
+        match: name that the episodes of a match share.
+        opponent: who had the other seat: a scripted policy, or ``self``.
+        sides: the match's other episodes that are trained on.
     """
 
     task: str
@@ -176,6 +188,10 @@ class Episode:
     followed: bool = False
     plays: list[str] = field(default_factory=list)
     gold: list[str] = field(default_factory=list)
+    seat: str = ""
+    match: str = ""
+    opponent: str = ""
+    sides: list[Episode] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:

@@ -70,4 +70,7 @@ def failed_episode(spec: EpisodeSpec, policy: str, error: EpisodeFailed) -> Epis
         step=spec.step,
         policy=policy,
         error=str(error),
+        seat=spec.seat,
+        match=spec.match,
+        opponent=spec.opponent,
     )

@@ -5,64 +5,122 @@ Training (through verl's agent loop), demonstrations and evaluation all use it.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from turngrid.envs.types import Observation, StepResult
-from turngrid.rewards.reward import one_a_turn
-from turngrid.rollouts.attempts import CUT_OFF, grade, next_play
+from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.rollouts.attempts import next_play
+from turngrid.rollouts.ending import ended, out_of_context, settle, share_out, void
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
-from turngrid.rollouts.policy import Policy, Reply, TurnContext
+from turngrid.rollouts.policy import SELF, Policy, Reply, TurnContext, scripted
 from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
+from turngrid.rollouts.retrieval import lines_of, retrieved
 from turngrid.rollouts.several import run_actions
-from turngrid.rollouts.spec import EpisodeSpec, Session, begin
+from turngrid.rollouts.spec import EpisodeSpec, Session, begin, other_seat
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
 
-__all__ = ["EpisodeSpec", "Session", "run_episode"]
+__all__ = ["EpisodeSpec", "Session", "run_episode", "run_match"]
 
 
-async def run_episode(policy: Policy, session: Session, spec: EpisodeSpec, stream: TokenStream | None) -> Episode:
+async def run_episode(
+    policy: Policy,
+    session: Session,
+    spec: EpisodeSpec,
+    stream: TokenStream | None,
+    other: TokenStream | None = None,
+    seed: int = 0,
+) -> Episode:
     """Run one episode to its end.
+
+    In a game of two seats, ``spec.opponent`` takes the other seat. If that is the policy itself,
+    the episode has the other seat's view among its ``sides``.
 
     Args:
         stream: keeps the token ids; None for text policies (``turngrid.rollouts.tokenise`` adds ids
             later).
+        other: likewise, for the other seat.
+        seed: the run's, for a scripted opponent.
 
     Raises:
         EnvError: the environment failed; the episode must not be trained on.
     """
-    opening = await session.reset(spec.task, spec.task.seed)
-    run = _open(policy, spec, opening, stream)
-    episode = run.episode
-    observation = await begin(session, spec, episode, run.view, opening)
-    for index in range(len(episode.turns), spec.max_turns):
+    sides = {spec.seat: Side(policy, spec, stream)}
+    if spec.opponent:
+        opposite = replace(spec, seat=other_seat(spec.seat))
+        itself = spec.opponent == SELF
+        sides[opposite.seat] = Side(policy if itself else scripted(spec.opponent, seed), opposite, other)
+    episodes = await run_match(sides, session)
+    first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
+    if spec.opponent != SELF or not spec.both:
+        return episodes.get(spec.seat, first)
+    first.sides = others
+    return first
+
+
+@dataclass(frozen=True)
+class Side:
+    """Who answers for a seat; ``stream`` as in ``run_episode``."""
+
+    policy: Policy
+    spec: EpisodeSpec
+    stream: TokenStream | None
+
+
+async def run_match(sides: Mapping[str, Side], session: Session) -> dict[str, Episode]:
+    """Run one game, in which each observation names the seat that answers it.
+
+    An episode is one seat's view: its own prompt, turns and outcome. It begins with the seat's
+    first observation, so a seat that never had to answer has none. If a seat runs out of turns or
+    of context, the match ends.
+
+    Raises:
+        EnvError: the environment failed, or no side has the seat.
+    """
+    task = next(iter(sides.values())).spec.task
+    observation, runs = await session.reset(task, task.seed), dict[str, _Run]()
+    while (run := runs.get(observation.seat)) is None or run.left > 0:
+        if run is None:
+            run = runs[observation.seat] = _open(_side(sides, task, observation.seat), observation)
+            observation = await begin(session, run.spec, run.episode, run.view, observation)
+            run.left = run.spec.max_turns - len(run.episode.turns)
+        elif not await run.show(observation):
+            out_of_context(run.episode)
+            break
         reply = await run.act(observation)
         if reply.out_of_context:
-            out_of_context(episode)
+            out_of_context(run.episode)
             break
-        result = await _step(session, episode, spec)
-        observation = answered(spec.form, episode.turns[-1].parsed or episode.followed, result)
-        over = ended(episode, result) or void(episode, spec.void)
-        again, over = await next_play(session, spec, episode, over)
-        if over or spec.actions_left(episode) == 0:
-            break
+        run.left -= 1
+        result = await _step(session, run.episode, run.spec)
+        observation = answered(run.spec.form, run.episode.turns[-1].parsed or run.episode.followed, result)
+        share_out({seat: run.episode for seat, run in runs.items()}, result)
+        over = ended(run.episode, result) or void(run.episode, run.spec.void)
+        again, over = await next_play(session, run.spec, run.episode, over)
         observation = again or observation
-        if index + 1 < spec.max_turns and not await run.show(observation):
-            out_of_context(episode)
+        if over or run.spec.actions_left(run.episode) == 0:
             break
-    episode.final_observation = observation.text
-    await settle(session, episode, spec)
-    return episode
+    for run in runs.values():
+        run.episode.final_observation = observation.text
+        await settle(session, run.episode, run.spec)
+    return {seat: run.episode for seat, run in runs.items()}
 
 
-def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: TokenStream | None) -> _Run:
+def _side(sides: Mapping[str, Side], task: TaskRef, seat: str) -> Side:
+    if seat not in sides:
+        raise EnvError(f"{task.key}: seat {seat} has to answer, and has no policy; give the episode an opponent")
+    return sides[seat]
+
+
+def _open(side: Side, observation: Observation) -> _Run:
+    spec, stream = side.spec, side.stream
     goal = observation.goal or spec.task.goal
     turns: list[Turn] = []
     view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
+    _look_up(view, spec, goal, observation, stream)
     view.open(messages(spec.form, observation))
     episode = Episode(
         task=spec.task.key,
@@ -75,13 +133,24 @@ def _open(policy: Policy, spec: EpisodeSpec, observation: Observation, stream: T
         outcome=Outcome.OUT_OF_TURNS,
         sample=spec.sample,
         step=spec.step,
-        policy=policy.name,
+        policy=side.policy.name,
         guidance=spec.guidance,
         trains_thoughts=spec.form.train_thoughts,
         followed=spec.followed is not None,
         gold=list(observation.gold),
+        seat=spec.seat,
+        match=spec.match,
+        opponent=spec.opponent,
     )
-    return _Run(policy, spec, episode, view, stream)
+    return _Run(side.policy, spec, episode, view, stream)
+
+
+def _look_up(view: View, spec: EpisodeSpec, goal: str, seen: Observation, stream: TokenStream | None) -> None:
+    """Get the library's text for the turn that answers this observation."""
+    if spec.library is None or stream is None:
+        return
+    found = retrieved(spec.library, spec.task.key, seen.text, spec.step, stream)
+    view.retrieve(found, spec.form.head(spec.style, goal, lines_of(spec.guidance, found.text)))
 
 
 async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepResult:
@@ -108,6 +177,7 @@ class _Run:
     episode: Episode
     view: View
     stream: TokenStream | None
+    left: int = 0  # turns
 
     async def act(self, seen: Observation) -> Reply:
         """Ask the policy and record the turn, unless no room is left for an action."""
@@ -132,12 +202,13 @@ class _Run:
         Returns False if no further summary is allowed or has room.
         """
         shown, turns = messages(self.spec.form, seen), self.episode.turns
+        _look_up(self.view, self.spec, self.episode.goal, seen, self.stream)
         self.episode.messages += shown
         if turns[-1].patch:
             self.view.begin_after([as_shown(turn, self.spec, self.stream) for turn in turns], shown)
             return True
         if (rules := self.view.to_be_summed_up) is None or self.stream is None:
-            turns[-1].context_ids = self.view.show(shown)
+            turns[-1].context_ids = self.view.show(self.view.with_retrieved(shown))
             return True
         if not rules.left(turns) or not await self._sum_up(rules, seen, self.stream):
             return False
@@ -178,6 +249,8 @@ class _Run:
             stream.add_sampled(ids)
         fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(reply)}
         fields["attempt"] = len(self.episode.plays)
+        found = self.view.retrieved
+        fields |= {"retrieved": found.text, "retrieved_tokens": found.tokens * self.view.fresh}
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)
 
 
@@ -194,69 +267,3 @@ def _as_sampled(reply: Reply) -> dict[str, Any]:
         "entropies": list(sample.entropies),
         "full_entropies": list(sample.full_entropies),
     }
-
-
-def ended(episode: Episode, result: StepResult) -> bool:
-    """Record the outcome of a game that is over, and return whether it is.
-
-    ``terminated`` alone never counts as success.
-    """
-    if result.won:
-        episode.outcome = Outcome.WON
-    elif result.lost or result.terminated:
-        episode.outcome = Outcome.LOST
-    return result.over
-
-
-def void(episode: Episode, kind: str) -> bool:
-    """Return whether the newest turn ends the episode as lost (``EpisodeSpec.void``)."""
-    turn = episode.turns[-1]
-    if not kind or (turn.parsed and (turn.valid or kind == "unparsed")):
-        return False
-    episode.outcome = Outcome.LOST
-    return True
-
-
-def out_of_context(episode: Episode) -> None:
-    """End the row at the last action: drop an unused summary and the context that had no room."""
-    episode.outcome = Outcome.OUT_OF_CONTEXT
-    if episode.turns and episode.turns[-1].summary:
-        episode.turns.pop()
-    if episode.turns:
-        episode.turns[-1].context_ids = []
-
-
-async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
-    """Grade an episode that was cut off, if the environment does that, then score and reward it.
-
-    Raises:
-        EnvError: the environment failed.
-    """
-    oldest, newest = episode.versions()
-    if oldest == newest:  # recorded by turn only if they differ
-        for turn in episode.turns:
-            turn.versions = []
-    if spec.grade_unfinished and episode.outcome in CUT_OFF:
-        await grade(session, episode)
-    newest = episode.turns[-1].attempt if episode.turns else 0
-    if spec.attempts and newest == len(episode.plays):
-        episode.plays.append(episode.outcome.value)
-    if spec.task.max_score > 0:
-        earned = sum(turn.score_delta for turn in [*episode.prefix, *episode.turns] if turn.attempt == newest)
-        episode.score = min(1.0, max(0.0, earned / spec.task.max_score))  # some games end below 0
-    await _reward(episode, spec)
-
-
-async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
-    chosen = {spec.reward.name: spec.reward} if spec.reward else {}
-    turns = episode.played_turns
-    for name, reward in {**spec.named, **chosen}.items():
-        arguments = (turns, episode.won, spec.task.max_score)
-        if getattr(reward, "blocking", False):
-            values = await asyncio.to_thread(reward.turn_rewards, *arguments)
-        else:
-            values = reward.turn_rewards(*arguments)
-        for turn, value in zip(turns, one_a_turn(f"reward={name}", values, len(turns)), strict=True):
-            turn.rewards[name] = value
-        for turn in episode.turns:
-            turn.rewards.setdefault(name, 0.0)  # summaries earn nothing

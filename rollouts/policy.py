@@ -111,6 +111,40 @@ def any_legal(context: TurnContext, draw: random.Random) -> Reply:
 
 
 @dataclass(frozen=True)
+class FirstPolicy:
+    """Takes the first legal command."""
+
+    name: str = "first"
+
+    async def act(self, context: TurnContext) -> Reply:
+        return Reply(text=context.observation.legal[0], plan=context.observation.legal[:1])
+
+
+@dataclass(frozen=True)
+class ExactPolicy:
+    """Draws uniformly from the best commands, which the environment knows
+    (``Observation.expert``)."""
+
+    run_seed: int = 0
+    name: str = "exact"
+
+    async def act(self, context: TurnContext) -> Reply:
+        best = dice(self.run_seed, context).choice(context.observation.expert)
+        return Reply(text=best, plan=(best,))
+
+
+SELF = "self"  # the opponent that is the policy itself
+RANDOM, FIRST, EXACT = SCRIPTED = ("random", "first", "exact")
+
+
+def scripted(name: str, run_seed: int = 0) -> Policy:
+    """Return an opponent of ``SCRIPTED``."""
+    if name == FIRST:
+        return FirstPolicy()
+    return ExactPolicy(run_seed) if name == EXACT else RandomPolicy(run_seed)
+
+
+@dataclass(frozen=True)
 class ContextLimit:
     """Maximum number of tokens in a row's prompt and in its response."""
 

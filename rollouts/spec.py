@@ -9,6 +9,7 @@ from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
+from turngrid.rollouts.retrieval import Library
 from turngrid.rollouts.sampling import request_id
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.stream import assistant
@@ -89,6 +90,10 @@ class EpisodeSpec:
         max_actions: actions of the policy at most, if an answer may have several.
         attempts: plays of the game that the episode may have.
         followed: the expert plan that judges each turn, and whose actions the game runs.
+        seat: the seat that the policy has in a game of several; "" in other games.
+        opponent: who has the other seat: a scripted policy, or ``self`` (the policy).
+        both: if that is the policy itself, its episode is trained on too.
+        library: is looked up before each turn; text policies do not see its texts.
     """
 
     task: TaskRef
@@ -110,6 +115,10 @@ class EpisodeSpec:
     max_actions: int | None = None
     followed: Followed | None = None
     attempts: Attempts | None = None
+    seat: str = ""
+    opponent: str = ""
+    both: bool = True
+    library: Library | None = None
 
     def actions_left(self, episode: Episode) -> int | None:
         """Return how many actions the episode may still run; None without such a limit."""
@@ -117,12 +126,23 @@ class EpisodeSpec:
 
     @property
     def group(self) -> str:
-        return self.prompt or self.task.key
+        """The name by which requests are seeded and cached: that of the prompt, and the seat."""
+        return (self.prompt or self.task.key) + (f"#{self.seat}" if self.seat else "")
+
+    @property
+    def match(self) -> str:
+        """The name that the episodes of both seats share; "" in games of one seat."""
+        return replace(self, seat="").request_id if self.seat else ""
 
     @property
     def request_id(self) -> str:
         """The episode's id at the rollout servers."""
         return request_id(self.step, self.group, self.sample)
+
+
+def other_seat(seat: str) -> str:
+    """Return the seat opposite: seats are "0" and "1"."""
+    return str(1 - int(seat))
 
 
 class Session(Protocol):

@@ -16,6 +16,7 @@ from typing import Any
 from turngrid.rewards.declared import Method, number
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import PromptForm, messages_of
+from turngrid.rollouts.retrieval import NOTHING, Retrieved, with_text
 from turngrid.rollouts.stream import Message, TokenStream, assistant, joined, user
 
 ASK = (
@@ -128,6 +129,10 @@ class View:
         head: the first message up to its observation.
         turns: the episode's growing list of turns.
         stream: holds the window's token ids; None if no ids are kept.
+
+    Attributes:
+        fresh: whether the newest messages show the library's text, which no earlier turn of the row
+            does.
     """
 
     def __init__(
@@ -144,6 +149,23 @@ class View:
         self.messages: list[Message] = []
         self.prompt_ids: list[int] = []
         self._first = self._begin = 0  # oldest turn shown; first sampled in this window
+        self.retrieved, self.fresh, self._in_row = NOTHING, False, ""
+
+    def retrieve(self, found: Retrieved, head: str) -> None:
+        """Take a library's text for the next turn.
+
+        Rows that begin from now on have it in their ``head``. In the present row the text before it
+        stays, until another one is shown (``with_retrieved``).
+        """
+        self.retrieved, self._head, self.fresh = found, head, False
+
+    def with_retrieved(self, shown: Sequence[Message]) -> list[Message]:
+        """Return the messages before a turn, with the library's text if the row lacks it."""
+        text = self.retrieved.text
+        if not text or text == self._in_row:
+            return list(shown)
+        self._in_row, self.fresh = text, True
+        return with_text(self._form, shown, text)
 
     def open(self, shown: Sequence[Message]) -> None:
         """Begin the episode; its first message is the head and what is shown."""
@@ -217,6 +239,7 @@ class View:
         """
         self._begin = len(self._turns)
         self._first = self._begin - len(kept)
+        self._in_row, self.fresh = self.retrieved.text, bool(self.retrieved.text)
         self.messages = [user(head + joined(shown[0]))]
         if self._stream:
             self._stream.start(self.messages)

@@ -1,6 +1,7 @@
 """Demonstrations, written as ``Episode`` records like any other rollout.
 
-They come from expert plans, or from the wins of another run (``turngrid.tasks.rejection``).
+They come from expert plans, from the wins of another run (``turngrid.tasks.rejection``), or from
+matches of a scripted policy against a random one.
 """
 
 import asyncio
@@ -8,15 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tqdm import tqdm
-
-from turngrid.envs.hosting.pool import EnvPool, pool_of
+from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import ExpertPolicy
+from turngrid.rollouts.policy import EXACT, RANDOM, ExpertPolicy, Policy, scripted
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks import rejection
 from turngrid.tasks.run import Run
@@ -41,17 +40,33 @@ def make_demonstrations(run: Run, model: str) -> None:
         ExpertLost: an expert plan does not end in a win.
         DemosError: the other run has too few.
     """
-    episodes = _from_run(run, model) if run.config.demos.source == "episodes" else _from_expert_plans(run)
+    if run.config.demos.source == "episodes":
+        episodes = _from_run(run, model)
+    else:
+        episodes = _from_matches(run) if run.environment.seats else _from_expert_plans(run)
     write_episodes(episodes_file(run.folder), episodes)
 
 
 def _from_expert_plans(run: Run) -> list[Episode]:
     """Return one episode of each demonstration game, in order."""
-    episodes = asyncio.run(_run_all(run, read_tasks(task_file(run.folder, "demonstrations"))))
+    episodes = asyncio.run(_run_all(run, ExpertPolicy(), [_spec(run, task) for task in _games(run)]))
     lost = [episode.task for episode in episodes if not episode.won]
     if lost:
         raise ExpertLost(f"{len(lost)} of {len(episodes)} expert plans did not win, first: {lost[0]}")
     return episodes
+
+
+def _from_matches(run: Run) -> list[Episode]:
+    """Return ``demos.per_game`` episodes of each game, from one seat and the other in turn."""
+    specs = [
+        replace(_spec(run, task), sample=sample, seat=seat, opponent=RANDOM)
+        for number, task in enumerate(_games(run))
+        for sample in range(int(run.config.demos.per_game))
+        for seat in [run.environment.seats[(number + sample) % 2]]
+    ]
+    player = EXACT if run.config.demos.source == "expert" else RANDOM
+    count, seed = run.allocation.demonstrations, int(run.config.seed)
+    return asyncio.run(_run_all(run, scripted(player, seed), specs[:count]))
 
 
 def _from_run(run: Run, model: str) -> list[Episode]:
@@ -60,16 +75,24 @@ def _from_run(run: Run, model: str) -> list[Episode]:
     return rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
 
 
-async def _run_all(run: Run, tasks: Sequence[TaskRef]) -> list[Episode]:
-    with ticking_bar(total=len(tasks), desc="demonstrations", unit="game") as bar:
-        async with pool_of(run.config.env, legal=run.prompt.admissible) as pool:
-            return list(await asyncio.gather(*(_run(run, pool, task, bar) for task in tasks)))
+def _games(run: Run) -> Sequence[TaskRef]:
+    return read_tasks(task_file(run.folder, "demonstrations"))
 
 
-async def _run(run: Run, pool: EnvPool, task: TaskRef, bar: tqdm) -> Episode:
+def _spec(run: Run, task: TaskRef) -> EpisodeSpec:
     turns = max(int(run.config.env.max_turns), len(task.expert_plan))
     form = replace(run.prompt, train_thoughts=True)  # demonstrations teach thoughts
-    spec = EpisodeSpec(task, run.environment.prompt, turns, run.reward, form=form)
-    episode = await run_with_retries(pool.open, lambda session: run_episode(ExpertPolicy(), session, spec, None))
-    bar.update()
-    return episode
+    return EpisodeSpec(task, run.environment.prompt, turns, run.reward, form=form)
+
+
+async def _run_all(run: Run, policy: Policy, specs: Sequence[EpisodeSpec]) -> list[Episode]:
+    async def one(spec: EpisodeSpec) -> Episode:
+        episode = await run_with_retries(
+            pool.open, lambda session: run_episode(policy, session, spec, None, None, int(run.config.seed))
+        )
+        bar.update()
+        return episode
+
+    with ticking_bar(total=len(specs), desc="demonstrations", unit="game") as bar:
+        async with pool_of(run.config.env, legal=run.prompt.admissible) as pool:
+            return list(await asyncio.gather(*map(one, specs)))

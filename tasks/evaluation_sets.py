@@ -15,6 +15,7 @@ from turngrid.envs.games.catalogue import Catalogue, games_hash
 from turngrid.envs.registry import known, make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.names import file_name
+from turngrid.rollouts.policy import RANDOM
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
@@ -60,13 +61,21 @@ class EvaluationSet:
 class EvaluationSetting:
     """An evaluation set at one temperature, with ``samples_per_game`` episodes per game.
 
-    ``label``: name of the folder; "" for the first setting.
+    Attributes:
+        label: name of the folder; "" for the first setting.
+        opponent: in games of two seats; the seat alternates with the sample.
     """
 
     label: str
     evaluation_set: EvaluationSet
     temperature: float
     samples_per_game: int
+    opponent: str = ""
+
+    @property
+    def task(self) -> str:
+        """The name in tables and records."""
+        return f"{self.evaluation_set.task} against {self.opponent}" if self.opponent else self.evaluation_set.task
 
 
 def tested(config: DictConfig) -> list[tuple[str, str]]:
@@ -143,14 +152,23 @@ def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSett
     sets = [_evaluation_set(config, folder, *names) for names in tested(config)]
     settings: list[EvaluationSetting] = []
     for one, temperature in itertools.product(sets, map(float, config.eval.temperatures)):
-        name = label(config.env.name, one.env, one.task, temperature) if settings else ""
-        settings.append(EvaluationSetting(name, one, temperature, int(config.eval.samples_per_game)))
+        seats = make_environment(one.env, env_node(config, one.env)).seats
+        samples = int(config.eval.samples_per_game) * max(1, len(seats))
+        for opponent in opponents_of(config) if seats else [""]:
+            name = label(config.env.name, one.env, one.task, temperature, opponent) if settings else ""
+            settings.append(EvaluationSetting(name, one, temperature, samples, opponent))
     return settings
 
 
-def label(own_env: str, env: str, task: str, temperature: float) -> str:
+def opponents_of(config: DictConfig) -> list[str]:
+    """Return the opponents of matches, ``eval.opponents``."""
+    return list(config.eval.get("opponents") or [RANDOM])
+
+
+def label(own_env: str, env: str, task: str, temperature: float, opponent: str = "") -> str:
     """Return the folder name of any evaluation setting but the first."""
-    return file_name(f"{task if env == own_env else f'{env}-{task}'}-t{temperature:g}")
+    against = f"-{opponent}" if opponent else ""
+    return file_name(f"{task if env == own_env else f'{env}-{task}'}{against}-t{temperature:g}")
 
 
 def by_task(item: EvaluationSetting) -> list[tuple[EvaluationSetting, list[int]]]:

@@ -25,7 +25,7 @@ from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
 from turngrid.tasks.budget import Allocation, allocate_budget, rollout_forms
-from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, reward_on
+from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, opponents_of, reward_on
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +72,11 @@ class Run:
         return self.window is not None or any(form.several_rows for form in forms)
 
     @cached_property
+    def sides(self) -> int:
+        """The most episodes that a sample gives in training."""
+        return max((form.sides for form in rollout_forms(self.config).values()), default=1)
+
+    @cached_property
     def chat(self) -> ChatSettings:
         return chat_settings(self.config)
 
@@ -100,11 +105,18 @@ class Run:
         """Return the data of a stage for trackers."""
         return StageRun.of(self.config, self.folder, stage)
 
-    def spec(self, task: TaskRef, max_turns: int, sample: int = 0) -> EpisodeSpec:
-        """Return the spec of an episode, with the run's sampling settings."""
+    def spec(self, task: TaskRef, max_turns: int, sample: int = 0, opponent: str = "") -> EpisodeSpec:
+        """Return the spec of an episode, with the run's sampling settings.
+
+        Args:
+            opponent: in a game of two seats; by default the first of ``eval.opponents``. The seat
+                alternates with the sample; that of the first follows from the game's seed.
+        """
         style, unfinished = self.environment.prompt, self.environment.grades_unfinished
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
         more["max_actions"] = self.config.env.get("max_actions")
+        if seats := self.environment.seats:
+            more |= {"seat": seats[(task.seed + sample) % 2], "opponent": opponent or opponents_of(self.config)[0]}
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
 
     def limit(self, context: int, response: int | None = None) -> ContextLimit:

@@ -50,7 +50,8 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         weights = task_weights(config.env)
         listings = list_games(catalogue, weights, wanted, config.turn_reward.name, avoid, at_most=["train"])
     demonstrations = listings["demonstrations"].tasks if "demonstrations" in listings else []
-    if not all(game.expert_plan for game in demonstrations):
+    seats = make_environment(config.env.name, config.env).seats
+    if not seats and not all(game.expert_plan for game in demonstrations):
         raise TaskError(f"env.task={config.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
     if allocation.games:
         look_for_plans(config, listings["train"].tasks)
@@ -85,12 +86,20 @@ def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
 def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:
     """Return the number of games by split; splits without games are omitted."""
     counts = {
-        "demonstrations": allocation.demonstrations if config.demos.source == "expert" else 0,
+        "demonstrations": demonstration_games(config, allocation.demonstrations),
         "train": allocation.games,
         "test": int(config.eval.games),
         "validation": validation_games(config, allocation.steps),
     }
     return {split: count for split, count in counts.items() if count}
+
+
+def demonstration_games(config: DictConfig, demonstrations: int) -> int:
+    """Return the number of games that demonstrations need: of matches ``demos.per_game`` a game."""
+    if config.demos.source == "episodes":
+        return 0
+    seats = make_environment(config.env.name, config.env).seats
+    return -(-demonstrations // int(config.demos.per_game)) if seats else demonstrations
 
 
 def list_games(

@@ -1,7 +1,5 @@
 """A chat endpoint on this machine: real HTTP, answers from a function of the request's body."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """What holds for every test: one thread a library, no network look-ups, verl's CPU platform; and
 what only saves time."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import importlib
@@ -66,7 +64,6 @@ LONG = (
     "test_doctor",
     *WITH_RAY,
     "test_slurm_jobs",
-    "test_experiments_sft",
     *PLAIN_VERL,
     "test_train_play",
     "test_train_sweep",
@@ -79,6 +76,8 @@ LONG = (
     "test_tracking",
     "test_envs_catalogue",
     "test_config_checks",
+    "test_commands",
+    "test_methods_conflicts",
     "test_windows",
     "test_alfworld_official",
     "test_cost_estimate",

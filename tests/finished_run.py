@@ -1,8 +1,6 @@
 """A run's folder as it is after its last stage, for tests that need a finished run and not what it
 found."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """``assets/tiny`` with attention heads of 32 numbers instead of 16, where vLLM's CPU kernels start.
 It computes the same."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

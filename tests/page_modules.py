@@ -1,7 +1,5 @@
 """Modules of the documentation's pages, where Python and the processes of games find them."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,8 +1,6 @@
 """A credit method that changes nothing and fails the run where rewards did not arrive at their
 turns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

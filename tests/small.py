@@ -1,8 +1,6 @@
 """A whole run, small enough for a test: 4 demonstrations, 3 RL steps of 4 games x 4 samples, 8 test
 games."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

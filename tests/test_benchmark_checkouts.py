@@ -1,7 +1,5 @@
 """A benchmark of another commit imports that commit, not the installed project."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

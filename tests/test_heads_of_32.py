@@ -1,8 +1,6 @@
 """The model of the vLLM tests is tiny in other clothes, but for the epsilon of its norms (logits go
 up to 26)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,8 +1,6 @@
 """No new private name of another project, and no new replacement of its functions
 (docs/architecture.md)."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 from collections.abc import Iterator

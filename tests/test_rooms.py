@@ -1,7 +1,5 @@
 """The rooms and the arrows between them: the contract of pyproject.toml (docs/architecture.md)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Methods and prompt forms with the settings of their YAML, without composing a config."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from omegaconf import OmegaConf

@@ -5,8 +5,6 @@ behind a header of seven bytes: blocks of 32 KiB, each with fragments of records
 leaves a last fragment that is cut short.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib
@@ -31,6 +29,7 @@ class WandbRun:
     Attributes:
         history: what was logged, one mapping a step with ``_step``, in order; a step that two
             attempts logged counts once, as the first one logged it (so does W&B's server).
+        alerts: titles and texts.
         axes: over which other metric a metric is drawn.
         folders: of the attempts, in order.
         ended: exit code of the last attempt; None where it was killed.
@@ -44,6 +43,7 @@ class WandbRun:
     config: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     axes: dict[str, str] = field(default_factory=dict)
+    alerts: list[tuple[str, str]] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     ended: int | None = None
 
@@ -93,6 +93,8 @@ def _take(run: WandbRun, record: Any) -> None:
             run.history.append(line)
     elif kind == "metric" and record.metric.name:
         run.axes[record.metric.name] = record.metric.step_metric
+    elif kind == "alert":
+        run.alerts.append((record.alert.title, record.alert.text))
     elif kind == "exit":
         run.ended = record.exit.exit_code
 

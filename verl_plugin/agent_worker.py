@@ -2,13 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import ray
 from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
+from turngrid.algorithms.slots import Request
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
+from turngrid.verl_plugin.rollout.writing import Written
 
 
 class WorkerThread:
@@ -22,6 +25,9 @@ class WorkerThread:
 
     def generate_sequences(self, batch: TensorDict) -> None:
         asyncio.run_coroutine_threadsafe(self.worker.generate_sequences(batch), self._events).result()
+
+    def write(self, step: int, requests: Sequence[Request]) -> list[Written]:
+        return asyncio.run_coroutine_threadsafe(self.worker.write(step, requests), self._events).result()
 
     def close(self) -> None:
         """End the thread. Episodes that are being sampled are dropped without a report."""
@@ -49,6 +55,12 @@ class AgentLoopManager(AgentLoopManagerTQ):
             super().generate_sequences(prompts)
         else:
             self.thread.generate_sequences(prompts.copy())
+
+    def write(self, step: int, requests: Sequence[Request]) -> list[Written]:
+        """Let the policy write texts, through the first worker."""
+        if self.thread is None:
+            return ray.get(self.agent_loop_workers[0].write.remote(step, requests))
+        return self.thread.write(step, requests)
 
     def close(self) -> None:
         """End the worker of this process."""

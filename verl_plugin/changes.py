@@ -40,6 +40,7 @@ WRAPPED: Table = {
     "verl.utils.checkpoint.fsdp_checkpoint_manager": {
         "get_fsdp_full_state_dict": "turngrid.verl_plugin.lora:merged_state",
         "FSDPCheckpointManager.save_checkpoint": "turngrid.verl_plugin.lora:with_adapter",
+        "FSDPCheckpointManager.load_checkpoint": "turngrid.verl_plugin.learning_rate:of_config",
     },
     "verl.workers.engine_workers": {
         "ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.whole_models:with_teacher"

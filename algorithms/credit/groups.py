@@ -1,4 +1,4 @@
-"""Credit by the scores of trees (Tree-GRPO, SEEA-R1, REFUEL), plays (SCoRe) and groups (RAPO)."""
+"""Credit by scores of trees (Tree-GRPO, SEEA-R1, REFUEL), attempts (SCoRe) and groups (RAPO)."""
 
 from dataclasses import dataclass
 
@@ -151,10 +151,10 @@ class Pair(Method):
 
 
 @dataclass(kw_only=True)
-class Plays(Method):
-    """``A_t = (r - mean) / (std + 1e-6)``, r the sum of the rewards of the play that turn t is in.
+class Attempts(Method):
+    """``A_t = (r - mean) / (std + 1e-6)``, r the sum of the rewards of the attempt of turn t.
 
-    The mean is over the plays of this number in the group. It replaces the advantage.
+    The mean is over the attempts of this number in the group. It replaces the advantage.
     """
 
     std: bool
@@ -162,25 +162,25 @@ class Plays(Method):
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS})
     conflicts = (
-        Conflict(("several plays",), lambda _, are: not are, "an episode is one play", "rollout_form=attempts"),
+        Conflict(("several plays",), lambda _, are: not are, "an episode is one attempt", "rollout_form=attempts"),
         Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
     )
     card = Card(
-        "gives the turns of a play its own reward, compared with that of the plays of this number in the group, in "
-        "place of the advantage",
-        needs="an episode of several plays",
+        "gives the turns of an attempt its own reward, compared with that of the attempts of this number in the "
+        "group, in place of the advantage",
+        needs="an episode of several attempts",
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.attempt is None or not len(turns.attempt):
             return advantages
         episode, turn = turns.flat()
-        attempt, rewards = turns.attempt[episode, turn], turns.reward[episode, turn]
-        play = pools(episode, attempt)
-        same = torch.zeros_like(play.unique()).scatter(0, play, pools(turns.group[episode], attempt))
-        values = compared(sums(rewards, play), same, self.std, size=sums(rewards.abs(), play))
+        number, rewards = turns.attempt[episode, turn], turns.reward[episode, turn]
+        own = pools(episode, number)
+        same = torch.zeros_like(own.unique()).scatter(0, own, pools(turns.group[episode], number))
+        values = compared(sums(rewards, own), same, self.std, size=sums(rewards.abs(), own))
         result = torch.zeros_like(advantages)
-        result[episode, turn] = values[play].to(result.dtype)
+        result[episode, turn] = values[own].to(result.dtype)
         return result
 
 

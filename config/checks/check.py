@@ -15,9 +15,12 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.values.values import because
 from turngrid.envs.extensions import shipped
+from turngrid.envs.registry import make_environment
+from turngrid.rollouts.policy import EXACT, RANDOM
 from turngrid.tasks.budget import BudgetError, allocate_budget, demonstration_price
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.rejection import DemosError, draw
+from turngrid.tasks.splits import demonstration_games
 
 Check = Callable[[DictConfig], Iterator[str]]
 
@@ -105,6 +108,11 @@ def bad_trainer(config: DictConfig) -> Iterator[str]:
         yield (
             f"trainer.v1.trainer_mode={mode}: unknown; use trainer.v1.trainer_mode={' or '.join(asynchronous.MODES)}"
         )
+    if config.health.name == "rollback" and mode != asynchronous.SYNC:
+        yield (
+            f"health=rollback and trainer.v1.trainer_mode={mode}: episodes in its queue are of the policy that a "
+            "rollback drops; use health=stop"
+        )
     if "hf_model" not in contents:
         key = f"{ACTOR}.checkpoint.save_contents"
         yield f"{key}={contents}: evaluation loads hf_model; use {key}=[{','.join([*contents, 'hf_model'])}]"
@@ -136,10 +144,16 @@ def bad_budget(config: DictConfig) -> Iterator[str]:
 
 def bad_demonstrations(config: DictConfig) -> Iterator[str]:
     demos = config.demos
-    if demos.source not in ("expert", "episodes"):
-        yield f"demos.source={demos.source}: unknown; use demos.source=expert or demos.source=episodes"
-    if demos.source == "expert" and demos.run:
-        yield f"demos.run={demos.run}: experts play no episodes; use demos.source=episodes"
+    family = make_environment(config.env.name, config.env)
+    without = family.seats and EXACT not in family.opponents and config.budget.sft_share
+    offered = [*(() if without else ("expert",)), "episodes", *([RANDOM] if family.seats else [])]
+    if demos.source not in offered:
+        uses = " or ".join(f"demos.source={source}" for source in offered)
+        yield f"demos.source={demos.source}: env={config.env.name} has no such demonstrations; use {uses}"
+    if demos.source != "episodes" and demos.run:
+        yield f"demos.run={demos.run}: demos.source={demos.source} reads no run; use demos.source=episodes"
+    if family.seats and demos.experience:
+        yield f"demos.experience={demos.experience}: it replays games of one seat; use demos.experience=null"
     if demos.source == "episodes":
         try:
             draw(config, allocate_budget(config).demonstrations)
@@ -153,7 +167,7 @@ def nothing_left(config: DictConfig) -> Iterator[str]:
     if budget.count == "games" and budget.sft_share < 1 and budget.rl_steps < 1:
         reason = f"the budget has a share for RL{because(config, 'budget.rl_steps')}"
         yield f"budget.rl_steps={budget.rl_steps}: {reason}; use budget.rl_steps=1 or more"
-    drawn = allocation.demonstrations if config.demos.source == "expert" else 0
+    drawn = demonstration_games(config, allocation.demonstrations)
     counts = {"training games": allocation.games, "demonstrations": drawn, "test games": config.eval.games}
     for what, count in counts.items():
         if none := next((task for task, share in shares(weights, count).items() if count and not share), None):
@@ -197,6 +211,7 @@ CHECKS: tuple[Check, ...] = (
     model.bad_model,
     lora.bad_adapters,
     environment.bad_evaluation,
+    environment.bad_opponents,
     environment.not_in_this_environment,
     bad_trainer,
     asynchronous.bad_async,

@@ -9,7 +9,7 @@ from turngrid.config.prompts import form_of, several_rows
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
-from turngrid.tasks.evaluation_sets import env_node, own, tested, turns_of
+from turngrid.tasks.evaluation_sets import env_node, opponents_of, own, tested, turns_of
 from turngrid.tasks.mixture import task_weights
 
 THINKING = "use prompt=think_action or prompt=react"
@@ -79,6 +79,15 @@ def bad_evaluation(config: DictConfig) -> Iterator[str]:
                 yield f"eval.tasks: {error}; a task of another environment is written ENV/TASK"
             except (ImportError, AttributeError, ValueError) as error:
                 yield f"eval.tasks: {env} is no environment: {error} (its form is module:Class)"
+
+
+def bad_opponents(config: DictConfig) -> Iterator[str]:
+    asked = opponents_of(config)
+    for env in dict.fromkeys(name for name, _ in tested(config)):
+        known = make_environment(env, env_node(config, env)).opponents
+        if unknown := next((name for name in asked if known and name not in known), None):
+            reason = f"{unknown} is none of {', '.join(known)}"
+            yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{known[0]}]"
 
 
 def too_few_turns(config: DictConfig) -> Iterator[str]:

@@ -90,6 +90,16 @@ class Run:
         env = self.config.env
         return Fact(make_environment(env.name, env).answering, f"env={env.name}")
 
+    def seats(self) -> Fact:
+        env = self.config.env
+        return Fact(make_environment(env.name, env).seats, f"env={env.name}", "env=two_player")
+
+    def opponents(self) -> Fact:
+        """Return the scripted opponents of the environment."""
+        env = self.config.env
+        known = make_environment(env.name, env).opponents
+        return Fact(known, f"env.task={env.task}", " or ".join(known))
+
     def row_tokens(self) -> Fact:
         """Return the tokens of the longest row."""
         room = int(self.config.data.max_prompt_length) + int(self.config.data.max_response_length)
@@ -116,5 +126,7 @@ FACTS: dict[str, Callable[[Run], Fact]] = {
     "share of a step": Run.share_of_a_step,
     "agent stops": Run.agent_stops,
     "answering": Run.answering,
+    "seats": Run.seats,
+    "opponents": Run.opponents,
     "row tokens": Run.row_tokens,
 }

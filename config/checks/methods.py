@@ -76,6 +76,12 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             ("windows",), lambda form, are: are and not form.windows, "it needs the turns that the window leaves out"
         ),
         Conflict(
+            ("seats",),
+            lambda form, two: two and (form.several_plays or form.needs_plan or not form.compares_turns),
+            "it replays actions, and another seat moves between them",
+            f"{FORM}=self_play",
+        ),
+        Conflict(
             (N,),
             lambda form, samples: form.episodes(samples) < samples,
             "it samples fewer episodes of a prompt",
@@ -94,6 +100,7 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             "curriculum=phases",
         ),
     ),
+    "library": (Conflict(("shared turns",), _is, "it is looked up before each turn, and some are replayed or shared"),),
     "filter": (
         Conflict(
             ("actor_rollout_ref.actor.loss_agg_mode",),

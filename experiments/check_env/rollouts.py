@@ -36,7 +36,8 @@ class Rollout:
 
     @property
     def won(self) -> bool:
-        return any(result.won for result in self.results)
+        """Whether it is won; of a match, from one of the seats."""
+        return any(result.won or max(result.scores.values(), default=0) > 0 for result in self.results)
 
     @property
     def score(self) -> float:

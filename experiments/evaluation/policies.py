@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.algorithms.registry import FORM
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import file_name, meant
-from turngrid.records.models.locate import ModelError, check_hub, local_folder, resolve_model, run_of
+from turngrid.records.models.locate import ModelError, check_hub, library_file, local_folder, resolve_model, run_of
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
@@ -40,6 +40,7 @@ class PolicyRef:
     path: str = ""  # the checkpoint's model folder or name
     endpoint: Endpoint | None = None
     chat: ChatSettings = field(default_factory=ChatSettings)  # chat settings that render its messages
+    library: bool = False  # looked up as training left it
 
     @property
     def name(self) -> str:
@@ -47,6 +48,7 @@ class PolicyRef:
         if self.kind in SCRIPTED:
             return self.kind
         identity = self.identity if self.chat == ChatSettings() else f"{self.identity} {self.chat}"
+        identity += " with library" * self.library
         return f"{file_name(self.label)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
@@ -57,7 +59,7 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig
         PolicyError: a name is unknown or repeated, or no policy is named.
         ModelError: a folder holds no model.
     """
-    candidates = [_policy(word, config) for word in words]
+    candidates = [each for word in words for each in _with_library(_policy(word, config), config)]
     if endpoint is not None:
         if endpoint.tools and not prompt_form(config.prompt).calls:
             raise PolicyError("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
@@ -101,6 +103,13 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
         raise PolicyError(f"{word} was trained with {form or 'rollout_form=linear'}: evaluate it with the same")
     chat = chat_settings(config).over(run.chat if run else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
+
+
+def _with_library(policy: PolicyRef, config: DictConfig) -> list[PolicyRef]:
+    """Return a policy that was trained with a library without it and with it (``eval.library``)."""
+    wanted = (config.eval.library or "both") if library_file(policy.path) else "none"
+    without = replace(policy, label=f"{policy.label} without library") if wanted == "both" else policy
+    return [without] * (wanted != "frozen") + [replace(policy, library=True)] * (wanted != "none")
 
 
 def _summaries(config: DictConfig) -> str:

@@ -3,7 +3,7 @@
     python -P -m experiments.evaluation.process CONFIG.yaml
 
 ``CONFIG.yaml`` is the run's config with ``run.folder``, ``run.policies`` (a list of {name, path,
-chat}) and ``run.tracked``. Episodes that are on disk are kept.
+chat, library}) and ``run.tracked``. Episodes that are on disk are kept.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+from turngrid.verl_plugin.shared_state import frozen_library
 
 if TYPE_CHECKING:
     from turngrid.experiments.evaluation.result import EvaluationResult
@@ -61,13 +63,15 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
             ]
             if not todo:
                 continue
+            library = frozen_library(policy["path"]) if policy["library"] else None
             async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
                 for item, file in todo:
                     pool = await pools.of(run, item.evaluation_set.env)
                     params = SamplingParams(item.temperature, max_action_tokens=int(run.config.env.max_action_tokens))
                     limit = run.limit(model.context, item.evaluation_set.max_response_length)
                     rules = Rules(params, limit, run.config.eval.seed)
-                    episodes = await model.roll_out(episode_specs(run, item), rules, pool, count)
+                    specs = [replace(spec, library=library) for spec in episode_specs(run, item)]
+                    episodes = await model.roll_out(specs, rules, pool, count)
                     if cause := common_failure(episodes):
                         task = item.evaluation_set.task
                         raise Failure(f"{policy['name']}: every game of {task} failed: {cause}")
@@ -121,7 +125,7 @@ def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
     temperatures = {item.temperature for item in settings}
     return {
         item.label: (f"{item.evaluation_set.env}:" if len(environments) > 1 else "")
-        + item.evaluation_set.task
+        + item.task.replace(" ", "_")
         + (f"@{item.temperature:g}" if len(temperatures) > 1 else "")
         for item in settings
     }

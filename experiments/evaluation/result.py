@@ -52,6 +52,7 @@ class Measures:
     turns_over_optimal: float | None = None  # max_turns / optimal_turns
     mean_score: float | None = None  # a share of the best; None if that is unknown
     unparsed_share: float | None = None  # share of answers in which no action was found
+    matches: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of matches, by seat and of ``both``
 
     @property
     def interval(self) -> Interval:
@@ -217,7 +218,7 @@ def evaluation(policy: str, item: EvaluationSetting, episodes: Sequence[Episode]
     return EvaluationResult(
         policy=policy,
         env=evaluation_set.env,
-        task=evaluation_set.task,
+        task=item.task,
         games_hash=evaluation_set.sha256,
         temperature=item.temperature,
         max_turns=evaluation_set.max_turns,
@@ -243,7 +244,7 @@ def _compared(
         before=before,
         after=after,
         env=item.evaluation_set.env,
-        task=item.evaluation_set.task,
+        task=item.task,
         temperature=item.temperature,
         games=len(differences),
         gain=gain.mean,

@@ -37,6 +37,7 @@ class Checkpoint:
     name: str  # the stage that made it
     path: str  # a folder or a Hugging Face name
     chat: ChatSettings | None = None  # None: as the config says
+    library: bool = False  # looked up as its training left it
 
 
 def episodes_file(folder: Path, name: str, label: str = "") -> Path:
@@ -72,7 +73,11 @@ def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
 
 
 def set_evaluation_aside(folder: Path, name: str) -> None:
-    """Set aside the episodes of an earlier model of this name, before the model is made again."""
+    """Set aside the episodes of an earlier model, before the model is made again.
+
+    Args:
+        name: of the model; a pattern.
+    """
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
         moved_to = discard(folder, file).relative_to(folder)
         say(
@@ -108,23 +113,29 @@ def episode_specs(run: Run, item: EvaluationSetting) -> list[EpisodeSpec]:
     """Return every episode of the setting: games in order, a game's samples together."""
     run, turns = run.of_environment(item.evaluation_set.env), item.evaluation_set.max_turns
     games = read_tasks(Path(item.evaluation_set.file))
-    return [run.spec(game, turns, sample) for game in games for sample in range(item.samples_per_game)]
+    samples = range(item.samples_per_game)
+    return [run.spec(game, turns, sample, item.opponent) for game in games for sample in samples]
 
 
 async def roll_out_in_text(
-    policy: Policy, specs: Sequence[EpisodeSpec], pool: EnvPool, at_once: int, done: Callable[[], object]
+    policy: Policy, specs: Sequence[EpisodeSpec], pool: EnvPool, at_once: int, done: Callable[[], object], seed: int = 0
 ) -> list[Episode]:
     """Run all ``specs``, ``at_once`` at a time, and return the episodes in their order.
 
     An episode that fails in the environment is recorded as an error. The random policy needs a pool
     that lists legal commands.
+
+    Args:
+        seed: of scripted opponents.
     """
     gate = asyncio.Semaphore(at_once)
 
     async def play(spec: EpisodeSpec) -> Episode:
         async with gate:
             try:
-                episode = await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None))
+                episode = await run_with_retries(
+                    pool.open, lambda session: run_episode(policy, session, spec, None, None, seed)
+                )
             except EpisodeFailed as error:
                 episode = failed_episode(spec, policy.name, error)
         done()

@@ -39,6 +39,7 @@ def summary_table(result: RunResult) -> str:
     flat = result.notes.get("no_signal")
     places = f"run folder:     {result.folder}\n"  # outside the tables, so that no line break falls into a path
     places += f"learning curve: {Path(result.folder) / result.plot}\n" if result.plot else ""
+    places += f"library:        {frozen}\n" if (frozen := result.notes.get("library")) else ""
     return plain_text(tables) + places + (f"no signal:      {flat}\n" if flat else "")
 
 
@@ -80,7 +81,26 @@ def _spent(result: RunResult) -> str:
 def matrix_tables(evaluations: Sequence[EvaluationResult]) -> list[Table]:
     """Return the success table, if there are several evaluation sets, and ``manner_table``."""
     matrix = [success_table(evaluations)] if len(_columns(evaluations)) > 1 else []
-    return [*matrix, manner_table(evaluations)] if evaluations else []
+    return [*matrix, *matches_table(evaluations), manner_table(evaluations)] if evaluations else []
+
+
+def matches_table(evaluations: Sequence[EvaluationResult]) -> list[Table]:
+    """Return won, drawn and lost matches from each seat, and the score; [] without matches."""
+    rows = [(one, seat) for one in evaluations for seat in one.matches]
+    columns: dict[str, Column[tuple[EvaluationResult, str]]] = {
+        "model": lambda row: stage_name(row[0].policy),
+        "task": lambda row: heading(row[0], evaluations),
+        "seat": lambda row: row[1],
+        "matches": lambda row: f"{row[0].matches[row[1]]['matches']:.0f}",
+        **{
+            f"{name} %": lambda row, name=name: _share(row[0].matches[row[1]][name])
+            for name in ("won", "drawn", "lost")
+        },
+        "score % [95 %]": lambda row: Interval(
+            *(row[0].matches[row[1]][key] for key in ("score", "low", "high"))
+        ).percent(),
+    }
+    return [_filled("matches", columns, rows)] if rows else []
 
 
 def _columns(evaluations: Sequence[EvaluationResult]) -> list[tuple[str, str, float]]:

@@ -54,12 +54,16 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> pd.DataFrame:
     """Aggregate a metric over ``runs``; if any are finished, over these only.
 
     Returns:
-        One row per common step, with ``mean``, ``low``, ``high`` and ``episodes`` so far.
+        One row per common step, with ``mean``, ``low``, ``high``, ``episodes`` so far, and whether
+        a run has an ``alarm`` there: one of this metric, or any for success.
     """
     chosen = [run for run in runs if run.result] or list(runs)
     values = pd.concat([run.curve[metric].dropna() for run in chosen], axis=1, join="inner").sort_index()
     summary = values.agg(["mean", "min", "max"], axis=1).set_axis(["mean", "low", "high"], axis=1)
-    return summary.assign(episodes=chosen[0].curve[EPISODES].reindex(values.index))
+    raised = {alarm.step for run in chosen for alarm in run.alarms if metric in (alarm.metric, SUCCESS)}
+    return summary.assign(
+        episodes=chosen[0].curve[EPISODES].reindex(values.index), alarm=[step in raised for step in values.index]
+    )
 
 
 def curves(runs: Sequence[Run]) -> list[Chart]:
@@ -75,12 +79,20 @@ def curves(runs: Sequence[Run]) -> list[Chart]:
         for task, group in tasks.items()
     ]
     note = CURVES_NOTE
+    if raised := alarm_list(trained):
+        note += f" Triangles are alarms (docs/health.md): {raised}."
     if same := equal_lines(panels):
         note += f" Equal in every step, so that one line covers the others: {'; '.join(same)}."
     return [
         Chart(f"curves-{by}", f"Learning curves by {by}", draw_panels(f"curves-{by}", panels, column), note)
         for by, column in (("steps", ""), ("episodes", "episodes"))
     ]
+
+
+def alarm_list(runs: Sequence[Run]) -> str:
+    """Return the alarms, as ``RUN: policy_kl in step 3, success in step 9; OTHER: ...``."""
+    texts = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in runs}
+    return "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
 
 
 def equal_lines(panels: Sequence[Panel]) -> list[str]:
@@ -173,5 +185,7 @@ def _line(axes: Axes, name: str, line: pd.DataFrame, index: int, by: str, scale:
         axes.plot(across, data["mean"], alpha=0.35, linewidth=0.9, **look)
         data = data.rolling(WINDOW, min_periods=1).mean()
     axes.plot(across, data["mean"], label=name, marker="o" if len(data) == 1 else None, **look)
+    if (raised := line["alarm"]).any():
+        axes.plot(across[raised], data["mean"][raised], marker="v", color=look["color"], linestyle="none")
     if (data["low"] < data["high"]).any():
         axes.fill_between(across, data["low"], data["high"], color=look["color"], alpha=0.16, linewidth=0)

@@ -13,8 +13,11 @@ import pandas as pd
 
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, State, state
+from turngrid.records.health.alarms import Alarm
+from turngrid.records.health.raising import read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
+from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed, flattened, read_failure
 
 SUCCESS, EPISODES = "success/train", "rollout/episodes"
@@ -65,6 +68,7 @@ class Run:
     result: RunResult | None = None
     attempts: Sequence[Attempt] = ()
     curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)  # plotted metrics by step
+    alarms: Sequence[Alarm] = ()
 
     @property
     def name(self) -> str:
@@ -156,6 +160,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
         result=RunResult.read(folder) if current is State.FINISHED else None,
         attempts=read_attempts(folder / ATTEMPTS),
         curve=curve,
+        alarms=read_alarms(RlFolder(folder)),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.records.files.json_lines import write_lines
+from turngrid.records.files.json_lines import read_lines, write_lines
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import local_folder, run_of
 from turngrid.records.stages import stage_ended, stage_seconds
@@ -189,6 +189,9 @@ def _training(run: Run) -> Iterator[Entry]:
         clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
         yield of_episodes("rl_episode", step, episodes, units, games=len(new), **clocks)
         yield from _dropped(step, line, config)
+        if written := list(map(json.loads, read_lines(rl.library / path.name))):
+            tokens = sum(text["tokens"] for text in written)
+            yield Entry("written", step, len(written), 0.0, tokens, 0.0, note="texts of the policy for a library")
 
 
 def _dropped(step: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:

@@ -22,7 +22,7 @@ from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledge
 from turngrid.experiments.stages.rl import no_signal
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
-from turngrid.records.stages import stage, stage_seconds
+from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
 from turngrid.records.statistics import WINDOW
 from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.budget import Allocation
@@ -58,8 +58,18 @@ def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
     if allocation.steps:
         with stage(run.folder, "rl"):
             model = rl.train(run, allocation, checkpoints[-1].path)
-            checkpoints.append(Checkpoint("rl", str(model)))
+            checkpoints += _after_rl(run, str(model))
     return checkpoints
+
+
+def _after_rl(run: Run, model: str) -> list[Checkpoint]:
+    """Return the last checkpoint, of a run with a library twice (``eval.library``)."""
+    wanted = (run.config.eval.library or "both") if run.config.library else "none"
+    return {
+        "none": [Checkpoint("rl", model)],
+        "frozen": [Checkpoint("rl", model, library=True)],
+        "both": [Checkpoint(WITHOUT_LIBRARY, model), Checkpoint("rl", model, library=True)],
+    }[wanted]
 
 
 def _imitate(run: Run, base: str) -> str:
@@ -80,10 +90,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PLOT = "learning_curve.png"
+FROZEN = "frozen as RL left it, in the evaluation of the model after RL"
 TRAIN, VALIDATION = "success/train", "success/validation"
 COLOURS = {"base": "#7f7f7f", "sft": "#ff7f0e", "rl": "#2ca02c"}  # grey, orange, green: apart also when printed grey
 OTHER, VALIDATED = "#1f77b4", "#9467bd"
-LABELS = {"base": "base", "sft": "SFT", "rl": "RL"}
+LABELS = {"base": "base", "sft": "SFT", "rl": "RL", WITHOUT_LIBRARY: "RL, without library"}
 # Ledger entries and timed stages by the model that they made
 CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episode",)}
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
@@ -114,6 +125,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
+            "library": FROZEN if any(made.library for made in checkpoints) else "",
             "no_signal": no_signal(metrics, run.algorithm.needs_group),
         },
         matrix=matrix,
@@ -128,13 +140,13 @@ def _stage(
     checkpoint: Checkpoint, first: EvaluationResult, entries: list[Entry], seconds: dict[str, float]
 ) -> StageResult:
     """Return a checkpoint's result in the ``first`` evaluation setting, and its training cost."""
-    mine = [entry for entry in entries if entry.kind in CHARGED[checkpoint.name]]
+    mine = [entry for entry in entries if entry.kind in CHARGED.get(checkpoint.name, ())]
     return StageResult(
         name=checkpoint.name,
         checkpoint=checkpoint.path,
         units=sum(entry.units for entry in mine),
         tokens=sum(entry.tokens for entry in mine),
-        seconds=sum(seconds.get(name, 0.0) for name in TIMED[checkpoint.name]),
+        seconds=sum(seconds.get(name, 0.0) for name in TIMED.get(checkpoint.name, ())),
         **first.measures(),
     )
 

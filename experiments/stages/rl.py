@@ -14,7 +14,8 @@ from turngrid.config import lora
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils import stacks
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
-from turngrid.experiments.stages.health import Watch, watch
+from turngrid.experiments.stages import rollback
+from turngrid.records.health.raising import NewAlarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed, run_stage
@@ -41,28 +42,44 @@ def train(run: Run, allocation: Allocation, model: str) -> Path:
     Raises:
         StageFailed: the trainer's process failed, or ended too early.
     """
-    rl, config, steps = run.rl, run.config, allocation.steps
-    done = discard_beyond_checkpoint(rl)
-    rl.root.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(rl_config(run, allocation, model), rl.config)
-    if done < steps:
-        set_evaluation_aside(run.folder, "rl")
-        prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-        with closing(Progress(rl, steps, done, prompts, samples, run.algorithm.needs_group, watch(run))) as bar:
-            try:
-                run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update)
-            finally:
-                stacks.tidy(run.folder / "logs" / "stacks")
+    rl, steps, rate = run.rl, allocation.steps, float(run.config.actor_rollout_ref.actor.optim.lr)
+    going_on = True
+    while going_on:
+        if line := rollback.go_back(rl, rate):
+            say(line)
+        going_on = _attempt(run, allocation, model)
     if rl.saved_step() < steps:
         log = run.folder / "logs" / "rl.log"
         raise StageFailed(f"the trainer stopped after step {rl.saved_step()} of {steps}; see {log}")
     return rl.model(steps)
 
 
+def _attempt(run: Run, allocation: Allocation, model: str) -> bool:
+    """Train until the end or an alarm; return whether it was one after which RL goes back."""
+    rl, config = run.rl, run.config
+    done = discard_beyond_checkpoint(rl)
+    rl.root.mkdir(parents=True, exist_ok=True)
+    OmegaConf.save(rl_config(run, allocation, model), rl.config)
+    if done >= allocation.steps:
+        return False
+    set_evaluation_aside(run.folder, "rl*")
+    prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
+    with closing(Progress(rl, allocation.steps, done, prompts, samples, run.algorithm.needs_group)) as bar:
+        try:
+            run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update)
+        except StageFailed:
+            if not rollback.is_asked(rl):
+                raise
+            return True
+        finally:
+            stacks.tidy(run.folder / "logs" / "stacks")
+    return False
+
+
 def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
     """Return the config for verl's trainer, with this run's paths, seeds and length."""
     config, rl = run.config, run.rl
-    paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation")}
+    paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation", "shared")}
     result = run.for_process(**paths, tracking=run.tracked("rl").node())
     with open_dict(result):
         result.actor_rollout_ref.model.path = model
@@ -73,6 +90,8 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
         validation = "validation" if validates(config) else "train"  # verl wants a file
         result.data.train_files = str(task_file(run.folder, "train"))
         result.data.val_files = str(task_file(run.folder, validation))
+        optim = result.actor_rollout_ref.actor.optim
+        optim.lr = rollback.rate_after(rl, float(optim.lr))
         result.trainer.total_training_steps = allocation.steps
         # More epochs than the steps need, since verl stops at whichever limit comes first. An epoch
         # has only whole batches, in a new order, so a game that one epoch leaves out is in another.
@@ -149,7 +168,7 @@ def _turns(folder: Path) -> str:
 class Progress:
     """A progress bar of RL steps that shows what the trainer is doing.
 
-    If several steps in a row had no signal, the bar shows it, and a note suggests once what to try.
+    If several steps in a row had no signal, the bar shows it. Each alarm is a line above the bar.
     """
 
     def __init__(
@@ -160,19 +179,22 @@ class Progress:
         prompts: int,
         samples: int,
         of_groups: bool,
-        watch: Watch = lambda _: None,
     ) -> None:
         self._rl, self._prompts, self._samples, self._of_groups = rl, prompts, samples, of_groups
-        self._watch = watch
+        self._new_alarms = NewAlarms(rl.alarms)
         self._done = done
         self._size, self._won, self._shown_at = -1, "", 0.0
-        self._flat, self._advised = "", False
+        self._flat = ""
         self._pause = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
 
     def update(self) -> None:
         """Read the files again; called a few times a second."""
         self._count_steps()
+        for alarm in self._new_alarms():
+            if not alarm.action:  # else the attempt ends with it
+                with tqdm.external_write_mode(file=sys.stderr):
+                    say(f"alarm: {alarm}")
         if time.monotonic() - self._shown_at < self._pause:
             return
         ended, whole = int(self._bar.n), self._bar.total
@@ -196,13 +218,8 @@ class Progress:
             step, share = shares[-1]
             self._won = f"won {share:.0%} in step {step}"
             self._bar.update(step - self._bar.n)
-        self._watch(lines)
         flat = len(streaks_without_signal(lines, self._of_groups)[-1])
         self._flat = f"no signal for {flat} steps" if flat >= IN_A_ROW else ""
-        if self._flat and not self._advised:
-            self._advised = True
-            with tqdm.external_write_mode(file=sys.stderr):
-                say(f"note: {no_signal(lines, self._of_groups)}")
 
     def close(self) -> None:
         self._bar.set_postfix_str(", ".join(filter(None, [self._won, self._flat])))

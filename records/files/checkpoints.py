@@ -21,6 +21,7 @@ MANIFEST = "manifest.json"
 THREADS = 8  # files hashed at once; hashing releases Python's lock
 PREFIX = "global_step_"
 MODEL = "actor/huggingface"
+METHODS = "methods.pt"  # the state of methods
 NOTE = "latest_checkpointed_iteration.txt"
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from omegaconf import OmegaConf
 
 from turngrid.envs.utils.names import meant
-from turngrid.records.files.checkpoints import MODEL, flaw_in, folder_of, is_sealed, seal, steps
+from turngrid.records.files.checkpoints import METHODS, MODEL, flaw_in, folder_of, is_sealed, seal, steps
 from turngrid.records.process.child import run_child
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
@@ -115,6 +116,14 @@ def run_of(path: str) -> Path | None:
     folder = local_folder(path)
     candidates = [folder, *folder.parents] if folder else []
     return next((each for each in candidates if (each / "attempts.jsonl").exists()), None)
+
+
+def library_file(path: str) -> Path | None:
+    """Return the state of methods beside a checkpoint's model, if its run has a library."""
+    run = run_of(path) if path else None
+    if run is None or not (file := Path(path).parents[1] / METHODS).exists():
+        return None
+    return file if OmegaConf.select(OmegaConf.load(run / "config.yaml"), "library") else None
 
 
 def _asset(path: str) -> Path:

@@ -1,4 +1,4 @@
-"""Rewards of episodes that play a game several times (``rollout_form=attempts``)."""
+"""Rewards of episodes with several attempts at a game (``rollout_form=attempts``)."""
 
 from dataclasses import dataclass
 
@@ -6,40 +6,40 @@ from turngrid.rewards.declared import Card, Conflict, Method, number
 from turngrid.rewards.shaping.view import TRAINED, RewardView
 
 WON = "won"
-_PLAYS = Conflict(("several plays",), lambda _, are: not are, "no game is played again", "rollout_form=attempts")
+_AGAIN = Conflict(("several plays",), lambda _, are: not are, "no game is attempted again", "rollout_form=attempts")
 _FIRST = Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it")
 
 
 @dataclass(kw_only=True)
 class TryAgain(Method):
-    """``r_last = gamma^k - lam (1 - distinct / T)`` if play k, from 0, won; else without gamma^k.
+    """``r_last = gamma^k - lam (1 - distinct / T)`` if attempt k, from 0, won; else no gamma^k.
 
-    In place of the trained reward. T plays, of which ``distinct`` differ in their actions.
+    In place of the trained reward. T attempts, of which ``distinct`` differ in their actions.
     """
 
     gamma: float = number(0, 1)
     lam: float = number(0)
 
-    conflicts = (_PLAYS, _FIRST)
+    conflicts = (_AGAIN, _FIRST)
     card = Card(
-        "pays `gamma`^k for a win in play k, from 0, less `lam` x the share of plays that repeat the actions of "
-        "another, at the last turn, in place of the trained reward",
+        "pays `gamma`^k for a win in attempt k, from 0, less `lam` x the share of attempts that repeat the actions "
+        "of another, at the last turn, in place of the trained reward",
         paper="2507.14295",
         source="code",
         needs="`rollout_form=attempts`; no transform before it",
-        ours="plays are equal if their actions are (there answers)",
+        ours="attempts are equal if their actions are (there answers)",
     )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        turns, plays = view.episode.turns, len(view.episode.plays)
-        actions = [tuple(turn.action for turn in turns if turn.attempt == play) for play in range(plays)]
-        paid = self.gamma ** (plays - 1) * view.episode.won - self.lam * (1 - len({*actions}) / plays)
+        turns, count = view.episode.turns, len(view.episode.plays)
+        actions = [tuple(turn.action for turn in turns if turn.attempt == number) for number in range(count)]
+        paid = self.gamma ** (count - 1) * view.episode.won - self.lam * (1 - len({*actions}) / count)
         return {TRAINED: [0.0] * (len(turns) - 1) + [paid]}
 
 
 @dataclass(kw_only=True)
 class Improvement(Method):
-    """Pays won_1 at the end of the first play, ``won_2 + alpha (won_2 - won_1)`` at the second's.
+    """Pays won_1 at the first attempt's end, ``won_2 + alpha (won_2 - won_1)`` at the second's.
 
     In place of the trained reward.
     """
@@ -47,28 +47,28 @@ class Improvement(Method):
     alpha: float = number(0)
 
     conflicts = (
-        _PLAYS,
+        _AGAIN,
         _FIRST,
         Conflict(
             ("rollout_form.attempts.attempts", "rollout_form.attempts.until_won"),
             lambda _, plays, until: plays not in (2, None) or bool(until),
-            "it compares the second play with the first, won or not",
+            "it compares the second attempt with the first, won or not",
             "rollout_form.attempts.attempts=2 rollout_form.attempts.until_won=false",
         ),
         Conflict(
             ("credit",),
-            lambda _, names: "plays" not in names,
-            "summed over the episode it would pay for losing the first play",
-            "credit=[plays]",
+            lambda _, names: "attempts" not in names,
+            "summed over the episode it would pay for losing the first attempt",
+            "credit=[attempts]",
         ),
     )
     card = Card(
-        "pays a play for having won, and the second `alpha` x (won it - won the first) more, each at its last turn, in "
-        "place of the trained reward",
+        "pays an attempt for having won, and the second `alpha` x (won it - won the first) more, each at its last "
+        "turn, in place of the trained reward",
         paper="2409.12917",
         source="a note",
         result="mathematics, from the first to the second attempt: +15.6",
-        needs="`rollout_form=attempts` of two plays, `credit=[plays]`; no transform before it",
+        needs="`rollout_form=attempts` of two attempts, `credit=[attempts]`; no transform before it",
         ours="stage II alone: the KL of stage I was not found; how theirs is credited was not found",
     )
 

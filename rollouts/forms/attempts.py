@@ -1,4 +1,4 @@
-"""Episodes of several plays of one game, in one context (UFO, SCoRe)."""
+"""Episodes of several attempts at one game, in one context (UFO, SCoRe)."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -13,11 +13,11 @@ BY_STATE = {"gigpo", "hgpo", "salt", "graft"}
 
 @dataclass(kw_only=True)
 class Attempts(Linear):
-    """An episode is up to ``attempts`` plays of ``env.max_turns`` turns each.
+    """An episode is up to ``attempts`` attempts of ``env.max_turns`` turns each.
 
-    A play that ended is answered by ``feedback`` and the game's first observation. The observation
-    at its end is not shown, so that no word of success is. With ``until_won`` a won play is the
-    last one.
+    An attempt that ended is answered by ``feedback`` and the game's first observation. The
+    observation at its end is not shown, so that no word of success is. With ``until_won`` a won
+    attempt is the last one.
     """
 
     attempts: int = number(2)
@@ -30,18 +30,18 @@ class Attempts(Linear):
         Conflict(
             ("credit", "algo.state"),
             lambda _, names, state: bool(BY_STATE & {*names}) and state != "history",
-            "a state of one play is taken for that of another",
+            "a state of one attempt is taken for that of another",
             "credit=[]",
         ),
     )
     card = Card(
-        "plays a game up to `attempts` times in one context: `feedback` and the first observation again follow a play "
-        "that was not won (`until_won: false`: any play). Each has `env.max_turns` turns",
+        "attempts a game up to `attempts` times in one context: `feedback` and the first observation again follow an "
+        "attempt that was not won (`until_won: false`: any attempt). Each has `env.max_turns` turns",
         paper="2507.14295",
         source="code",
         result="mathematics, over several turns: +14",
-        needs="room in `data.max_response_length` for all plays; an environment that can be reset",
-        ours="games of several turns (there an answer is a play)",
+        needs="room in `data.max_response_length` for all attempts; an environment that can be reset",
+        ours="games of several turns (there an answer is an attempt)",
     )
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:

@@ -30,6 +30,7 @@ class Linear(Method):
         several_rows: whether an episode may have several rows without a window.
         several_plays: whether an episode may play its game again.
         needs_plan: whether it needs the expert plan of every game.
+        sides: episodes that a sample may give.
     """
 
     windows: ClassVar[bool] = True
@@ -40,6 +41,7 @@ class Linear(Method):
     several_rows: ClassVar[bool] = False
     several_plays: ClassVar[bool] = False
     needs_plan: ClassVar[bool] = False
+    sides: ClassVar[int] = 1
     card: ClassVar[Card] = Card("samples each episode of a prompt from the start of its game (default)")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
@@ -86,7 +88,8 @@ async def play_group(form: Linear, base: EpisodeSpec, n: int, run_seed: int, pla
     while specs:
         played += _whole(await play(specs))
         specs = form.next(played, base, n, _random(run_seed, base, len(played)))
-    return form.group(played, n, _random(run_seed, base, -1))
+    group = form.group(played, n, _random(run_seed, base, -1))
+    return [one for episode in group for one in (episode, *episode.sides)]
 
 
 def _whole(results: Sequence[Episode | BaseException]) -> list[Episode]:

@@ -1,8 +1,6 @@
 """Example X of the methods' specifications: two groups of episodes small enough to work out by
 hand."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from dataclasses import replace

@@ -2,8 +2,6 @@
 their corners. Those of credit and of filters are in files of their own, those of losses in
 tests/verl_plugin/test_method_losses.py, of estimators in test_methods.py there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

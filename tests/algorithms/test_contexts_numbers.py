@@ -1,8 +1,6 @@
 """Methods with contexts, as a composed config makes them: the specifications' numbers, whatever
 rows lie beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain

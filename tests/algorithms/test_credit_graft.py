@@ -1,8 +1,6 @@
 """``credit=graft`` against numbers worked out by hand; those of example X are compared in
 test_credit_numbers.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

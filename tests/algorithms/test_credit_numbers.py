@@ -1,8 +1,6 @@
 """Every credit method on example X, as a composed config makes it: the specifications' numbers,
 whatever rows lie beside them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -110,7 +108,7 @@ def chosen() -> Iterator[Callable[..., Any]]:
 
 def test_every_credit_method_has_an_example() -> None:
     """Others are in test_tree_credit.py, test_labels.py and test_contexts_numbers.py."""
-    elsewhere = {"tree", "tree_q", "pair", "plays", "rlvmr", "infopo", "igpo"}
+    elsewhere = {"tree", "tree_q", "pair", "attempts", "rlvmr", "infopo", "igpo"}
     assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - elsewhere
 
 

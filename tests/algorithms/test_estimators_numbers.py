@@ -1,7 +1,5 @@
 """Estimators over turns against numbers worked out by hand, before and after whitening."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +10,7 @@ from torch import Tensor
 from usual import as_shipped, usual
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
 
-from turngrid.algorithms.chosen import Chosen, algorithm, method_class
+from turngrid.algorithms.chosen import Chosen, algorithm
 from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, Vapo, turn_returns
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
@@ -270,15 +268,6 @@ def test_a_batch_without_any_action_is_no_error(name: str) -> None:
         name, turns, Tokens(turns.place >= 0, torch.zeros(1, 2), value, heads=(value, value), kl=value * 0)
     )
     assert not turns.spread(found.advantages).any() if algorithm(name).grain == "turn" else not found.advantages.any()
-
-
-def test_the_registry_leads_to_estimators() -> None:
-    for name in ESTIMATORS:
-        assert {"needs", "grain"} <= set(vars(method_class("algo", name, {})))
-        assert (
-            algorithm(name).needs_critic is (name not in ("distill", "semi_online", "seeupo"))
-            and algorithm(name).estimator == "turngrid_turns"
-        )
 
 
 @pytest.mark.parametrize(

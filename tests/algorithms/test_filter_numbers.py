@@ -1,7 +1,5 @@
 """Every filter on example X, as a composed config makes it, whatever rows lie beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

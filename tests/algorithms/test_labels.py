@@ -1,8 +1,6 @@
 """Methods that tell kinds of answer apart, as a composed config makes them: the specifications'
 numbers, and numbers by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any

@@ -1,8 +1,6 @@
 """Each method against numbers worked out by hand, and by its authors' code where that was to be
 had."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,7 +14,6 @@ from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.credit.gigpo import Gigpo
 from turngrid.algorithms.filters.muting import VoidTurns
 from turngrid.algorithms.losses import AepoClip, StepClip, TurnClip
-from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.schedules import schedule
 from turngrid.algorithms.slots import LossView, StoredEpisode
 from turngrid.algorithms.terms import Epo
@@ -279,9 +276,3 @@ def test_state_comes_back() -> None:
     other.load(chosen.state())
     assert other.state() == chosen.state() and set(chosen.state()) == {"terms/epo", "buffer/self_imitation"}
     assert chosen.needs() == {"entropy"}
-
-
-@pytest.mark.parametrize("slot", SLOTS)
-def test_every_line_of_the_registry_leads_to_a_method(slot: str) -> None:
-    chosen = Chosen({slot: {name: usual(slot, name) for name in SLOTS[slot]}})
-    assert set(chosen.of(slot, 1)) == set(SLOTS[slot])

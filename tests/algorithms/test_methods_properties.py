@@ -1,8 +1,6 @@
 """What holds of every method of every slot: how episodes lie in rows, in which order, and what else
 lies there changes nothing."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

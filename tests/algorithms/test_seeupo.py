@@ -1,7 +1,5 @@
 """``algo=seeupo``: the specification's numbers through the composed config."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``algo=semi_online``: the specification's numbers through the composed config."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

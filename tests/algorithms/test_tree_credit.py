@@ -1,7 +1,5 @@
 """Tree-GRPO's numbers: one prompt, trees whose leaves scored (1 0 1) and (0 0 0); those of
-``tree_q``, ``pair`` and ``plays``."""
-
-from __future__ import annotations
+``tree_q``, ``pair`` and ``attempts``."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +10,7 @@ from example_x import PATHS, example_x
 from torch import Tensor
 from usual import as_shipped
 
-from turngrid.algorithms.credit.groups import Pair, Plays, Tree, TreeQ, leaves
+from turngrid.algorithms.credit.groups import Attempts, Pair, Tree, TreeQ, leaves
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.config.compose import Composer
@@ -172,7 +170,7 @@ def test_pairs_part_at_any_turn_and_one_alone_teaches_nothing() -> None:
     assert as_shipped(Pair)(example_x(), torch.ones(example_x().mask.shape).double()).all()
 
 
-# ---- plays
+# ---- attempts
 
 # of X's turns the play, and the advantages by hand: play 0 of P scored 0 0 0 .25, play 1 1 0 0 .5;
 # play 0 of Q 0 1 0, and one episode alone played again
@@ -181,7 +179,7 @@ PLAYS = [[-0.5, 1.30558], [-0.5, -0.78335, -0.78335], [-0.5, -0.78335], [1.5, 1.
 PLAYS += [[-0.57735] * 2, [1.15470, 0], [-0.57735] * 2]
 
 
-def of_plays(**shape: Any) -> Turns:
+def of_attempts(**shape: Any) -> Turns:
     turns = example_x(paths=PATHS | {"Q_5": ("U0 b U2 a U4", [1, 0], *PATHS["Q_5"][2:])}, **shape)
     attempt = torch.zeros(turns.mask.shape).long()
     attempt[turns.mask] = torch.tensor([number for row in ATTEMPTS for number in row])
@@ -190,14 +188,14 @@ def of_plays(**shape: Any) -> Turns:
 
 @pytest.mark.parametrize("shape", [{}, {"windows": True}, {"dead": True, "padding": 3}])
 def test_a_play_is_compared_with_those_of_its_number(composed: Composer, shape: dict[str, Any]) -> None:
-    turns = of_plays(**shape)
-    found = made(composed(["algo=score"])).of("credit", 1)["plays"](turns, torch.ones(turns.mask.shape).double())
+    turns = of_attempts(**shape)
+    found = made(composed(["algo=score"])).of("credit", 1)["attempts"](turns, torch.ones(turns.mask.shape).double())
     for row, wanted in zip(rows(found, turns), PLAYS, strict=True):
         assert row == pytest.approx(wanted, abs=2e-5)
 
 
-def test_equal_plays_and_episodes_of_one_play_change_nothing() -> None:
-    turns = of_plays()
+def test_equal_attempts_and_episodes_of_one_change_nothing() -> None:
+    turns = of_attempts()
     equal = replace(turns, reward=turns.reward * 0)
-    assert not as_shipped(Plays)(equal, torch.ones(turns.mask.shape).double()).any()
-    assert as_shipped(Plays)(example_x(), torch.ones(turns.mask.shape).double()).all()
+    assert not as_shipped(Attempts)(equal, torch.ones(turns.mask.shape).double()).any()
+    assert as_shipped(Attempts)(example_x(), torch.ones(turns.mask.shape).double()).all()

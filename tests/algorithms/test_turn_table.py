@@ -1,8 +1,6 @@
 """The turn table: the same from one row an episode and from several, and dead rows are not in
 it."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pytest

@@ -1,8 +1,6 @@
 """Methods that look at what follows a turn: episodes that were cut off while turns cost something,
 and summaries between turns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The tiny model for all environments: its tokenizer loses nothing of what they say, and its games
 are no run's test games."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

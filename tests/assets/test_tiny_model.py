@@ -1,8 +1,6 @@
 """The tiny model: its tokenizer loses nothing, its transcripts are what an agent sees, its games
 are nobody else's."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Jobs through our own launcher, with commands that cost nothing in the place of runs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

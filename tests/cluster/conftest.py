@@ -1,7 +1,5 @@
 """The tests' own SLURM, one a test file."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

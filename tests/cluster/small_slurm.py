@@ -4,8 +4,6 @@ only, nothing of /etc.
 Each node has two GPUs that are links to /dev/null.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Who starts runs, as far as no SLURM is needed: names, refusals, places, and several runs at once
 on this machine."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time

@@ -1,8 +1,6 @@
 """What SLURM is for, with real runs: a sweep from launch to report, and a run that its time limit
 breaks off."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

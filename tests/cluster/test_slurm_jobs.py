@@ -4,8 +4,6 @@ runs.
 The cheap jobs are submitted first and looked at last, since SLURM takes its time over time limits.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """A job of two nodes on a real SLURM: one driver, and a Ray of its own over both."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of overrides with the message that answers them."""
 
-from __future__ import annotations
-
 
 def pairs(table: str) -> list[tuple[str, str]]:
     """Return (overrides, ``KEY; use FIX``) for two lines each."""

@@ -1,7 +1,5 @@
 """Choosing an asynchronous trainer: what follows, what stays as it was, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from omegaconf import OmegaConf
 

@@ -1,7 +1,5 @@
 """The base is verl's own config, our types lie beside it, and our files set what verl has."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

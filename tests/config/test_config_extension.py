@@ -1,8 +1,6 @@
 """``extend=runs/NAME``: what it takes from that run, what it refuses and what it says, on folders
 as a run leaves them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

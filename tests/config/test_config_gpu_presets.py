@@ -1,8 +1,6 @@
 """GPU options: what each card gets, what Ray is asked for, what a checkpoint costs, and that names
 stay as they were."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """``model.lora_rank``: what follows from it for every stage and server, and what is refused before
 anything starts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

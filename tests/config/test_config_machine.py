@@ -1,8 +1,6 @@
 """``rollout=``, ``cluster=gpu*`` and trackers on machines with and without GPUs, packages and keys.
 The device files here are a folder's."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterator

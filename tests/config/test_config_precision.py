@@ -1,7 +1,5 @@
 """``precision=``: what a run on CPUs computes in, and that a run keeps it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``prompt=``: its options, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,8 +1,6 @@
 """What a person mistypes in a value is answered by one line that names the key, before anything is
 made or started."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """verl's own check of every GPU-scale config; test_sweep_files.py has the study's numbers."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -18,7 +16,7 @@ from turngrid.config.compose import Composer
 # without adapters, for which verl asks vLLM's version
 MODELS = sorted(file.stem for file in (CONF / "model").glob("qwen*b.yaml"))
 
-SIZES = "1x2 1x4 1x8 2x8"  # nodes x GPUs of each
+SIZES = "1x2 2x8"  # nodes x GPUs of each
 NCCL = "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl"
 ASYNC = (
     "trainer.v1.trainer_mode=colocate_async",
@@ -28,7 +26,7 @@ OTHERS = {"slurm_gpu1": "1x1", "slurm_gpu8": "1x8", "slurm_multinode": "2x8"}  #
 
 
 def test_verl_and_we_accept_every_model_every_algorithm_and_number_of_gpus(composed: Composer) -> None:
-    """Each model and algorithm once with 2, 4, 8 and 16 GPUs, and every other ``algo=`` word."""
+    """Each model and algorithm once with 2 and 16 GPUs, and every other ``algo=`` word."""
     pairs = list(zip(ALGORITHMS, itertools.cycle(MODELS)))
     asked = [f"model={model} algo={algo} cluster=gpu8|{SIZES}" for algo, model in pairs]
     asked += [f"model={MODELS[0]} cluster=gpu1|1x1"]

@@ -1,8 +1,6 @@
 """Methods that cannot be combined: each case is refused, with the settings in conflict and what to
 type instead."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,42 +23,36 @@ algo=ppo actor_rollout_ref.rollout.n=1 filter=[std_top]
     filter=std_top and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
 credit=[hgpo,gigpo]
     credit=hgpo and credit=[hgpo,gigpo]; use credit=[hgpo]
-credit=[salt,hgpo]
-    credit=hgpo and credit=[salt,hgpo]; use credit=[hgpo,salt]
 algo=grpo credit=[group_scale,aem]
     credit=group_scale and credit=[group_scale,aem]; use credit=[aem,group_scale]
-algo=dapo credit=[group_scale]
-    credit=group_scale and filter=[dynamic_sampling]; use filter=[]
 algo=lite_ppo credit=[group_scale]
     credit=group_scale and algo.name=lite_ppo; use algo=grpo
 algo=ppo credit=[infopo]
     credit=infopo and algo=ppo; use algo=grpo
-algo=infopo trainer.v1.trainer_mode=colocate_async
-    credit=infopo and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 env=search model=smollm2_135m algo=grpo credit=[infopo,igpo]
     credit=infopo and credit=[infopo,igpo]; use credit=[infopo]
 algo=grpo credit=[igpo]
     credit=igpo and env=textworld; use env=search
 env=search model=smollm2_135m algo=igpo credit=[aem,igpo]
     credit=igpo and credit=[aem,igpo]; use credit=[igpo,aem]
-env=search model=smollm2_135m algo=grpo credit=[igpo,gigpo]
-    credit=igpo and credit=[igpo,gigpo]; use credit=[igpo]
-env=search model=smollm2_135m algo=igpo trainer.v1.trainer_mode=separate_async
-    credit=igpo and trainer.v1.trainer_mode=separate_async; use trainer.v1.trainer_mode=sync
 algo=rloo terms=[self_distill] trainer.v1.trainer_mode=colocate_async
     terms=self_distill and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 algo=rloo terms=[self_distill] algorithm.rollout_correction.rollout_rs=token_k1
     terms=self_distill and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
+algo=slea_rl trainer.v1.trainer_mode=colocate_async
+    library=experience and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=slea_rl library.experience.writer=policy
+    library=experience and model.name=tiny; use library.experience.writer=rule
+algo=slea_rl rollout_form=tree
+    library=experience and rollout_form=tree; use rollout_form=linear
+algo=slea_rl library=[]
+    algo.state=cluster; use library=experience or algo.state=null
 shaping=[invalid_action,cosine_length]
     shaping=cosine_length and shaping=[invalid_action,cosine_length]; use shaping=[cosine_length,invalid_action]
 algo=ppo credit=[group_scale]
     credit=group_scale and algo=ppo; use algo=grpo
 algo=starpo_s filter.std_top.share=0.05
     filter=std_top and data.train_batch_size=16; use a higher filter.std_top.share
-filter=[solved] actor_rollout_ref.rollout.n=1 algo=reinforce_plus_plus
-    filter=solved and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
-filter=[solved] trainer.v1.trainer_mode=colocate_async
-    filter=solved and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 filter=[solved] curriculum=threshold env.tasks=[w2-o3-q4,w2-o4-q4]
     filter=solved and curriculum.name=threshold; use curriculum=phases
 algo=dapo trainer.v1.trainer_mode=colocate_async
@@ -89,14 +81,10 @@ algorithm.adv_estimator=turngrid_turns
     algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or vapo or hiper or distill
 algo=ppo actor_rollout_ref.rollout.n=1 +credit.mine.target=test_methods_conflicts:Compares
     credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
-algo=reinforce_plus_plus actor_rollout_ref.rollout.n=1 buffer=self_imitation
-    buffer=self_imitation and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
 algo=ppo actor_rollout_ref.rollout.n=2 buffer=self_imitation
     buffer=self_imitation and algo=ppo; use algo=grpo
 algo=rloo credit=[gigpo] credit.gigpo.std=true
     credit.gigpo.std=true and algo=rloo; use credit.gigpo.std=false
-algo=loop credit=[gigpo] credit.gigpo.std=true
-    credit.gigpo.std=true and algo=loop; use credit.gigpo.std=false
 filter=[entropy_turns] filter.entropy_turns.scope=batch trainer.v1.trainer_mode=separate_async
     filter=entropy_turns and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
 filter=[void_turns] actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean
@@ -107,12 +95,8 @@ loss=turn_clip algorithm.rollout_correction.rollout_is=token data.train_batch_si
     loss=turn_clip and algorithm.rollout_correction.rollout_is=token and actor_rollout_ref.actor.ppo_mini_batch_size=8; use algorithm.rollout_correction.rollout_is=null
 algo=grpo critic.enable=true buffer=self_imitation
     buffer=self_imitation and critic.enable=true; use critic.enable=false
-buffer=self_imitation trainer.v1.trainer_mode=colocate_async
-    buffer=self_imitation and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 buffer=task_replay env.window_turns=4
     buffer=task_replay and env.window_turns=4; use env.window_turns=null
-buffer=task_replay prompt.history=2
-    buffer=task_replay and prompt.history=2; use prompt.history=null
 buffer=task_replay filter=[dynamic_sampling]
     buffer=task_replay and filter=[dynamic_sampling]; use filter=[]
 buffer=task_replay rollout_form=tree
@@ -121,12 +105,8 @@ buffer=task_replay algorithm.rollout_correction.bypass_mode=false
     buffer=task_replay and algorithm.rollout_correction.bypass_mode=false and algorithm.rollout_correction.rollout_is=null; use algorithm.rollout_correction.rollout_is=token or algorithm.rollout_correction.bypass_mode=true
 terms=[epo] trainer.v1.trainer_mode=separate_async
     terms=epo and trainer.v1.trainer_mode=separate_async; use trainer.v1.trainer_mode=sync
-algo=lite_ppo trainer.v1.trainer_mode=separate_async
-    algo=lite_ppo and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
-filter=[std_top] trainer.v1.trainer_mode=separate_async
-    filter=std_top and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
-credit=[aem] credit.aem.scope=batch trainer.v1.trainer_mode=separate_async
-    credit=aem and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
+buffer=self_imitation trainer.v1.trainer_mode=colocate_async
+    buffer=self_imitation and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 algo=gigpo algo.state=words
     algo.state=words; use algo.state=observation or observation+goal or observation+turn or history
 algo=g_ra shaping.g_ra.levels=[{reward:outcome}]
@@ -139,8 +119,6 @@ prompt=react credit=[rlvmr]
     credit=rlvmr and prompt=react; use prompt=rlvmr
 shaping=[f1,turn_bonus]
     shaping=f1 and shaping=[f1,turn_bonus]; use shaping=[f1]
-shaping=[g_ra,f1]
-    shaping=f1 and shaping=[g_ra,f1]; use shaping=[f1,g_ra]
 shaping=[subgoals]
     shaping=subgoals and prompt=plain; use prompt=hiper
 algo=hiper +critic.model.override_config.value_heads=1
@@ -155,8 +133,6 @@ algo=gigpo rollout_form=tcod
     credit=gigpo and rollout_form=tcod; use rollout_form=linear
 rollout_form=prefix env.window_turns=4
     rollout_form=prefix and env.window_turns=4; use env.window_turns=null
-rollout_form=prefix prompt.history=2
-    rollout_form=prefix and prompt.history=2; use prompt.history=null
 rollout_form=tcod rollout_form.tcod.direction=f2b trainer.v1.trainer_mode=colocate_async
     rollout_form=tcod and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=prefix curriculum=threshold env.tasks=[w2-o3-q4,w2-o4-q4]
@@ -171,12 +147,8 @@ credit=[tree]
     credit=tree and rollout_form=linear; use rollout_form=tree
 algo=tree_grpo credit=[tree,gigpo]
     credit=gigpo and rollout_form=tree; use rollout_form=linear
-algo=tree_grpo credit=[tree,tree_q]
-    credit=tree_q and credit=[tree,tree_q]; use credit=[tree_q]
 algo=tree_grpo credit=[aem,tree_q]
     credit=tree_q and credit=[aem,tree_q]; use credit=[tree_q,aem]
-credit=[tree_q]
-    credit=tree_q and rollout_form=linear; use rollout_form=tree
 algo=refuel rollout_form.tree.nodes=2
     credit=pair and rollout_form.tree.nodes=2; use rollout_form.tree.nodes=1
 algo=refuel actor_rollout_ref.actor.ppo_epochs=2
@@ -187,56 +159,30 @@ algo=arpo rollout=vllm
     rollout_form=arpo and actor_rollout_ref.rollout.name=vllm; use rollout=transformers
 algo=seeupo prompt.history=null
     algo=seeupo and prompt.history=null; use prompt.history=10
-algo=seeupo actor_rollout_ref.actor.ppo_epochs=2
-    algo=seeupo and actor_rollout_ref.actor.ppo_epochs=2; use actor_rollout_ref.actor.ppo_epochs=1
 algo=seeupo loss=turn_clip
     algo=seeupo and loss=[turn_clip]; use loss=step_clip
-algo=seeupo terms=[epo]
-    algo=seeupo and terms=[epo]; use terms=[]
-algo=seeupo trainer.v1.trainer_mode=colocate_async
-    algo=seeupo and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
-rollout_form=attempts env.window_turns=4
-    rollout_form=attempts and env.window_turns=4; use env.window_turns=null
 algo=gigpo rollout_form=attempts
     rollout_form=attempts and credit=[gigpo] and algo.state=null; use credit=[]
 shaping=[try_again]
     shaping=try_again and rollout_form=linear; use rollout_form=attempts
-rollout_form=attempts shaping=[invalid_action,try_again]
-    shaping=try_again and shaping=[invalid_action,try_again]; use shaping=[try_again,invalid_action]
-rollout_form=attempts shaping=[improvement] credit=[plays]
+rollout_form=attempts shaping=[improvement] credit=[attempts]
     shaping=improvement and rollout_form.attempts.attempts=5; use rollout_form.attempts.attempts=2
 algo=score credit=[]
-    shaping=improvement and credit=[]; use credit=[plays]
-credit=[plays]
-    credit=plays and rollout_form=linear; use rollout_form=attempts
-algo=score credit=[aem,plays]
-    credit=plays and credit=[aem,plays]; use credit=[plays,aem]
-algo=ufo trainer.v1.trainer_mode=colocate_async
-    rollout_form=attempts and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
-algo=semi_online env.window_turns=4
-    rollout_form=semi_online and env.window_turns=4; use env.window_turns=null
+    shaping=improvement and credit=[]; use credit=[attempts]
 algo=semi_online prompt=react prompt.max_actions=2
     rollout_form=semi_online and prompt.max_actions=2; use prompt.max_actions=1
 algo=semi_online filter=[over_turns]
     rollout_form=semi_online and filter=[over_turns]; use filter=[]
 algo=semi_online credit=[salt]
     credit=salt and rollout_form=semi_online; use rollout_form=linear
-algo=semi_online loss=gspo
-    loss=gspo and rollout_form=semi_online; use loss=turn_clip
-algo=semi_online trainer.v1.trainer_mode=colocate_async
-    rollout_form=semi_online and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 algo=semi_online rollout_form=linear
     algo=semi_online and rollout_form=[]; use rollout_form=semi_online
 algo=semi_online algorithm.use_kl_in_reward=true
     algo=semi_online and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false
 rollout_form=semi_online
     rollout_form=semi_online and algo.name=grpo; use algo=semi_online
-algo=supo env.window_turns=4
-    rollout_form=summary and env.window_turns=4; use env.window_turns=null
 rollout_form=summary loss=gspo
     loss=gspo and rollout_form=summary; use loss=turn_clip or rollout_form=linear
-rollout_form=summary buffer=task_replay
-    buffer=task_replay and rollout_form=summary; use rollout_form=linear
 algo=supo rollout_form.summary.most={steps:{1:1,9:2}}
     rollout_form=summary and rollout_form.summary.most with a schedule; use one number
 algo=supo rollout_form.summary.tokens=1500
@@ -245,8 +191,16 @@ algo=supo rollout_form.summary.tokens=null
     rollout_form=[summary], filter=[over_turns]; use set one of them
 algo=hiper rollout_form=mem1
     algo=hiper and rollout_form=mem1; use rollout_form=linear
-algo=supo trainer.v1.trainer_mode=colocate_async
-    rollout_form=summary and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+rollout_form=self_play
+    rollout_form=self_play and env=textworld; use rollout_form=linear
+env=two_player env.id=ConnectFour-v0 algo=spiral rollout_form.self_play.opponent=exact
+    rollout_form=self_play and env.task=ConnectFour-v0; use rollout_form.self_play.opponent=self or random or first
+env=two_player algo=spiral buffer=task_replay
+    rollout_form=self_play and buffer=[task_replay]; use buffer=[]
+env=two_player algo=spiral filter=[dynamic_sampling]
+    algo=spiral and filter=[dynamic_sampling]; use filter=[]
+env=two_player algo=spiral trainer.v1.trainer_mode=colocate_async
+    algo=spiral and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
 loss=turn_clip +loss.mine.target=turngrid.algorithms.losses:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2

@@ -1,8 +1,6 @@
 """Every algorithm x credit x filter x loss, and x term, either runs or is refused, as one table
 here says."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 from typing import Any, cast
@@ -62,7 +60,7 @@ def refused(algo: str, credit: Names, filters: Names, loss: str) -> bool:
     ``plays`` one that plays again, ``rlvmr`` a prompt form of its own, and ``igpo`` an environment
     with right answers."""
     return (
-        bool({"tree", "tree_q", "pair", "plays", "rlvmr", "igpo"} & {*credit})
+        bool({"tree", "tree_q", "pair", "attempts", "rlvmr", "igpo"} & {*credit})
         or (algo in BY_TOKEN and bool(A_TURN & {*credit}))
         or (algo == "rloo" and bool({*DIVIDED_BY_STD} & {*credit}))
         or ("hgpo" in credit and (credit[0] != "hgpo" or len({*COMPARED} & {*credit}) > 1))

@@ -1,7 +1,5 @@
 """``scale=paper`` of each ``algo=``: what docs/methods.md says of it, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import cache

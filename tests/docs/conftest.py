@@ -1,8 +1,6 @@
 """The docs' examples, run where the tests run: a process for each would spend its time on
 imports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

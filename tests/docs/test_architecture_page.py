@@ -1,8 +1,6 @@
 """What the docs show of the code is what the code is: the drawing of packages, the tables of
 methods and of changes in verl, and file names."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

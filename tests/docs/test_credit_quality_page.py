@@ -1,8 +1,6 @@
 """docs/credit_quality.md: its figures are those of the committed results, and what it names
 exists."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

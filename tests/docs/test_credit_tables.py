@@ -1,7 +1,5 @@
 """``python -m benchmarks.credit_tables``: gains of finished runs, and rank correlations."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The worked example of docs/extending.md, built and installed into an environment of its own, used
 from a folder elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -34,6 +32,7 @@ import torch
 import turngrid.train.app, turngrid.train.play.__main__
 from example_x import example_x
 from turngrid.algorithms.chosen import Chosen
+from turngrid.algorithms.slots import OfferedEpisode
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
@@ -79,6 +78,11 @@ found["contexts"] = {name: [list(c) for c in one.contexts(row)] for name, one in
 found["asynchronous"] = answer("algo=grpo", "credit=[memory]", "trainer.v1.trainer_mode=colocate_async")
 view = RewardView(Episode("t", 1, "train", "", [], [], [Turn("", "")] * 4, Outcome.WON), {"trained": [0.0] * 4}, 1)
 found["shaping"] = Chosen({"shaping": {"early": {"bonus": {"linear": [0, 2, 2]}}}}).of("shaping", 1)["early"](view)
+hints, again = (Chosen({"library": {"hints": {"tokens": 60}}}) for _ in range(2))
+library, won = hints.of("library", 1)["hints"], Turn("dark", "light 2")
+library.offer(1, [OfferedEpisode("t", "", True, 1.0, [won]), OfferedEpisode("t", "", False, 0.0, [Turn("lit", "a")])])
+again.load(hints.state())
+found["library"] = [again.of("library", 2)["hints"].look_up("t", seen, 2) for seen in ("dark", "lit")]
 typos = (["env=lamp"], ["credit=[lst]"], ["env.name=lampz"], ["credit=[last]", "credit.last.other=1"])
 found["near"] = [answer(*typo) for typo in typos]
 tasks = "eval.tasks=[w2-o3-q4,lamps/lamps-5,lamps.environment:Lamps/lamps-6]"
@@ -161,6 +165,10 @@ def test_the_transform_pays(found: dict[str, Any]) -> None:
     assert found["shaping"] == {"trained": [0, 0, 0, 0.25]}
 
 
+def test_the_library_gives_its_text_from_its_state(found: dict[str, Any]) -> None:
+    assert found["library"] == ["This won before: light 2", ""]
+
+
 def test_names_are_known_to_typos(found: dict[str, Any]) -> None:
     for said, near in zip(
         found["near"], ("use env=lamps", "use credit=last", "use lamps", "use credit.last.others"), strict=True
@@ -188,7 +196,7 @@ def test_the_commands_of_the_page(found: dict[str, Any]) -> None:
     assert (first["env"]["name"], first["env"]["max_turns"]) == ("lamps", 12)
     assert first["turn_reward"] == {"name": "brisk", "price": 0.01}
     assert first["credit"] == {"memory": {"weight": 0.1}, "last": {"others": 0.5}}
-    assert first["shaping"] == {"early": {"bonus": 0.1}}
+    assert first["shaping"] == {"early": {"bonus": 0.1}} and first["library"] == {"hints": {"tokens": 60}}
     assert list(second["credit"]) == ["gigpo", "last"]
     assert "won" in shown[2]
     assert "| lamps |" in shown[3] and "| brisk |" in shown[3] and re.search(r"gigpo .*\| last", shown[3])
@@ -204,6 +212,7 @@ def test_a_whole_run_with_the_package(python: Path, tmp_path: Path) -> None:
         "env.task=lamps-5",
         "turn_reward.name=lamps.reward:Brisk",
         "+turn_reward.price=0.01",
+        "library=hints",
         "shaping=[early]",
         "credit=[memory,last]",
         "credit.memory.weight=0",

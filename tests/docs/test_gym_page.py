@@ -1,12 +1,9 @@
 """The pages of the gymnasium and textarena environments and of playing by hand: what they show is
 what happens."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -24,7 +21,6 @@ MADE = ("sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "sciencewo
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", *MADE, "play")}
 GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
-COMMAND = re.compile(r"^python -m train(\.play)? ([^#<\n]+)", re.MULTILINE)
 
 
 def skip_without_java(page: str) -> None:
@@ -48,7 +44,9 @@ def test_the_transcript_is_what_happens(
     assert capfd.readouterr().out == transcript
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if "needs a JRE" in PAGES[name] else name for name in MADE]
+)
 def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> None:
     skip_without_java(PAGES[name])
     code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGES[name], re.DOTALL).groups()  # type: ignore[union-attr]
@@ -56,22 +54,6 @@ def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> 
         exec(code, {})  # noqa: S102 - the page is ours
     close_all()
     assert out.getvalue() == shown
-
-
-@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_the_commands_compose(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from turngrid.config.checks.check import check
-    from turngrid.config.compose import compose
-    from turngrid.train.play.__main__ import split_settings
-
-    skip_without_java(page)
-    for file in ("hotpotqa/train.json", "nq/train.jsonl", "wiki.jsonl"):  # a user's files
-        (tmp_path / "sets" / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "sets" / file).touch()
-    monkeypatch.chdir(tmp_path)
-    for _, words in COMMAND.findall(page):
-        if "my_package" not in words:
-            check(compose(split_settings(shlex.split(words, comments=True))[1]))
 
 
 def test_every_game_with_a_text_is_in_the_table() -> None:

@@ -1,11 +1,8 @@
 """docs/openenv.md: a run with its command, against its server."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ import pytest
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.envs.openenv.environment import OpenEnvSettings
 from turngrid.envs.registry import make_environment
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
@@ -41,11 +37,3 @@ def test_the_command_trains_on_the_pages_server(tmp_path: Path) -> None:
         assert Run(config, tmp_path).spec(games[0], 12).task.goal == "Turn the dial to the mark, then open."
         with pytest.raises(ConfigError, match="env.action_field=mov: .* use env.action_field=move"):
             check(compose([*words, "env.action_field=mov"]))
-
-
-def test_the_table_has_every_key() -> None:
-    rows = re.findall(r"^\| (`env\.\w+`[^|]*) \|", PAGE, re.MULTILINE)
-    assert {key for row in rows for key in re.findall(r"`env\.(\w+)`", row)} == {
-        "task",
-        *(field.name for field in fields(OpenEnvSettings)),
-    }

@@ -1,7 +1,5 @@
 """docs/papers.md: what it tells a reader to type is accepted, and no method is missing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/prompt.md: its commands are accepted, its example works, its tables name what exists."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -38,14 +36,6 @@ def examples(tmp_path: Path) -> Iterator[Path]:
     """The page's modules, and extending.md's lamps."""
     with page_modules(tmp_path, "prompt.md", "extending.md"):
         yield tmp_path
-
-
-@pytest.mark.usefixtures("examples")
-def test_the_commands_are_accepted() -> None:
-    commands = re.findall(r"^python -m train (.*)$", PAGE.replace("\\\n", " "), re.MULTILINE)
-    for command in commands:
-        check(compose(shlex.split(command)))
-    assert commands
 
 
 def test_the_tables_name_every_form_and_key() -> None:

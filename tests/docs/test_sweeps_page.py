@@ -1,7 +1,5 @@
 """docs/sweeps.md: its table of sweeps is the folder's, its example can be launched."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -24,11 +24,3 @@ def test_the_sandbox_example_runs(output_of: Callable[[str], str]) -> None:
     if level != "limits":
         assert "b'/repo\\n'" in outcome
         assert not Path("/usr/x").exists()
-
-
-def test_the_pages_name_every_key_and_outcome() -> None:
-    from turngrid.envs.sandbox.types import Level, Outcome
-    from turngrid.envs.swegym.environment import Settings
-
-    assert all(f"env.{name}" in PAGE for name in Settings.__dataclass_fields__)
-    assert all(f"`{name}`" in SANDBOX for name in [*Outcome, *Level])

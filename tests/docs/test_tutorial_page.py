@@ -4,7 +4,6 @@ docs/troubleshooting.md: the keys that it names exist.
 """
 
 import re
-import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from turngrid.config.checks.check import CHECKS
 from turngrid.config.compose import Composer
 from turngrid.rollouts.episode import Turn
 
@@ -24,7 +22,6 @@ sys.path.append(str(ROOT / "tests" / "algorithms"))
 from example_x import example_x
 
 TUTORIAL, TROUBLE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("tutorial", "troubleshooting"))
-COMMANDS = re.findall(r"^python -m train (?!-m)(.+)$", TUTORIAL, re.MULTILINE)
 KEYS = re.findall(r"`((?:env|eval|budget|cluster|actor_rollout_ref|model|demos)\.[\w.]+)`", TROUBLE)
 
 
@@ -52,13 +49,6 @@ def test_its_method_gives_the_numbers_of_the_page(mine: ModuleType) -> None:
     credit = mine.Late()(turns, torch.ones(turns.mask.shape))
     longest = int(turns.mask.sum(dim=1).argmax())
     assert "must get 0.5, 0.5, 1" in TUTORIAL and credit[longest].tolist() == [0.5, 0.5, 1.0]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_its_commands_are_accepted(mine: ModuleType, composed: Composer, command: str) -> None:
-    words = shlex.split(command)
-    config = composed([word for word in words if "=" in word])
-    assert [problem for rule in CHECKS for problem in rule(config)] == []
 
 
 def test_keys_of_the_troubleshooting_page_exist(composed: Composer) -> None:

@@ -1,8 +1,6 @@
 """The examples of docs/extending.md, put into a copy of the project as docs/env.md, docs/reward.md
 and docs/methods.md say, that of docs/algo.md in the same copy; and the pages' runnable blocks."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 """Generated games for the tests, alfworld's own environment beside ours, and a data folder in the
 official layout."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """Small sets of real games, made once a session, and an environment that breaks."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Its games are text files with a number: ``add`` counts up to it and wins. Other 
 shout, fail or lose. Scores and wins are numpy's, as games of other packages have them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

@@ -1,8 +1,6 @@
 """A game of somebody else's, as a package would register it: words to read, numbers to answer, no
 rules to look into."""
 
-from __future__ import annotations
-
 import gymnasium
 from gymnasium.spaces import Discrete, Text, Tuple
 

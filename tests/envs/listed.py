@@ -1,8 +1,6 @@
 """An environment that lists its games, has settings, and grades what was not finished; real worker
 processes play it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """An environment that says every character that nobody wants in a prompt or a terminal, wherever an
 environment says something."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from turngrid.envs.environment import Environment, GameRecord, PromptStyle

@@ -1,7 +1,5 @@
 """Real servers on this machine: the one of docs/openenv.md, and one that misbehaves on command."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """A small broken library in SWE-Gym's form, and a way to play it without a catalogue."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

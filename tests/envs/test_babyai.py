@@ -1,10 +1,5 @@
 """BabyAI's levels: what is seen, what commands do, the bot's plans and the score that they give."""
 
-from __future__ import annotations
-
-import gc
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +13,7 @@ from turngrid.envs.babyai.view import commands, told
 from turngrid.envs.functions import calls_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
-from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.types import TaskRef
 
 LEFT, RIGHT = 0, 1
 
@@ -103,14 +98,6 @@ def test_the_start_is_the_whole_grid() -> None:
     assert game.start != room().start
 
 
-def test_splits_share_no_game(tmp_path: Path) -> None:
-    wanted = {"test": 30, "validation": 20, "demonstrations": 20, "train": 30}
-    catalogue = Catalogue(make_environment("babyai"), tmp_path)
-    listings = catalogue.listings("GoToLocalS5N2", wanted, workers=1, progress=False)
-    prints = [task.fingerprint for listing in listings.values() for task in listing.tasks]
-    assert len(set(prints)) == len(prints) == 100
-
-
 @pytest.mark.parametrize("actions", ACTIONS)
 def test_a_dense_point_for_each_move_of_the_bots_plan(actions: str, game_cache: Path) -> None:
     for task in listed(game_cache, "UnlockPickup", 3, actions=actions):
@@ -175,35 +162,7 @@ def test_what_minigrid_prints_is_kept_from_the_output(capfd: pytest.CaptureFixtu
     assert capfd.readouterr() == ("", "")
 
 
-def test_unknown_names_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GoToLocl", "BabyAI-GoToLocal-v0"):
-        with pytest.raises(TaskError, match=f"unknown task '{name}' of babyai; use GoToLocal$"):
-            make_environment("babyai").parse_task(name)
-    with pytest.raises(TaskError, match=r"env.actions=macros is unknown; use macro \(primitive, macro\)"):
-        make_environment("babyai", {"actions": "macros"}).parse_task("GoToLocal")
-    monkeypatch.setitem(sys.modules, "minigrid", None)
-    with pytest.raises(TaskError, match=r'env=babyai needs minigrid: pip install "turngrid\[babyai\]"'):
-        make_environment("babyai").parse_task("GoToLocal")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_is_won_by_the_bot(level: str, tmp_path: Path) -> None:
     assert len(listed(tmp_path, level, 3, reward="sparse")) == 3
-
-
-@pytest.mark.slow
-def test_a_thousand_resets_do_not_grow_the_process(game_cache: Path) -> None:
-    tasks, env = listed(game_cache, "GoToLocal", 10), make_environment("babyai").new_env()
-
-    def after(resets: int) -> float:
-        for number in range(resets):
-            task = tasks[number % len(tasks)]
-            env.reset(task, 0)
-            env.step(task.expert_plan[0])
-            if number % 50 == 49:
-                gc.collect()  # beside pytest's own objects Python does so rarely
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-    before = after(100)
-    assert after(1000) < before + 10

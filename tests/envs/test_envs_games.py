@@ -6,7 +6,6 @@ from itertools import accumulate, pairwise
 import pytest
 
 from turngrid.envs import registry
-from turngrid.envs.types import TaskError
 
 JUNK = re.compile(r"\$\$|____|-=|=-|\*\*\*|\n|\t|  |>|Your score|RESTART|Welcome|\d+/\d+")
 
@@ -118,27 +117,6 @@ def test_legal_and_expert_commands_are_extra_and_change_no_text(custom_games):
     assert task.expert_plan[0] in told[0].legal
     assert told[0].expert == task.expert_plan
     assert told[1][0].observation.expert == task.expert_plan[1:]
-
-
-@pytest.mark.parametrize(
-    ("name", "task", "hint"),
-    [
-        ("textworld", "w2o3q4", "w2-o3-q4"),
-        ("textworld", "2-3-4", "w2-o3-q4"),
-        ("textworld", "w7-o5_q6", "w7-o5-q6"),
-        ("textworld", "w0-o3-q4", "w1-o3-q4"),
-        ("textworld", "easy", "w"),
-        ("tw_simple", "w2-o3-q4", "tw-simple"),
-    ],
-)
-def test_a_wrong_task_is_answered_with_a_right_one(name, task, hint):
-    with pytest.raises(TaskError, match=f"use {hint}"):
-        registry.make_environment(name).parse_task(task)
-
-
-def test_a_wrong_environment_is_answered_with_a_right_one():
-    with pytest.raises(TaskError, match="use textworld"):
-        registry.make_environment("textwrld")
 
 
 @pytest.mark.parametrize(

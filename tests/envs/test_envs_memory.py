@@ -1,15 +1,18 @@
 """A worker plays thousands of games; it must not grow with them."""
 
+import gc
 import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from alfworld_stock import one_of_each
 
 from turngrid.envs import registry
 from turngrid.envs.alfworld import engine, text
+from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.types import TaskRef
 
 BLANK = TaskRef("alfworld", "all_types", {}, 0, "train", "", "", "", (), "", 1.0)
@@ -109,3 +112,40 @@ def test_many_games_in_one_worker_leave_its_memory_flat(tmp_path):
     before = resets(env, tasks, 40)
     assert resets(env, tasks, 200) < 1.1 * before
     env.close()
+
+
+# Others
+
+GAMES = {
+    "babyai": "GoToLocal",
+    "bfcl": "long_context",
+    "scienceworld": "find-non-living-thing",
+    "textworldexpress": "coin",
+    "webshop": "a2-o2",
+}
+
+
+def sizes(env, games, count):
+    """MiB of this process, then of its JVM if it has one, after so many resets."""
+    for number in range(count):
+        task = games[number % len(games)]
+        env.reset(task, 0)
+        env.step(task.expert_plan[0])
+        if number % 50 == 49:
+            gc.collect()  # beside pytest's own objects Python does so rarely
+    java = [child for child in psutil.Process().children() if child.name() == "java"]
+    return [process.memory_info().rss / 2**20 for process in (psutil.Process(), *java)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GAMES)
+def test_a_thousand_resets_do_not_grow_the_process_nor_its_jvm(name, game_cache):
+    if name in ("scienceworld", "textworldexpress") and shutil.which("java") is None:
+        pytest.skip("there is no java on the PATH")
+    environment = registry.make_environment(name)
+    games = Catalogue(environment, game_cache).tasks(GAMES[name], "test", 5, workers=1, progress=False)
+    env = environment.new_env()
+    before, *java = sizes(env, games, 300)
+    after, *java_after = sizes(env, games, 1000)
+    assert after < before + 10
+    assert all(then < now + 60 and then < 800 for now, then in zip(java, java_after, strict=True))  # a bounded heap

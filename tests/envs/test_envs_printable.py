@@ -1,8 +1,6 @@
 """Whatever an environment prints: what leaves it steers no terminal, hides nothing, and can be
 written to a file."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bars whose clock goes on while nothing gets done, and removal of folders that are written to."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,8 +1,6 @@
 """``benchmarks.faults`` in small: real faults leave no trace in the records, and each of its checks
 finds what it is for."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import copy

@@ -1,7 +1,5 @@
 """Calls of functions: what is read in a text, what is answered, and what becomes of bad ones."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,11 +1,8 @@
 """gymnasium's games in words: what is shown, what an expert and a random policy earn, what cannot
 be played."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,10 +12,6 @@ from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
-from turngrid.rewards.registry import reward
-from turngrid.rollouts.episode import Outcome
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy
 
 HOLES_LAKE = ["SFFF", "FHFH", "FFFH", "HFFG"]
 
@@ -31,22 +24,6 @@ def games(cache, count, split="test", **settings):
 def steps(task, actions, **options):
     env = make_environment("gym").env(**options)
     return env.reset(task, 0), [env.step(action) for action in actions]
-
-
-@pytest.fixture(scope="module")
-def play(runner, pool_of_one):
-    """An episode a task, one after another, through one worker process."""
-    pool = pool_of_one("gym")
-
-    def play(tasks, policy, turns, name="dense"):
-        async def main():
-            session, earned = await pool.open(), reward(name)
-            specs = [EpisodeSpec(task, make_environment("gym").prompt, turns, earned) for task in tasks]
-            return [await run_episode(policy, session, spec, None) for spec in specs]
-
-        return runner.run(main())
-
-    return play
 
 
 def test_a_lake_is_drawn_from_the_seed_and_won_by_its_expert_plan(game_cache: Path) -> None:
@@ -68,17 +45,6 @@ def test_a_hole_ends_the_game_and_is_no_success(game_cache: Path) -> None:
     assert results[0].observation.text == "You are on ice.\nS P F F\nF H F H\nF F F H\nH F F G"
     assert (results[1].terminated, results[1].lost, results[1].won) == (True, True, False)
     assert results[1].observation.text == "You are in a hole.\nS F F F\nF P F H\nF F F H\nH F F G"
-
-
-def test_words_that_are_no_action_change_nothing(game_cache: Path) -> None:
-    [task] = games(game_cache, 1, kwargs={"desc": HOLES_LAKE})
-    first, results = steps(task, ["RIGHT", "dance", "", "left\nleft", "right down", "x" * 10_000])
-    assert [result.valid for result in results] == [True, False, False, True, False, False]
-    assert results[1].observation.text == "There is no action 'dance'.\n" + results[0].observation.text
-    assert results[2].observation.text == "That command is not allowed here.\n" + results[0].observation.text
-    assert results[3].observation.text == first.text
-    assert results[4].observation.text.endswith(first.text)
-    assert not any(result.score_delta or result.terminated for result in results)
 
 
 def test_the_taxi_told_and_its_return_by_hand(game_cache: Path) -> None:
@@ -176,43 +142,6 @@ def test_legal_actions_and_the_rest_of_the_plan_are_told_when_asked_for(game_cac
     assert after.observation.expert == task.expert_plan[1:]
 
 
-def test_policies_and_rewards_through_the_pool(play, game_cache: Path) -> None:
-    task = games(game_cache, 1, id="Taxi-v4")[0]
-    turns = make_environment("gym", {"id": "Taxi-v4"}).max_turns("Taxi-v4")
-    [expert] = play([task], ExpertPolicy(), turns)
-    assert expert.outcome is Outcome.WON
-    assert sum(turn.rewards["dense"] for turn in expert.turns) == pytest.approx(1.0)
-    [random] = play([task], RandomPolicy(), turns)
-    assert random.outcome is Outcome.OUT_OF_TURNS
-    assert len(random.turns) == turns == 32
-    by_hand = sum(-10 if turn.score_delta == -10 else -1 for turn in random.turns)
-    assert sum(turn.rewards["dense"] for turn in random.turns) == pytest.approx(by_hand / task.max_score)
-
-
-def test_a_random_policy_drowns_and_the_expert_crosses(play, game_cache: Path) -> None:
-    tasks = games(game_cache, 8)
-    assert {episode.outcome for episode in play(tasks, ExpertPolicy(), 16)} == {Outcome.WON}
-    outcomes = collections.Counter(episode.outcome for episode in play(tasks, RandomPolicy(), 16))
-    assert outcomes[Outcome.LOST] >= 4
-
-
-@pytest.mark.parametrize(
-    ("settings", "task", "answer"),
-    [
-        ({"id": "FrozenLak-v1"}, "FrozenLak-v1", "Did you mean: `FrozenLake`"),
-        ({"id": "FrozenLake"}, "FrozenLake", r"use FrozenLake-v1"),
-        ({"id": "Taxi-v3"}, "Taxi-v3", "Please use `Taxi-v4`"),
-        ({"id": "CartPole-v1"}, "CartPole-v1", "observes Box and acts by Discrete"),
-        ({}, "Taxi-v4", "set env.id=Taxi-v4"),
-        ({"kwargs": {"slippery": True}}, "FrozenLake-v1", "unexpected keyword argument 'slippery'"),
-    ],
-)
-def test_what_cannot_be_played_is_answered_in_one_line(settings, task, answer) -> None:
-    with pytest.raises(TaskError, match=answer) as error:
-        make_environment("gym", settings).parse_task(task)
-    assert "\n" not in str(error.value)
-
-
 def test_a_map_of_ones_own_keeps_its_letters(game_cache: Path) -> None:
     [task] = games(game_cache, 1, kwargs={"desc": ["SFF", "FHF", "FFG"]})
     first, results = steps(task, task.expert_plan)
@@ -239,9 +168,3 @@ def test_a_game_of_somebody_elses(tmp_path: Path) -> None:
         (True, True, 3.0),
     ]
     assert steps(one, ["2", "2"])[1][-1].lost
-
-
-def test_without_gymnasium_the_answer_is_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(TaskError, match="pip install gymnasium"):
-        make_environment("gym").parse_task("FrozenLake-v1")

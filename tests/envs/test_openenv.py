@@ -1,7 +1,5 @@
 """env=openenv against real servers on this machine: the page's environment, and one that fails."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,8 +1,6 @@
 """A repair that was not made is not paid: the cheats of ``cheats/``, each played in the real
 environment; beside them honest repairs, which must stay paid in full."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

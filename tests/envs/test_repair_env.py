@@ -1,7 +1,5 @@
 """The repair environment as an agent meets it: its commands, its answers, its grading."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

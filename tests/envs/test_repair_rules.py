@@ -1,7 +1,5 @@
 """Which files a repair may change: none that tests import."""
 
-from __future__ import annotations
-
 from repair_samples import row
 
 from turngrid.envs.repair.instance import Instance

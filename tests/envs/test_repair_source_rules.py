@@ -1,7 +1,5 @@
 """What a repair may contain, read from its source before any of it runs."""
 
-from __future__ import annotations
-
 import importlib
 import types
 

@@ -17,7 +17,6 @@ from turngrid.envs.repair import games as making
 from turngrid.envs.repair import patches
 from turngrid.envs.repair.bugs import LINES, TESTS, UNSEEN, Bug
 from turngrid.envs.repair.instance import Instance, patch_lines
-from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Turn
 
@@ -65,27 +64,6 @@ def bug(library: str, old: str, new: str) -> Bug:
 
 
 # Tasks and settings
-
-
-@pytest.mark.parametrize(
-    ("task", "near"),
-    [("line-easy", "lines-easy"), ("lines-eazy", "lines-easy"), ("tests-mid", "tests-medium"), ("legder", "ledger")],
-)
-def test_an_unknown_task_is_answered_with_the_nearest(task, near):
-    with pytest.raises(TaskError, match=f"unknown task '{task}' of repo_repair; use {near}"):
-        registry.make_environment("repo_repair").parse_task(task)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"test_split": "unseen"}, "env.test_split='unseen' is unknown; use unseen_libraries"),
-        ({"sandbox": "none"}, "env.sandbox='none' is not one of auto, limits"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused_by_name(settings, message):
-    with pytest.raises(TaskError, match=message):
-        registry.make_environment("repo_repair", settings).parse_task("all")
 
 
 def test_the_deadline_of_a_step_is_above_that_of_the_tests():

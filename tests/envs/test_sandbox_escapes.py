@@ -1,7 +1,5 @@
 """What a command may try, and how each try ends: at every level that this machine can build."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import platform

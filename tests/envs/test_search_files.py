@@ -1,8 +1,6 @@
 """env=search over users' questions, in the forms in which others publish them, and a retrieval
 server that answers, fails, hangs and talks nonsense."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,8 +1,6 @@
 """env=swegym: instance files as others publish them, repositories from three places, and what is
 skipped and why."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -225,28 +223,6 @@ def test_tasks_choose_among_the_instances(tmp_path):
         made.seeds(made.parse_task("dvc"), "train")
     with pytest.raises(TaskError, match="env.task=moto-lines-hard"):
         made.seeds(made.parse_task("moto-lines-hard"), "train")
-
-
-@pytest.mark.parametrize(
-    ("task", "near"), [("moto-lines-esay", "moto-lines-easy"), ("getmoto/moto-test-easy x", "getmoto/moto-tests-easy")]
-)
-def test_a_wrong_task_is_answered_with_a_right_one(task, near):
-    with pytest.raises(TaskError, match=f"use {near}"):
-        make_environment("swegym").parse_task(task)
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"provider": "gti"}, r"env.provider='gti' is unknown; use git"),
-        ({"provider": "git"}, "env.provider=git needs env.mirror_dir"),
-        ({"mirror_dir": "/no/such"}, "env.mirror_dir='/no/such': no such folder"),
-        ({"sandbox": "always"}, "env.sandbox='always' is not one of auto, limits"),
-    ],
-)
-def test_settings_that_cannot_work_are_answered_at_once(settings, problem):
-    with pytest.raises(TaskError, match=problem):
-        make_environment("swegym", settings).parse_task("all")
 
 
 def test_which_provider_is_taken():

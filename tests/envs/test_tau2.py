@@ -3,8 +3,6 @@
 ``TAU2_CLONE=/path/to/tau2-bench`` runs the second part; tau2 is on no registry.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,11 +1,8 @@
 """The shop made here: its products, pages, splits and expert, and what an answer may be."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
-import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +13,6 @@ import pytest
 from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import Call, TaskError, TaskRef
-from turngrid.envs.webshop import environment as family
 from turngrid.envs.webshop import pages, products
 from turngrid.envs.webshop.games import _OPENINGS, drawn
 from turngrid.envs.webshop.pages import Page
@@ -255,29 +251,3 @@ def test_any_words_may_be_searched(games: list[TaskRef], query: str) -> None:
         env.reset(games[0], 0)
         result = env.step(action)
         assert result.valid and "(Total results: " in result.observation.text and not result.over
-
-
-def test_a_thousand_resets_do_not_grow_the_process(games: list[TaskRef]) -> None:
-    env = make_environment("webshop", SMALL).env()
-
-    def resets(count: int) -> int:
-        for number in range(count):
-            env.reset(games[number % len(games)], 0)
-            env.step(f"search[{games[number % len(games)].goal} {number}]")
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    before = resets(200)
-    assert resets(1000) < before + 8 * 2**20
-
-
-# ---- refusals
-
-
-def test_what_is_unknown_or_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TaskError, match="unknown task 'a9-o1' of webshop; use a3-o1"):
-        make_environment("webshop").parse_task("a9-o1")
-    with pytest.raises(TaskError, match="env.goals=humans is unknown; use human"):
-        make_environment("webshop", {**SMALL, "goals": "humans"}).parse_task("all")
-    monkeypatch.setattr(family, "find_spec", lambda name: None)
-    with pytest.raises(TaskError, match=r'env=webshop needs bm25s: pip install "turngrid\[webshop\]"'):
-        make_environment("webshop").parse_task("all")

@@ -1,8 +1,6 @@
 """WebShop's own files, in small: read as its ``engine.py`` and ``goal.py`` read them (the data
 itself is a download)."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

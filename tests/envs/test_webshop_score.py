@@ -1,7 +1,5 @@
 """WebShop's score of a purchase, worked by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A command of ours on games that cost nothing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path

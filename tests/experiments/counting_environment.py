@@ -5,8 +5,6 @@ A game is its seed modulo ``KINDS``, whatever the task: splits and tasks do shar
 somebody sees to it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from turngrid.envs.environment import Environment, GameRecord, PromptStyle

@@ -1,7 +1,5 @@
 """Copies of a run folder, and what can happen to a file in one."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -4,8 +4,6 @@ start, ever.
 So in a group of four samples one fails at its first try and at each retry.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Press the right letters in order: a healthy environment, and one for each flaw."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import ClassVar

@@ -5,8 +5,6 @@ Everything is drawn for many repetitions at once; a repetition has tasks, a task
 episodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

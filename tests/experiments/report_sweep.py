@@ -1,8 +1,6 @@
 """Sweeps of synthetic runs, small enough to work out by hand: 20 games, wins that are chosen one by
 one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Whole runs of verl's asynchronous trainers on this machine, killed with -9 between two
 checkpoints and taken up again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 from pathlib import Path

@@ -1,8 +1,6 @@
 """One setting of the chat template, four users: RL rollouts, SFT rows, an evaluated model and a
 chat endpoint."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """``estimate=true``: what is counted, predicted and refused, by hand and on real game files."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

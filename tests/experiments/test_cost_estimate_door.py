@@ -1,7 +1,5 @@
 """``estimate=true`` through the front door: it prints, refuses, and leaves no run folder behind."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

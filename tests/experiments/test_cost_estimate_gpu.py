@@ -1,7 +1,5 @@
 """Memory of GPUs that are not here: its arithmetic by hand, and what is refused."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The measures of experiments/credit_quality in environments whose values are known."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
@@ -42,7 +40,7 @@ def estimates(made: Truth, credits: dict[str, np.ndarray]) -> dict[tuple[str, st
     return {(measure, name): found[measure][name].mean for measure in MEASURED for name in credits}
 
 
-@pytest.mark.parametrize("maker", [corridor, graph])
+@pytest.mark.parametrize("maker", [corridor, pytest.param(graph, marks=pytest.mark.slow)])
 def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
     """Correlations: that with the exact advantages. What depends on which turns are significant:
     the estimate over all 4,000 tasks."""

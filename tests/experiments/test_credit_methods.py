@@ -1,8 +1,6 @@
 """Methods by name: what is composed, what is refused, and that the same numbers come out as in a
 step of training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,8 +1,6 @@
 """``python -m experiments.credit_quality`` on games that cost nothing and whose values are
 known."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

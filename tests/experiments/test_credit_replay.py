@@ -1,7 +1,5 @@
 """Going back to a prefix: games are what they were there, and a model sees what it saw."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 """A real run of a mixture under stages and a horizon; and the same run killed and taken up
 again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -79,14 +77,3 @@ def test_the_charge_is_the_games_that_were_seen(run: Path) -> None:
 def test_the_checkpoint_holds_the_state(run: Path) -> None:
     state = torch.load(run / "rl" / "checkpoints" / f"global_step_{STEPS}" / "data.pt", weights_only=False)
     assert state == {"drawn": {SIMPLE: 12, OTHER: 4}, "curriculum": {}, "solved": {}, "left": []}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_killed_before_the_switch_it_goes_on_as_if_unbroken(run: Path, tmp_path: Path) -> None:
-    process = small.launch(tmp_path, *OVERRIDES)
-    small.wait_for(lambda: bool(list(tmp_path.glob("*/rl/metrics.jsonl"))), 500)
-    small.kill(process)
-    (cut,) = tmp_path.glob("*/rl/metrics.jsonl")
-    assert len(cut.read_text().splitlines()) < 3, "killed too late to show anything"
-    small.assert_same_rl(small.finish(tmp_path, *OVERRIDES), run, STEPS)

@@ -1,7 +1,5 @@
 """``python -m experiments.evaluate``: who plays, what is kept, and what is refused in one line."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

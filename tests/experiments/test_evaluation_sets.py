@@ -1,7 +1,5 @@
 """Evaluation sets: the same games everywhere, and none of them in training."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """Runs through the front door whose SFT, or whose RL, learns from more than a game's own words:
 early experience, a teacher."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """An exported model: the run's logits in plain transformers, its figures on the card, and nothing
 half written."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

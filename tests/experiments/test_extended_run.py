@@ -1,8 +1,6 @@
 """A run of 2 steps, extended to 4 and killed on the way, equals an unbroken run of 4 bit for
 bit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 is counted; what every tracker was told of that run; and what is on record as credit is what its
 losses were given, token by token."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -103,7 +101,7 @@ def evaluate_tiny(config: DictConfig, folder: Path) -> None:
     evaluate(Run(config, folder), [Checkpoint("base", str(small.ROOT / "assets" / "tiny"))])
 
 
-@pytest.mark.parametrize("stage", [demonstrate, evaluate_tiny])
+@pytest.mark.parametrize("stage", [demonstrate, pytest.param(evaluate_tiny, marks=pytest.mark.slow)])
 def test_a_stage_ends_with_the_cause_and_its_place(
     stage: Callable[[DictConfig, Path], None],
     tmp_path: Path,

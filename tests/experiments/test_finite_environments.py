@@ -1,8 +1,6 @@
 """An environment with fewer games than the budget would pay: training takes what there is, other
 splits say what to set."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

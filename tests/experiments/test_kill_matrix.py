@@ -1,8 +1,6 @@
 """kill -9 in each stage, then the same command: the run ends as if nothing had happened. With a
 method in every slot of a step, some of which have a state."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,8 +1,6 @@
 """The ledger, from folders as runs leave them: what is charged, what is only listed, both
 totals."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Runs with LoRA through the front door: SFT, then RL with a KL loss, evaluation; the same killed
 and taken up again; and PPO."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The cells and pairs of a matrix from episodes worked by hand, and the tables that show them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

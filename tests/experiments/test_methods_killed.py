@@ -7,8 +7,6 @@ The run is killed once its tenth step is saved. Its folder is put aside, that ch
 as where the kill came before it was written, and the same command goes on from the fifth step.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import zipfile
@@ -41,6 +39,16 @@ AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
 REPLAYS = ("terms=[epo]", "buffer.self_imitation.capacity=2")  # as soon as it has 4: some from before the kill
 SUMMARIES = ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12")
+MATCHES = (  # in which any words are a legal answer, so that both seats act
+    "env=two_player",
+    "env.id=SimpleNegotiation-v0",
+    "model=tiny_all",
+    "shaping=[cosine_length]",
+    "data.max_prompt_length=640",
+    "data.max_response_length=1408",
+)
+EXPERIENCE = ("library.experience.warmup=1", "library.experience.least=2")
+SKILLS = ("terms=[self_distill]", "terms.self_distill.hint=skill")
 CASES = {  # options that have no state share a run
     "spear": ("algo=spear", "filter=[std_top,dr_bot,void_turns]", "filter.void_turns.void=invalid", *REPLAYS),
     "dapo": ("algo=dapo", "shaping=[invalid_action,overlong]", "credit=[mt_grpo,empg,aem]", AEM),
@@ -57,6 +65,8 @@ CASES = {  # options that have no state share a run
     "retry": ("algo=step_ppo", PRICES, "rollout_form=retry"),
     "tree": ("algo=tree_grpo", PRICES, "rollout_form.tree.nodes=2"),
     "tree_q": ("algo=tree_grpo", PRICES, "credit=[tree_q]", "rollout_form.tree.nodes=2"),
+    "slea_rl": ("algo=slea_rl", PRICES, "prompt.history=2", *EXPERIENCE),
+    "skill_sd": ("algo=loop", PRICES, *SKILLS, "budget.units=8", "env.task=w2-o3-q2"),
     "refuel": ("algo=refuel", PRICES, "rollout_form.tree.trees=2"),
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
     "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]", "loss=aepo_clip"),
@@ -71,6 +81,8 @@ CASES = {  # options that have no state share a run
     ),
     "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
     "igpo": ("algo=igpo", "env=search", "env.task=h1", "env.worlds=2", "env.passages=120", "budget.units=8"),
+    "spiral": ("algo=spiral", *MATCHES, "rollout_form.self_play.opponent={self: 1, random: 1}"),
+    "marshal": ("algo=marshal", *MATCHES),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
 # what a step after the kill tells of a method that need not do anything; else equal bits would show
@@ -80,9 +92,12 @@ ACTED = {
     "task_replay": "buffer/task_replay/replaced",
     "dapo": "filter/dynamic_sampling/replaced",
     "retry": "rollout/guided",
+    **dict.fromkeys(("spiral", "marshal"), "rollout/match/self/seat_0/drawn"),
     **dict.fromkeys(("ufo", "score"), "rollout/plays"),
     "semi_online": "rollout/patches",
     "seeupo": "actor/turn_factor",
+    "slea_rl": "library/found",
+    "skill_sd": "rollout/contexts",
     **dict.fromkeys(("infopo", "igpo"), "rollout/contexts"),
     **dict.fromkeys(("supo", "mem1"), "rollout/summaries"),
     **dict.fromkeys(("tcod", "prefix"), "rollout/replayed_tokens"),

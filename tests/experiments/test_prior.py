@@ -1,8 +1,6 @@
 """A run that begins with another run's model, and learns from its wins: through the front door,
 with real stages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

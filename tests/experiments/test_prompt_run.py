@@ -1,8 +1,6 @@
 """A whole run in a prompt form with thoughts: each turn a row of its own, thoughts not learned
 from, actions listed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The published figures: read off the paper's tables, and found by the names that sweeps use."""
 
-from __future__ import annotations
-
 import pytest
 
 from turngrid.experiments.report.cells import table_of, tables

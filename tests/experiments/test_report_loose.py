@@ -1,7 +1,5 @@
 """Reports on runs that no sweep made, and the command itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

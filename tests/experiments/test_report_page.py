@@ -1,8 +1,6 @@
 """The report's page in a real browser, and its Markdown: everything is there, nothing asks for a
 network, nothing is HTML that should be text."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

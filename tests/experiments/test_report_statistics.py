@@ -1,7 +1,5 @@
 """The report's statistics against hand-worked values."""
 
-from __future__ import annotations
-
 from math import sqrt
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Every sweep of ours can be reported before anything has run, and its published figures stand in
 the table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

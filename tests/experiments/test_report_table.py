@@ -1,8 +1,6 @@
 """The report's table: which runs a cell takes, what it says of them, and the published figure
 beside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

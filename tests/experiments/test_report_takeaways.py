@@ -1,7 +1,5 @@
 """Verdicts on claims: how runs are paired, and when the data are not enough."""
 
-from __future__ import annotations
-
 from math import sqrt
 from pathlib import Path
 

@@ -3,13 +3,15 @@ looks like."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from turngrid.experiments.evaluation.result import State
-from turngrid.experiments.report.charts import COLOURS, Panel, draw_panels, metric_panels, over_seeds
+from turngrid.experiments.report.charts import COLOURS, Panel, curves, draw_panels, metric_panels, over_seeds
 from turngrid.experiments.report.runs import SHOWN, Run, curve_of, family, title_of
+from turngrid.records.health.alarms import Alarm
 from turngrid.records.metrics import FAMILIES, family_name
 
 
@@ -59,6 +61,20 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
     assert list(found[1].lines) == ["ppo"]  # grpo has no entropy
     line = found[1].lines["ppo"]
     assert line[["mean", "low", "high"]].to_numpy().tolist() == [[2.0, 1.0, 3.0], [2.0, 2.0, 2.0]]
+
+
+def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
+    alarm = Alarm(2, "entropy_up", "it grew", "a smaller rate", metric="rollout/entropy")
+    ill = replace(run("ppo", 0, {"rollout/entropy": {1: 1.0, 2: 2.0}}), alarms=[alarm])
+    runs = [ill, run("ppo", 1, {"rollout/entropy": {1: 1.0, 2: 2.0}})]
+    for metric in ("success/train", "rollout/entropy"):
+        assert over_seeds(runs, metric)["alarm"].to_dict() == {1: False, 2: True}
+        marked, plain = (
+            draw_panels("training", [Panel("", "", {"a": over_seeds(own, metric)})]) for own in (runs, runs[1:])
+        )
+        assert marked.count("<use") == plain.count("<use") + 1
+    assert not over_seeds(runs, "rollout/episodes")["alarm"].any()
+    assert "Triangles are alarms (docs/health.md): ppo-s0: entropy_up in step 2." in curves(runs)[0].note
 
 
 @pytest.mark.parametrize(("steps", "markers", "thin"), [(1, True, False), (5, False, False), (6, False, True)])

@@ -1,8 +1,6 @@
 """A run with each rollout form: what is trained, told and charged. test_methods_killed.py kills
 them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

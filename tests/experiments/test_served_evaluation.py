@@ -1,7 +1,5 @@
 """A checkpoint that plays its evaluation behind rollout servers plays as it does in one process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ its turns.
 The run ends and says why. The same command goes on from the last checkpoint.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

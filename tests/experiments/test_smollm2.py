@@ -1,7 +1,5 @@
 """A real instruct model through the whole path: SmolLM2-135M, one SFT step and two RL steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

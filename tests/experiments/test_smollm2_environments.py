@@ -1,8 +1,6 @@
 """A real instruct model in the study's other two environments: two RL steps each, on real games and
 real tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

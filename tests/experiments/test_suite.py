@@ -1,8 +1,6 @@
 """The suite: its sweep can be launched, what is missing is skipped, its page shows what was
 played."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

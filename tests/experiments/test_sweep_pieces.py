@@ -1,7 +1,5 @@
 """Sweep files, what they expand to, and the record that a later launch adds to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """A real run under Weights & Biases, killed between two checkpoints and started again: the logs
 tell of one run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

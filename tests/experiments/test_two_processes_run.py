@@ -1,8 +1,6 @@
 """The same run on one trainer process and on two: credit, a term with a state and a buffer give the
 same numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

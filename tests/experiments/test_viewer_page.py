@@ -1,8 +1,6 @@
 """What gets into a page of episodes: everything that was recorded, and nothing that a browser would
 run."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import gzip

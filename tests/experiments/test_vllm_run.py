@@ -6,8 +6,6 @@ transformers too, greedily, in the same games as vLLM played them right after th
 step.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,8 +1,6 @@
 """One real run through the front door, looked at from every side; a copy of it half-way, damaged
 and taken up again; and every file of that copy, damaged in every way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -14,6 +12,7 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from turngrid.config.base import ROOT
 from turngrid.config.compose import compose
 from turngrid.envs.types import TaskError
 from turngrid.experiments.evaluation.result import RunResult
@@ -31,6 +30,7 @@ from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
 from turngrid.train.app import main
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.sft_rows import EpisodeRows
 
 STEPS = 3
 DAMAGED = (
@@ -40,6 +40,7 @@ DAMAGED = (
     "rl/checkpoints/latest_checkpointed_iteration.txt",
 )
 VALIDATED = ("trainer.test_freq=2", "eval.validation_games=5")  # after steps 2 and 3
+VALIDATED += ("model.sft.batch_size=2", "model.sft.epochs=2")  # four steps of SFT
 
 
 @pytest.fixture(scope="session")
@@ -141,6 +142,26 @@ def test_rows_mask_and_reward_positions(first_step: list[Episode]):
         last = max(i for i, flag in enumerate(row.mask) if flag)
         expected = {last: 1.0} if episode.won else {}
         assert {i: value for i, value in enumerate(row.rewards) if value} == expected
+
+
+def test_the_first_loss_of_sft_is_the_cross_entropy_of_the_action_tokens(run: Path):
+    """Of the demonstrations that the run's seed puts first; each is used once an epoch."""
+    losses = [line["sft/loss"] for line in small.lines(run / "sft" / "metrics.jsonl")]
+    config, base = OmegaConf.load(run / "config.yaml"), ROOT / "assets" / "tiny"
+    episodes, sft = list(read_episodes(run / "episodes" / "demonstrations.jsonl")), config.model.sft
+    assert len(losses) == sft.epochs * len(episodes) / sft.batch_size == 4 and sum(losses[2:]) < sum(losses[:2])
+    rows = EpisodeRows(episodes, TokenCodec(AutoTokenizer.from_pretrained(base), "qwen3"), max_tokens=4096)
+    policy = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    order = torch.randperm(len(episodes), generator=torch.Generator().manual_seed(config.seed))
+    nll = torch.cat([action_nll(policy, rows[index]) for index in order[: sft.batch_size].tolist()])
+    assert losses[0] == pytest.approx(nll.mean().item(), rel=1e-4)
+
+
+@torch.no_grad()
+def action_nll(policy: torch.nn.Module, row: dict[str, torch.Tensor]) -> torch.Tensor:
+    log_probs = policy(row["input_ids"][None]).logits[0, :-1].log_softmax(-1)
+    nll = -log_probs.gather(1, row["input_ids"][1:, None]).flatten()
+    return nll[row["loss_mask"][1:] == 1]
 
 
 # ---- the run's own books

@@ -1,8 +1,6 @@
 """A whole PPO run in which the model sees a window of each episode: demonstrations, critic, update,
 evaluation."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ Reaches those processes as the ``sitecustomize`` of a folder on ``PYTHONPATH``, 
 the run is changed.
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Callable

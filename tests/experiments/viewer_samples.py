@@ -1,7 +1,5 @@
 """Episodes to look at, with real tokens of the tiny model, and a run folder that holds them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

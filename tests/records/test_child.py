@@ -1,7 +1,5 @@
 """A stage's process, and what is left of it after a kill."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

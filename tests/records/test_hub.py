@@ -1,8 +1,6 @@
 """A model of the hub that cannot be had is refused at once: with a hub that really answers, and one
 that does not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

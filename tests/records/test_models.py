@@ -1,7 +1,5 @@
 """Where a model comes from: folders as runs leave them, and what is said where there is none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

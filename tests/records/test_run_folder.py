@@ -1,7 +1,5 @@
 """Identity, lock, fresh starts and the record of attempts, on real folders and real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

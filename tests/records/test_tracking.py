@@ -1,8 +1,6 @@
 """What trackers get to know: Weights & Biases and trackio for real, each in a process of its own,
 killed and started again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -35,6 +33,8 @@ for step in range(first, last + 1):
     metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
     MetricsLog(log).append(step, metrics)
     trackers.log(step, metrics)
+    if step == 5:
+        trackers.alert("turngrid: policy_kl", "step 5: it is far")
     if step <= kept:
         trackers.keep(step)
 if not finish:
@@ -144,6 +144,7 @@ def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Pa
     assert [line["success/train"] for line in run.history] == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert not any("reward/kl_penalty" in line for line in run.history)
     assert run.ended == 0
+    assert run.alerts == [("turngrid: policy_kl", "step 5: it is far")]
 
 
 def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> None:

@@ -1,7 +1,5 @@
 """Every number has a name of ours, in every log."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,8 +85,16 @@ def test_moments_by_hand(batch: DataProto) -> None:
             "credit/advantage/zero_share": 1 / 3,
             "credit/return/std": 2**0.5,
             "credit/value/std": 2**0.5,
+            "credit/trained_tokens": 3,
         }
     )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_advantages_follow_rewards_or_do_not(batch: DataProto, sign: int) -> None:
+    """The first of two episodes has the reward and the larger mean advantage."""
+    batch.batch["advantages"] = sign * torch.tensor([[1.0, 0.0], [-1.0, 9.0]])
+    assert moments(batch)["credit/advantage/follows_reward"] == pytest.approx(sign)
 
 
 def test_a_steps_metrics_by_hand() -> None:
@@ -101,7 +107,9 @@ def test_a_steps_metrics_by_hand() -> None:
     unread = groups[1][1].turns[0]
     unread.valid = unread.parsed = False
     groups[0][1].shaping = {"g_ra": -0.5, "g_ra/passed/outcome": 1.0}
-    metrics = step_metrics(groups, "dense")
+    groups[1][0].goal = "eat"
+    unread.action_ids = [1, 2, 1, 2, 1, 2, 1, 2]  # five 4-grams, two different ones
+    metrics = step_metrics(groups, "dense", limit=8)
     expected = {
         "rollout/invalid_actions": 1 / 5,
         "rollout/unparsed_actions": 1 / 5,
@@ -113,7 +121,13 @@ def test_a_steps_metrics_by_hand() -> None:
         "rollout/won": 0.25,
         "rollout/lost": 0.75,
         "rollout/turns": 5 / 4,
-        "rollout/tokens_per_turn": 12 / 5,
+        "rollout/tokens_per_turn": 16 / 5,
+        "rollout/repeated_tokens": 3 / 5,
+        "rollout/answers_at_limit": 1 / 5,
+        "rollout/distinct_prompts": 1 / 2,
+        "credit/groups_all_won": 0.0,
+        "credit/groups_all_lost": 0.5,
+        "timing/slowest_to_median": 2.0,
         "rollout/entropy": 0.5,
         "reward/dense/turn": 2.5 / 5,
         "reward/dense/episode": 2.5 / 4,

@@ -1,7 +1,5 @@
 """Sealed folders, checkpoints, broken lines, and what a run does about damage."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Rewards of repaired repositories against numbers worked by hand, and the judge against a server
 of our own."""
 
-from __future__ import annotations
-
 import pytest
 from chat_stub import chat_stub, says
 

@@ -1,7 +1,5 @@
 """Reward transforms against numbers worked out by hand; episodes as a worker plays them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Episodes of several plays, on a real game, and their rewards."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -45,16 +43,6 @@ class Plays:
         said = self.answers[context.turn]
         self.done = 0 if said != "*" else self.done + 1
         return Reply(context.task.expert_plan[self.done - 1] if said == "*" else said)
-
-
-@pytest.fixture
-def game(demonstration_games: list[TaskRef]) -> TaskRef:
-    return demonstration_games[0]
-
-
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
 
 
 @pytest.fixture

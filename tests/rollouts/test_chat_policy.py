@@ -1,7 +1,5 @@
 """A chat endpoint plays real games, over real HTTP to a server on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

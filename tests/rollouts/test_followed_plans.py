@@ -1,7 +1,5 @@
 """Episodes that an expert plan judges, on a real game."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -37,16 +35,6 @@ class Answers:
     async def act(self, context: TurnContext) -> Reply:
         self.seen.append([message["content"] for message in context.messages])
         return Reply(self.other.get(context.turn, context.task.expert_plan[context.turn]))
-
-
-@pytest.fixture
-def game(demonstration_games: list[TaskRef]) -> TaskRef:
-    return demonstration_games[0]
-
-
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
 
 
 @pytest.fixture

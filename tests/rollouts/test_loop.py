@@ -21,11 +21,6 @@ STYLE = make_environment("textworld").prompt
 Play = Callable[[object, EpisodeSpec], Episode]
 
 
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
-
-
 @pytest.fixture
 def play(runner: asyncio.Runner, pool: EnvPool) -> Play:
     def play(policy: object, spec: EpisodeSpec) -> Episode:

@@ -1,9 +1,7 @@
 """Episodes in each prompt form: real games, answers from a chat endpoint on this machine."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,11 +26,6 @@ from turngrid.tasks.early_experience import specs
 
 STYLE = make_environment("textworld").prompt
 FORMS = [form_of("plain"), form_of("think_action"), form_of("react")]
-
-
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
 
 
 @pytest.fixture

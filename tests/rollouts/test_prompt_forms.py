@@ -1,7 +1,5 @@
 """What a prompt form says, and what it reads in answers as models give them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from itertools import product

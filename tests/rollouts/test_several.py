@@ -1,7 +1,5 @@
 """Several actions of an answer on real games: what runs, what is recorded, and what is replayed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -37,11 +35,6 @@ class Says:
 
     async def act(self, context: TurnContext) -> Reply:
         return Reply(self.texts[context.turn])
-
-
-@pytest.fixture(scope="module")
-def pool(pool_of_one: Callable[[str], EnvPool]) -> EnvPool:
-    return pool_of_one("textworld")
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What the units buy: by hand, exactly, and never more than there are."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

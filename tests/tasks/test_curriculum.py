@@ -1,8 +1,6 @@
 """Schedules by hand-worked numbers; a run that goes on from any step draws the games of an unbroken
 one."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections import Counter

@@ -1,8 +1,6 @@
 """Early experience: which of the model's actions are kept, what rows they make, what they cost, who
 writes thoughts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

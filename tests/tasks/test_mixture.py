@@ -1,8 +1,6 @@
 """Shares, spreads and stratified batches by hand-worked numbers; the games of a mixture from the
 real catalogue."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which of a run's wins become demonstrations, by hand; and whose token ids they carry."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

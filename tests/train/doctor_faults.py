@@ -4,8 +4,6 @@ environment has the fault of each step, as JSON.
 Reaches that process as the ``sitecustomize`` of a folder on ``PYTHONPATH``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import AsyncIterator

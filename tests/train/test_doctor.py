@@ -1,7 +1,5 @@
 """The doctor: it finds nothing in a healthy run, and tells each fault by its name."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Which prebuilt wheels of flash-attn are tried, and what happens if none loads. Nothing is
 downloaded."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

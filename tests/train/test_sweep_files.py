@@ -1,8 +1,6 @@
 """Every file of ``sweeps/``: its runs can be launched, and at paper scale they are the study's
 (arXiv 2510.01132)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 

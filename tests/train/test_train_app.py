@@ -1,7 +1,5 @@
 """The front door as a user meets it: finished runs, what is shown, one's own groups, completion."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """README's two commands, the Makefile behind them, and what CI runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,8 +1,6 @@
 """Names that other packages offer, as their metadata on the path says it: none of them is installed
 or imported."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

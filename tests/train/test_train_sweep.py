@@ -1,7 +1,5 @@
 """``-m sweep=NAME`` as a user meets it: what is refused, listed, launched, launched again."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

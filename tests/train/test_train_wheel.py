@@ -1,7 +1,5 @@
 """The package as others get it: a wheel, in a fresh environment, run from an empty folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 """A Ray, with logical GPUs for replicas that ask for one, and verl's queue, which files that follow
 one another share; and a process group of one process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """verl's FSDP2 engines on a CPU, built as its workers build them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Example X as the rows of a step, and a trainer with methods over them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,9 +1,7 @@
 """A game, the tiny model and a process to play in, and what its server was asked."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from turngrid.envs.hosting.pool import EnvPool
@@ -15,6 +13,7 @@ from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.linear import Linear, play_group
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.row import Row
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -91,3 +90,11 @@ class Table:
             return await run_episode(ExpertPolicy(), await self.pool.open(), self.base, None)
 
         return fill_ids(self.runner.run(play()), self.codec.stream())
+
+
+def seen_by_server(rows: Sequence[Row]) -> Iterator[tuple[int, ...]]:
+    """What precedes each run of sampled tokens in the rows."""
+    for row in rows:
+        for place, sampled in enumerate(row.mask):
+            if sampled and not (place and row.mask[place - 1]):
+                yield (*row.prompt_ids, *row.response_ids[:place])

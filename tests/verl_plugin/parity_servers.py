@@ -1,8 +1,6 @@
 """What the parity suite asks of a rollout server, through verl's own calls; and plain transformers
 beside it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

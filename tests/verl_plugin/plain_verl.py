@@ -1,8 +1,6 @@
 """verl without our plugin, in an interpreter of its own, which several files share: ``python
 plain_verl.py`` reads the entries of our changes from its input, and prints what it finds."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

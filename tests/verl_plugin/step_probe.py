@@ -5,8 +5,6 @@ The rows that would have been played are made up; everything that is done with t
 the optimizers, is real.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -1,8 +1,6 @@
 """New weights in the middle of episodes, as an asynchronous trainer brings them: our server, verl's
 balancer and client, real games."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -49,6 +47,7 @@ class Counting(ServerSampler):
         return sample
 
 
+@pytest.mark.slow  # what a server does about new weights is in test_server_actor.py
 @pytest.mark.asyncio(loop_scope="module")
 async def test_episodes_go_on_with_the_new_weights(served: Served) -> None:
     old, new = Plain(), Plain()

@@ -1,8 +1,6 @@
 """Which prompts an asynchronous trainer hands out, and what it takes for its step; on the trainer's
 own methods, without its processes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path

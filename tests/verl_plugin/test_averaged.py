@@ -1,7 +1,5 @@
 """A teacher whose weights are a running average of the policy's, in real steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """bf16 on a CPU: server and engine against transformers and against fp32, on small models."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Episodes of several calls a turn: their tokens are what the server saw, whatever roles the chat
 template has."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,8 +1,6 @@
 """Contexts: how they are made of a real episode's tokens, and the trainer's pass that scores
 them."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 """Whatever an environment, a policy or an expert says: of the control tokens in a prompt, each is
 the chat template's own."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

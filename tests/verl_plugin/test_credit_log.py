@@ -1,8 +1,6 @@
 """The file of credit: what a step's tokens were given. That this is what the losses were given is
 asked of a real run in tests/experiments/test_failing_group.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Our loader in verl's place: rows of the data set, in the order of the draws, with a state that
 torch saves."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

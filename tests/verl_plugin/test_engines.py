@@ -1,8 +1,6 @@
 """verl's FSDP2 engines on a CPU, built as its workers build them, beside the rollout server's
 generator."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -2,8 +2,6 @@
 those of the model's own logits, also under LoRA. Here on a CPU, by the functions that verl's engine
 calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """From a uniform number to a token, by hand and by counting."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

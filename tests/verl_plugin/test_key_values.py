@@ -1,7 +1,5 @@
 """Where keys and values stand, who loses them first, and that nobody reads another's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

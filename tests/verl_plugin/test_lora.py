@@ -1,8 +1,6 @@
 """LoRA in verl's FSDP2 engine: adapters, what leaves the engine, what it saves, and what it goes on
 from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

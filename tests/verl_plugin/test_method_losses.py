@@ -1,8 +1,6 @@
 """Loss forms and terms through verl's own ``ppo_loss``: the numbers of the specifications, whole
 and cut into passes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

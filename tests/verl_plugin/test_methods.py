@@ -1,8 +1,6 @@
 """Methods through verl's own queue and estimator: example X gives the numbers of the specifications
 in the rows of the update."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +17,7 @@ import transfer_queue as tq
 from example_step import batch_of, estimated, row_of, trainer, trainer_of, turns_of
 from example_x import GRPO, GRPO_WITHOUT_STD, PATHS
 from tensordict import TensorDict
-from test_credit_numbers import AEM, Q
+from test_credit_numbers import AEM
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
 from test_turn_fields import EPISODE
@@ -61,20 +59,14 @@ def each_turn(scores: list[float]) -> list[list[float]]:
     return [[score] * len(PATHS[name][1]) for name, score in zip(PATHS, scores, strict=True)]
 
 
-MT_GRPO = [[1.09141, 1.59141], [-0.84887, -2.34887, -0.84887], [-0.84887, -0.34887], [0.60634, 1.10634, 0.60634], *Q]
 RLOO = [[0.75] * 2, [-0.58333] * 3, [-0.58333] * 2, [0.41667] * 3, [-0.5] * 2, [1.0] * 2, [-0.5] * 2]
 LITE_PPO = [[1.13175] * 2, [-0.88025] * 3, [-0.88025] * 2, [0.62875] * 3, [-0.67067] * 2, [1.34134] * 2, [-0.67067] * 2]
 THROUGH_THE_CONFIG = {
     "grpo": each_turn(GRPO),
     "rloo": RLOO,
-    "loop": RLOO,
-    "dr_grpo": each_turn(GRPO_WITHOUT_STD),
-    "tree_grpo": each_turn(GRPO),  # of which no leaves are told
     "lite_ppo": LITE_PPO,
     "turn_ppo": WHITENED,
-    "step_ppo": WHITENED,
     "gigpo": GIGPO,
-    "mt_grpo": MT_GRPO,  # of `valid`: in turn 2 of P one of four is not, and all others are equal
     "aem": AEM,  # the other methods of credit: tests/algorithms/test_credit_numbers.py
     "rloo credit=[gigpo]": [  # RLOO's term beside GiGPO's of states, both without a deviation
         [score + both - episode for both in row]

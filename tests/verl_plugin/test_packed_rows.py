@@ -1,8 +1,6 @@
 """What several rows begin with, computed once: the same log-probabilities, values and gradients as
 padded rows."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 from typing import Any

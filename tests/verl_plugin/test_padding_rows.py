@@ -1,8 +1,6 @@
 """An update with any number of padding rows: no model is given one, and nothing comes out
 otherwise than without any."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from functools import partial

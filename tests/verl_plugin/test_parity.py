@@ -4,8 +4,6 @@ prompts, same weights.
 Prompts are those of real games. Bounds: greedy tokens equal, log-probs within 1e-4 nats in fp32.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator
@@ -28,6 +26,8 @@ from turngrid.rollouts.sampling import SamplingParams
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
+# Slow: of our server, test_engines.py, test_server.py and test_whole_run.py show the same in parts
+pytestmark = pytest.mark.slow
 ROOT, HERE = Path(TINY).parents[1], Path(__file__).parent
 BOUND = 1e-4  # nats
 LIMIT = 12  # tokens a turn

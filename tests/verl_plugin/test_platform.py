@@ -1,8 +1,6 @@
 """What verl finds of ours, asked in interpreters of their own: nothing is left over from another
 test."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -72,7 +70,8 @@ print(json.dumps({"light": light, **facts}))
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """As in an installed wheel: no variable names the plugin, its metadata does. Stages name it in
-    the environment of verl's processes, without which no run on CPUs would go."""
+    the environment of verl's processes, without which no run on CPUs would go (test_whole_run.py).
+    """
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     metadata = folder / f"{project['name']}-{project['version']}.dist-info"
@@ -98,6 +97,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_the_entry_point_registers_all(found: dict[str, Any]) -> None:
     assert found["kl"] == "turngrid.verl_plugin.training.estimators.apply_kl_penalty"
     assert found["adapter"] == "turngrid.verl_plugin.servers.transformers_server.replica.WeightSync"
@@ -110,6 +110,7 @@ def test_the_entry_point_registers_all(found: dict[str, Any]) -> None:
     assert found["waiting"] == [] and found["finders"] == 1
 
 
+@pytest.mark.slow
 def test_gloo_is_named_twice_and_started_once(found: dict[str, Any]) -> None:
     """verl asks for "cpu:gloo,cpu:gloo", which torch by itself refuses."""
     assert found["gloo"][1] == [1.0, 1.0]
@@ -117,6 +118,7 @@ def test_gloo_is_named_twice_and_started_once(found: dict[str, Any]) -> None:
         torch.distributed.BackendConfig(torch.distributed.Backend("cpu:gloo,cpu:gloo"))
 
 
+@pytest.mark.slow
 def test_importing_verl_stays_light_and_late_plugins_catch_up(
     found: dict[str, Any], plain_verl: dict[str, Any]
 ) -> None:

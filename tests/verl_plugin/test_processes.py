@@ -1,8 +1,6 @@
 """Processes and threads of RL: the arguments and attempts of Ray's start, a start that hangs, a
 worker in the trainer's thread, and what a process must not import."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

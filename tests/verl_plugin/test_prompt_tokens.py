@@ -1,16 +1,14 @@
 """Tokens of each prompt form: what the server saw is what is trained, and what SFT imitates is what
 a model would say."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import pytest
-from game_table import Says
+from game_table import Says, seen_by_server
 from parity_servers import TINY
 from tokenizers_of_families import qwen3
 from transformers import AutoTokenizer
@@ -27,7 +25,7 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
 from turngrid.rollouts.prompt_forms.form import PromptForm, meaning
-from turngrid.rollouts.row import Row, to_rows
+from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.sampling import SampleRequest, SamplingParams
 from turngrid.rollouts.stream import user
 from turngrid.rollouts.tokenise import fill_ids
@@ -120,14 +118,6 @@ def answers(form: PromptForm, game: TaskRef) -> list[str]:
     return [known[0], "what now, i wonder", known[1], "a word too many " * 40, *known[2:]]
 
 
-def seen_by_server(rows: Sequence[Row]) -> Iterator[tuple[int, ...]]:
-    """What precedes each run of sampled tokens in the rows."""
-    for row in rows:
-        for place, sampled in enumerate(row.mask):
-            if sampled and not (place and row.mask[place - 1]):
-                yield (*row.prompt_ids, *row.response_ids[:place])
-
-
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("seen", ["all", "window", 0, 2])
 def test_rows_are_what_the_server_saw(table: Table, name: str, seen: str | int) -> None:
@@ -150,7 +140,7 @@ def check_rows(episode: Episode, asked: Sequence[SampleRequest], named: str, cou
 
 
 @pytest.mark.parametrize("name", ["plain", "think_action", "hiper"])
-@pytest.mark.parametrize("seen", ["all", "window", 2])
+@pytest.mark.parametrize("seen", ["window", 2])
 def test_rows_of_several_actions_are_what_the_server_saw(table: Table, name: str, seen: str | int) -> None:
     """Among them answers with more than may run, of which every sampled token is trained."""
     form = replace(FORMS[name], max_actions=2, history=seen if isinstance(seen, int) else None)

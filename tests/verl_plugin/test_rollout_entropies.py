@@ -4,8 +4,6 @@ and their way into rows.
 ``test_engines`` has the trainer's own beside them, ``test_steps`` a step with either.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 """Rollout forms on real games with the tiny model: what the server saw is what is trained, and
 nothing else is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Groups of an asynchronous run from play to record, at checkpoints and after kills; and how old
 their weights were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

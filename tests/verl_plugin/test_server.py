@@ -1,7 +1,5 @@
 """The rollout server: as an object in this process, and as verl's replica in a real Ray session."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

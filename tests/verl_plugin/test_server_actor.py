@@ -1,8 +1,6 @@
 """The rollout server as a Ray actor under load: many callers, weight updates in between, and what
 it leaves behind."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

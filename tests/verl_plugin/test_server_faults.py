@@ -1,7 +1,5 @@
 """What a rollout server may do to real episodes: refuse one, or die under all of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,8 +1,6 @@
 """Episodes that the policy sums up as it goes: real games, the tiny model, and what is trained of
 them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """buffer=task_replay through verl's own queue: a failed group of example X learns from what once
 won its game."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

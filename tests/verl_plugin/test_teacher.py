@@ -1,8 +1,6 @@
 """On-policy distillation: the specification's numbers, and another model in the reference policy's
 place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

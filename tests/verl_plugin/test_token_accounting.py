@@ -1,7 +1,5 @@
 """What the loss of a step is divided by, where its rows are not one an episode played in it."""
 
-from __future__ import annotations
-
 from operator import mul
 from pathlib import Path
 from random import Random

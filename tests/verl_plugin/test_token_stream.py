@@ -1,8 +1,6 @@
 """Our way of joining turns, which renders a message once, gives the ids of verl's own, which
 renders it every time."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """What a row tells of its turns."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,8 +1,6 @@
 """Updates turn by turn through verl's own queue, with the specification's numbers: what each update
 sees, and what it hands on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

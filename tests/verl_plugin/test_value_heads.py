@@ -1,7 +1,5 @@
 """A critic with several heads: what each learns. What each says is in test_engines.py."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ A failure means that verl has fixed the bug: then remove our replacement
 (``verl_plugin/changes.py``) and the function.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """What is changed in verl, against the verl that is installed: a new version that breaks an entry
 is told which."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

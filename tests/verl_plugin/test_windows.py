@@ -1,8 +1,6 @@
 """Episodes of which the model sees a window: real games, the tiny model, and what the trainer makes
 of the rows."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from game_table import Says, Table
+from game_table import Says, Table, seen_by_server
 from omegaconf import DictConfig, OmegaConf
 from parity_servers import Plain
 from step_probe import composed
@@ -71,19 +69,7 @@ def narrow(table: Table, games: list[TaskRef]) -> list[Played]:
 
 
 def assert_rows_are_what_the_server_saw(episode: Episode, asked: list[SampleRequest]) -> None:
-    requests = iter(asked)
-    for row in to_rows(episode, REWARD):
-        ids = list(row.prompt_ids)
-        place = 0
-        while place < len(row.response_ids):
-            assert list(next(requests).prompt_ids) == ids
-            while place < len(row.mask) and row.mask[place]:
-                ids.append(row.response_ids[place])
-                place += 1
-            while place < len(row.mask) and not row.mask[place]:
-                ids.append(row.response_ids[place])
-                place += 1
-    assert next(requests, None) is None
+    assert list(seen_by_server(to_rows(episode, REWARD))) == [tuple(request.prompt_ids) for request in asked]
 
 
 def test_each_row_is_exactly_what_the_server_saw(windowed: list[Played], narrow: list[Played]) -> None:

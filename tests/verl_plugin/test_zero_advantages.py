@@ -1,8 +1,6 @@
 """When rows whose advantage is 0 may be left out of a policy's update: asked of configs, and of
 verl's policy losses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Tokenizers as the families of models have them, made here: small vocabularies, real control
 tokens, real templates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

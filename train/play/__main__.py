@@ -23,6 +23,7 @@ from turngrid.records.process.exit_codes import exit_code, own_words, say
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.tasks.evaluation_sets import opponents_of
 from turngrid.tasks.splits import cache_dir
 from turngrid.train.arguments import parsed
 from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
@@ -147,6 +148,8 @@ def _spec(config: DictConfig, task: TaskRef, watch: bool) -> EpisodeSpec:
         max(turns, len(task.expert_plan)) if watch else turns,
         reward(config.turn_reward.name, config.turn_reward),
         grade_unfinished=environment.grades_unfinished,
+        seat=environment.seats[task.seed % 2] if environment.seats else "",
+        opponent=opponents_of(config)[0] if environment.seats else "",
     )
 
 

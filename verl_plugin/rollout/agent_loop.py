@@ -1,7 +1,7 @@
 """The agent loop: samples episodes and turns them into rows of verl's queue."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -31,6 +31,7 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import context_fields
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
+from turngrid.verl_plugin.shared_state import Reader
 
 
 class TurngridAgentLoop:
@@ -52,6 +53,7 @@ class TurngridAgentLoop:
         self.named = {name: named_reward(name) for name in sorted(read)}
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
         self.asking = self.on_batch.asking()
+        self.shared = Reader(Path(config.run.get("shared") or ""), self.on_batch)
 
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
         """Return the spec that all samples of a group share.
@@ -61,13 +63,19 @@ class TurngridAgentLoop:
         """
         step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
         turns = config.env.max_turns
+        self.shared.at(step)
         spec = self.run.spec(
             TaskRef.from_dict(json.loads(row["task"])),
             turns if validate else turns_at(config.curriculum.horizon, step, turns),
         )
+        spec = replace(spec, step=step, library=self.library(step))
         if validate:
-            return replace(spec, step=step)
-        return replace(spec, step=step, prompt=str(row.get("uid", "")), named=self.named, void=self._void(step))
+            return spec
+        return replace(spec, prompt=str(row.get("uid", "")), named=self.named, void=self._void(step))
+
+    def library(self, step: int) -> Any:
+        """Return the library that is looked up; None without one."""
+        return next(iter(self.on_batch.of("library", step).values()), None)
 
     def form(self, step: int) -> Linear:
         """Return the rollout form of a training step."""
@@ -90,11 +98,15 @@ class TurngridAgentLoop:
         )
         open_session = partial(self.pool.open, spec.prompt if self.together else "")
         episode = await run_with_retries(
-            open_session, lambda session: run_episode(policy, session, spec, self.codec.stream())
+            open_session,
+            lambda session: run_episode(
+                policy, session, spec, self.codec.stream(), self.codec.stream(), self.config.seed
+            ),
         )
         transforms = self.methods.of("shaping", spec.step)
-        if episode.turns and trained and (transforms or spec.named):
-            shape(episode, self.reward.name, transforms, len(spec.task.expert_plan))
+        for side in (episode, *episode.sides):
+            if side.turns and trained and (transforms or spec.named):
+                shape(side, self.reward.name, transforms, len(spec.task.expert_plan))
         return episode
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
@@ -115,6 +127,7 @@ def row_fields(
     named: Sequence[str] = (),
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
+    cluster: Callable[[str], str] = str,
 ) -> list[dict[str, Any]]:
     """Make the fields of verl's rows: one row an episode, or one a window.
 
@@ -123,6 +136,7 @@ def row_fields(
         named: rewards besides the trained one that are sent with the rows.
         tree: the episode's position in the tree of its group.
         form: the prompt form of the episode.
+        cluster: as in ``turn_fields``.
 
     Raises:
         ValueError: the episode has no turn.
@@ -132,7 +146,7 @@ def row_fields(
     for row, (first, last) in zip(to_rows(episode, reward_name), pairwise(ends), strict=True):
         turns, versions = episode.turns[first:last], episode.versions(first, last)
         own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
-        fields.append(own | (turn_fields(episode, first, last, state, named, tree, form) if state else {}))
+        fields.append(own | (turn_fields(episode, first, last, state, named, tree, form, cluster) if state else {}))
     return fields
 
 

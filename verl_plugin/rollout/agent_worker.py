@@ -25,6 +25,7 @@ from torch import Tensor
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from turngrid.algorithms.slots import Request
 from turngrid.envs.hosting.error_text import described
 from turngrid.records.resume import TurnCounter
 from turngrid.rollouts.episode import Episode
@@ -35,6 +36,7 @@ from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from turngrid.verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
 from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
+from turngrid.verl_plugin.rollout.writing import Written, sample_request, written
 from turngrid.verl_plugin.servers.transformers_server.launch import replicas
 
 logger = logging.getLogger(__name__)
@@ -97,6 +99,12 @@ class AgentLoopWorker:
             task = asyncio.create_task(self._run_prompt(prompt_of(batch, number), validate))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def write(self, step: int, requests: Sequence[Request]) -> list[Written]:
+        """Let the policy write texts; return each with the number of its tokens."""
+        asked = [sample_request(self.loop, step, *numbered) for numbered in enumerate(requests)]
+        repeats = self._own_server and not self._asynchronous
+        return await written(self.loop.codec, asked, BatchSampler(0) if repeats else self._one_by_one)
 
     def _deal(self, uids: list[str]) -> dict[str, Rounds]:
         servers = replicas(self.config.trainer, self.config.actor_rollout_ref.rollout)
@@ -165,14 +173,16 @@ class AgentLoopWorker:
         loop, step = self.loop, int(prompt["global_steps"])
         branches = partition == "train" and loop.form(step).branches
         trees = tree_places(episodes) if branches else {}
+        cluster = getattr(loop.library(step), "states", lambda: str)()
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             tree = trees.get(episode.sample)
-            rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form)
+            rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form, cluster)
             contexts = loop.contexts(episode, prompt) if partition == "train" else []
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
-                fields.append({**row, **prompt, "session_id": sample})
+                uid = group_of(episode, prompt["uid"], partition)
+                fields.append({**row, **prompt, "uid": uid, "session_id": sample})
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
         await tq.async_kv_batch_put(
@@ -195,6 +205,11 @@ class AgentLoopWorker:
             episode.group = prompt["uid"]
         name = f"{int(prompt['index']):06d}" if validate else prompt["uid"]
         write_episodes(self._folder(prompt, validate) / f"{name}.jsonl", episodes)
+
+
+def group_of(episode: Episode, uid: str, partition: str) -> str:
+    """Return the group of an episode. Seats differ, but verl counts validation by prompt."""
+    return f"{uid}#{episode.seat}" if episode.seat and partition == "train" else uid
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Contexts of a row (``turngrid.algorithms.contexts``), made where its episode was sampled."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ from torch import Tensor
 from turngrid.algorithms.contexts import Asks, Context
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PromptForm, messages_of
+from turngrid.rollouts.retrieval import lines_of, with_text
 from turngrid.rollouts.row import window_starts
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.stream import user
@@ -57,6 +58,10 @@ class SeenRow:
         return self.episode.turns[self.first : self.last]
 
     @property
+    def task(self) -> str:
+        return self.episode.task
+
+    @property
     def won(self) -> bool:
         return self.episode.won
 
@@ -91,6 +96,8 @@ class SeenRow:
 
     def with_observation(self, turn: int, text: str) -> list[int] | None:
         seen, ids = self.turns[turn], self.before(turn)
+        if not turn:  # a row's first turn has the library's text in its head
+            seen = replace(seen, retrieved="")
         shown, wanted, other = map(self._shown, (seen, *(_as(seen, given) for given in (text, OTHER))))
         start, end = map(min, common(other, wanted), common(shown, wanted))
         own, given = shown[start : len(shown) - end], wanted[start : len(wanted) - end]
@@ -102,22 +109,20 @@ class SeenRow:
 
     def _shown(self, turn: Turn) -> list[int]:
         """Return the ids that a turn's observation adds after an answer."""
-        eos = self.codec.eos_id
-        return self.codec.join([eos], messages_of(self._form, turn))[1:]
+        eos, text = self.codec.eos_id, turn.retrieved if turn.retrieved_tokens else ""
+        return self.codec.join([eos], with_text(self._form, messages_of(self._form, turn), text))[1:]
 
     @property
     def _form(self) -> PromptForm:
         return self.spec.form
 
     def with_line(self, text: str) -> list[int] | None:
-        plain, hinted = (self._first_prompt(line) for line in (self.episode.guidance, self._line(text)))
+        own = lines_of(self.episode.guidance, self.turns[0].retrieved)
+        plain, hinted = map(self._first_prompt, (own, lines_of(own, text)))
         start, end = common(plain, hinted)
         if not start or self._prompt[: len(plain) - end] != plain[: len(plain) - end]:
             return None
         return hinted[: len(hinted) - end] + self._prompt[len(plain) - end :]
-
-    def _line(self, text: str) -> str:
-        return f"{self.episode.guidance}\n{text}".strip()
 
     def _first_prompt(self, guidance: str) -> list[int]:
         head = self._form.head(self.spec.style, self.episode.goal, guidance)
@@ -137,7 +142,8 @@ class SeenRow:
 
 def _as(turn: Turn, text: str) -> Turn:
     """Return a turn that was shown this text, as one result if it was shown results."""
-    return Turn(text, "", results=[text] if turn.results else [])
+    shown = {"retrieved": turn.retrieved, "retrieved_tokens": turn.retrieved_tokens}
+    return Turn(text, "", results=[text] if turn.results else [], **shown)
 
 
 def common(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:

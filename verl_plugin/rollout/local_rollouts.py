@@ -95,7 +95,9 @@ async def play_one(
     """Sample an episode; if the environment fails, return a record of the error."""
     policy = ModelPolicy(sampler, codec.decode, rules.params, rules.limit, rules.seed)
     try:
-        episode = await run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, codec.stream()))
+        episode = await run_with_retries(
+            pool.open, lambda session: run_episode(policy, session, spec, codec.stream(), None, rules.seed)
+        )
     except EpisodeFailed as error:
         episode = failed_episode(spec, policy.name, error)
     done()

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, product
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.chosen import Chosen
-from turngrid.algorithms.registry import STATES
+from turngrid.algorithms.registry import CLUSTER, STATES
 from turngrid.algorithms.turn_table import ENDS, NAMED, span_field
 from turngrid.algorithms.turns import OUTCOMES
 from turngrid.rollouts.episode import Episode, Turn
@@ -45,6 +45,7 @@ def turn_fields(
     named: Iterable[str] = (),
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
+    cluster: Callable[[str], str] = str,
 ) -> dict[str, Tensor]:
     """Return the fields of the row of turns ``first`` to ``last``, with an entry for each turn.
 
@@ -54,8 +55,9 @@ def turn_fields(
         state: the kind of state by which turns are compared, of ``STATES``.
         named: rewards besides the trained one that are sent with the row.
         form: the prompt form, whose labels and parts are sent with the row.
+        cluster: returns what observations of one cluster have in common, for ``state=cluster``.
     """
-    before, after = _states(episode, state)
+    before, after = _states(episode, state, cluster)
     turns = episode.turns[first:last]
     numbers = {
         "state": before[first:last],
@@ -73,6 +75,8 @@ def turn_fields(
         numbers |= {"node": nodes[first:last], "tree": [root]}
     if episode.plays:
         numbers["attempt"] = [turn.attempt for turn in turns]
+    if episode.seat:
+        numbers["role"] = [int(episode.seat)] * len(turns)
     if form.labels:
         numbers["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
     for part, (number, end) in product(form.parts, enumerate(ENDS)):
@@ -84,18 +88,20 @@ def turn_fields(
     }
 
 
-def _states(episode: Episode, state: str) -> tuple[list[int], list[int]]:
+def _states(episode: Episode, state: str, cluster: Callable[[str], str]) -> tuple[list[int], list[int]]:
     """Return the state before each turn, and the state after it."""
-    states = _of_environment(episode, state)
+    states = _of_environment(episode, state, cluster)
     indices = [0, *accumulate(not turn.summary for turn in episode.turns)]
     numbered = enumerate(zip(episode.turns, indices[:-1], strict=True))
     before = [text_hash(f"{episode.sample} {n}") if turn.summary else states[index] for n, (turn, index) in numbered]
     return before, [states[index] for index in indices[1:]]
 
 
-def _of_environment(episode: Episode, state: str) -> list[int]:
+def _of_environment(episode: Episode, state: str, cluster: Callable[[str], str]) -> list[int]:
     turns = episode.played_turns
     seen = [turn.observation for turn in turns] + [episode.final_observation]
+    if state == CLUSTER:
+        return [text_hash(cluster(text)) for text in seen]
     if state == "observation":
         return [text_hash(text) for text in seen]
     if state == "observation+turn":

@@ -4,7 +4,7 @@ Methods see only the turn table, nothing of verl (``turngrid.algorithms.slots``)
 tokens in both masks, since the mean of the loss is over ``loss_mask``. Their advantage is 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,15 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.estimators.seeupo import Seeupo
 from turngrid.algorithms.registry import ON_BATCH
-from turngrid.algorithms.slots import Estimate, credited
+from turngrid.algorithms.slots import Estimate, Offered, OfferedEpisode, Request, credited
 from turngrid.algorithms.turns import Turns, repeated_states
+from turngrid.records.files.checkpoints import METHODS
+from turngrid.records.files.json_lines import write_lines
+from turngrid.rollouts.episode import Episode
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin import value_heads
+from turngrid.verl_plugin.rollout.writing import Written
+from turngrid.verl_plugin.shared_state import write as write_shared
 from turngrid.verl_plugin.training.contexts import Contexts
 from turngrid.verl_plugin.training.credit_log import rounded
 from turngrid.verl_plugin.training.losses import PREFIX
@@ -26,7 +31,6 @@ from turngrid.verl_plugin.training.replay import Replay
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, mute_dead, of_responses
 
-STATE = "methods.pt"  # file name in a checkpoint
 TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
 
 
@@ -175,18 +179,55 @@ class Methods:
         """Return what the loss form in the workers needs."""
         return {"loss": self._slots["loss"], "step": self._step.number}
 
+    # ---- texts of a step's episodes
+
+    def offered(self) -> dict[str, Offered]:
+        """Return the methods that learn from the texts of episodes, by ``slot/name``."""
+        methods = self.chosen.in_rollout(self._step.number)
+        return {name: method for name, method in methods.items() if hasattr(method, "offer")}
+
+    def offer(self, episodes: Sequence[Episode]) -> dict[str, float]:
+        """Offer a step's episodes; return metrics."""
+        reward, metrics = str(self._run.config.turn_reward.name), {}
+        trained = [offered_episode(episode, reward) for episode in episodes if episode.trained and episode.turns]
+        for name, method in self.offered().items():
+            method.offer(self._step.number, trained)
+            metrics |= {f"{name}/{key}": value for key, value in getattr(method, "logged", {}).items()}
+        return metrics
+
+    def write(self, ask: Callable[[int, Sequence[Request]], Sequence[Written]]) -> None:
+        """Let the policy write what methods ask for since the last step, and record it."""
+        step, records = self._step.number, []
+        for name, method in self.offered().items():
+            if requests := getattr(method, "requests", tuple)():
+                texts = ask(step, requests)
+                method.write(step, [text for text, _ in texts])
+                records += [{"method": name, "text": text, "tokens": tokens} for text, tokens in texts]
+        if records:
+            write_lines(self._run.rl.library / f"{step:06d}.jsonl", records)
+
+    def share(self) -> None:
+        """Write the state that the rollout of this step reads."""
+        write_shared(self._run.rl.shared, self.chosen, self._step.number)
+
     # ---- state
 
     def save(self, checkpoint: Path) -> None:
         """Write the methods' state, if they have any, into the folder of a checkpoint."""
         if state := self.chosen.state():
             checkpoint.mkdir(parents=True, exist_ok=True)
-            torch.save(state, checkpoint / STATE)
+            torch.save(state, checkpoint / METHODS)
 
     def load(self, checkpoint: Path) -> None:
         """Restore the state that ``save`` wrote."""
         if self.chosen.state():
-            self.chosen.load(torch.load(checkpoint / STATE, weights_only=True))
+            self.chosen.load(torch.load(checkpoint / METHODS, weights_only=True))
+
+
+def offered_episode(episode: Episode, reward: str) -> OfferedEpisode:
+    """Return an episode as libraries see it, given the name of the chosen reward."""
+    earned = sum(turn.trained(reward) for turn in episode.turns)
+    return OfferedEpisode(episode.task, episode.goal, episode.won, earned, episode.played_turns)
 
 
 def of_heads(rows: TurnRows, turns: Turns, estimate: Estimate) -> dict[str, Tensor]:

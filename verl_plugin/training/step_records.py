@@ -1,5 +1,6 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 from turngrid.rollouts.episode import Episode
@@ -39,6 +41,11 @@ class StepGroups:
     def folder(self) -> Path:
         """The folder of the step's groups; recording the step merges it into one file."""
         return self._rl.episodes / f"{self._step.number:06d}"
+
+    @property
+    def written(self) -> Path:
+        """The file of texts that the policy wrote before the step."""
+        return self._rl.library / f"{self._step.number:06d}.jsonl"
 
     def begin(self) -> None:
         """Make the step's folder, which shows the progress bar that the step has begun."""
@@ -91,11 +98,18 @@ class StepLog:
 
     Args:
         record: records the logged step and returns its metrics.
+        watch: looks at the logged step, and may end the run.
         save: saves the step's checkpoint if it is due.
     """
 
-    def __init__(self, tracking: Any, record: Callable[[], dict[str, float]], save: Callable[[], None]) -> None:
-        self._tracking, self._record, self._save = tracking, record, save
+    def __init__(
+        self,
+        tracking: Any,
+        record: Callable[[], dict[str, float]],
+        watch: Callable[[int, Metrics], None],
+        save: Callable[[], None],
+    ) -> None:
+        self._tracking, self._record, self._watch, self._save = tracking, record, watch, save
         self.keep, self.finish = tracking.keep, tracking.finish
 
     def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
@@ -103,6 +117,7 @@ class StepLog:
             data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
             data = {**data, **self._record()}
         self._tracking.log(data=data, step=step, **kwargs)
+        self._watch(step, data)
         self._save()
 
 
@@ -120,6 +135,7 @@ class RunningTotal:
         self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
+            self.add_written(folder / "rl" / "library" / step.name)
 
     def add(self, step: Path) -> None:
         """Add one step's file of episodes."""
@@ -127,6 +143,12 @@ class RunningTotal:
             self._games.add(episode.task)
             self.episodes += 1
             self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
+
+    def add_written(self, file: Path) -> int:
+        """Add the tokens of texts that the policy wrote before a step; return their number."""
+        tokens = sum(written["tokens"] for written in map(json.loads, read_lines(file)))
+        self.tokens += tokens
+        return tokens
 
     def metrics(self) -> dict[str, float]:
         """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""

@@ -47,6 +47,10 @@ class RunTracking:
         """Note that the checkpoint of this step is complete."""
         self._ours.keep(step)
 
+    def alert(self, title: str, text: str) -> None:
+        """Show an alarm in the trackers that have alerts."""
+        self._ours.alert(title, text)
+
     def finish(self, exit_code: int = 0) -> None:
         self._ours.finish(exit_code)
         self._verls.finish(exit_code)
@@ -55,17 +59,29 @@ class RunTracking:
 def moments(batch: DataProto) -> dict[str, float]:
     """Return standard deviations of advantages, returns and values over sampled tokens.
 
-    Also return the share of advantages that are 0.
+    Also return the number of these tokens, the share of advantages that are 0, and the correlation
+    of rows' mean advantages with their rewards, positive if a group's advantages add up to 0.
     """
     mask = batch.batch["response_mask"].bool()
-    metrics: dict[str, float] = {}
+    metrics: dict[str, float] = {"credit/trained_tokens": float(mask.sum())}
     for field, name in MOMENTS.items():
         values = torch.masked_select(batch.batch[field], mask) if field in batch.batch else mask.new_empty(0)
         if values.numel():
             metrics[f"{name}/std"] = values.float().std(correction=0).item()
             if field == "advantages":
                 metrics[f"{name}/zero_share"] = (values == 0).float().mean().item()
+                metrics |= _of_rewards(batch, mask)
     return metrics
+
+
+def _of_rewards(batch: DataProto, mask: torch.Tensor) -> dict[str, float]:
+    """Return the correlation over rows of mean advantage and reward, if neither is constant."""
+    tokens = mask.sum(-1).clamp(min=1)
+    advantages = (batch.batch["advantages"] * mask).sum(-1) / tokens
+    both = torch.stack([advantages, batch.batch["token_level_scores"].sum(-1)]).double()
+    if (both.std(-1, correction=0) < 1e-6).any():
+        return {}
+    return {"credit/advantage/follows_reward": torch.corrcoef(both)[0, 1].item()}
 
 
 def with_moments(verls: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:

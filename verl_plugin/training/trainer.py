@@ -26,6 +26,7 @@ from verl.utils.debug import marked_timer
 
 from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
+from turngrid.records.health.raising import Watch
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.run import Run
@@ -70,7 +71,8 @@ class StepTrainer(Base):
         self.groups = self.kind_of_groups(run.rl, int(config.data.train_batch_size), self.now)
         self.games = Games(config)
         self.methods = Methods(run, self.now)
-        self.windows = WindowRows(config, self.parameter_sync_step) if run.several_rows else None
+        several = run.several_rows or run.sides > 1
+        self.windows = WindowRows(config, self.parameter_sync_step, run.sides) if several else None
         self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
     def fit(self, agent_loop_manager: Any) -> None:
@@ -218,9 +220,10 @@ class StepTrainer(Base):
         watchdog.current.enter(watchdog.BETWEEN)
         self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
-        run = self.config.run
-        self._spent = RunningTotal(self.config, Path(run.folder))
-        self.logger: Any = StepLog(self.logger, self.record_step, self.save_if_due)
+        run = Run(self.config, Path(self.config.run.folder))
+        self._spent = RunningTotal(self.config, run.folder)
+        watch = Watch(run.rl, self.config.health, self.logger.alert, run.algorithm.needs_group)
+        self.logger: Any = StepLog(self.logger, self.record_step, watch, self.save_if_due)
 
     def on_step_begin(self) -> None:
         """The parts of a step are reset too."""
@@ -230,6 +233,8 @@ class StepTrainer(Base):
 
     def _begin(self) -> None:
         self.now.begin(self.global_steps, self.total_training_steps)
+        self.methods.write(lambda *asked: self.agent_loop_manager.write(*asked))
+        self.methods.share()
         self.games.begin(self.global_steps)
 
     # ---- records
@@ -237,6 +242,8 @@ class StepTrainer(Base):
     def record_step(self) -> dict[str, float]:
         """Record the step; return metrics of its episodes, its cost and its time."""
         metrics = self.gather_episodes()
+        if written := self._spent.add_written(self.groups.written):
+            metrics["library/written_tokens"] = float(written)
         self._spent.add(self.groups.folder.with_suffix(".jsonl"))
         metrics |= {**self._spent.metrics(), "timing/since_start": time.perf_counter() - self._started}
         saved, self._save_seconds = self._save_seconds, None  # duration of the last checkpoint
@@ -252,10 +259,11 @@ class StepTrainer(Base):
         replaced = {name.rpartition("_")[0] for name in self.now.replaced}
         replaced_groups = [number for number, file in enumerate(files) if file.stem in replaced]
         return {
-            **step_metrics(groups, self.config.turn_reward.name, replaced_groups),
+            **step_metrics(groups, self.config.turn_reward.name, replaced_groups, self.config.env.max_action_tokens),
             "rollout/failed_groups": float(failed),
             **self.groups.metrics(groups),
             **self.games.metrics(self.global_steps, chain.from_iterable(groups)),
+            **self.methods.offer([*chain.from_iterable(groups)]),
         }
 
     def _validate(self) -> dict[str, float]:
@@ -293,6 +301,7 @@ class StepTrainer(Base):
         if self.global_steps:
             self.methods.load(self._checkpoint())
         self.now.number = self.global_steps
+        self.methods.share()  # for a validation before the first step
         self.groups.restored()
 
     def _checkpoint(self) -> Path:

@@ -17,13 +17,14 @@ class WindowRows:
 
     Args:
         shares: number of batches that the trainer takes from verl's buffer in a step.
+        sides: episodes that a sample may give.
     """
 
-    def __init__(self, config: DictConfig, shares: int = 1) -> None:
+    def __init__(self, config: DictConfig, shares: int = 1, sides: int = 1) -> None:
         self._config = config
         self._actor = config.actor_rollout_ref
         self._prompts = int(config.data.train_batch_size) // shares  # prompts of a batch from the buffer
-        self._devices = 1
+        self._sides, self._devices = sides, 1
 
     def multiple(self, devices: int) -> int:
         """Return the number to a multiple of which verl pads the number of rows.
@@ -75,7 +76,7 @@ class WindowRows:
             updates: so many instead, if it is not 0.
         """
         usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, updates or self._updates(node)
-        batch.extra_info[EPISODES] = self._prompts * samples // updates
+        batch.extra_info[EPISODES] = self._prompts * samples * self._sides // updates
         with open_dict(node):
             node.ppo_mini_batch_size = len(batch) // (updates * samples)
             try:

@@ -4,8 +4,6 @@ Written without a look at the defence: an entry is a way to be paid for a repair
 ``games.py`` has the broken repositories that they are tried on.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from turngrid.envs.repair import bugs as libraries

@@ -1,8 +1,6 @@
 """The broken repositories that cheats and honest repairs are tried on: three of ``repo_repair``,
 two in SWE-Gym's form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """The part of openenv-core 0.3.0's server that docs/openenv.md uses, as read in its source:
 the package itself needs gradio, fastmcp and openai."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

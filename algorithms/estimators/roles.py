@@ -1,0 +1,129 @@
+"""Estimators of games of several seats: a baseline for each role (SPIRAL, MARSHAL)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from turngrid.algorithms.pools import centred, pools
+from turngrid.algorithms.slots import Estimate, Tokens
+from turngrid.algorithms.turns import Turns, discounted
+from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Card, Conflict, Method, number, word
+
+STEP, GAME = "step", "game"
+
+
+@dataclass(kw_only=True)
+class Rae(Method):
+    """Role-conditioned advantage estimation: ``A_t = gamma^(turns left) (R - b)``.
+
+    b is a moving average of R for each task and seat, 0 at first: ``b <- decay b + (1 - decay) R``.
+    It is part of every checkpoint. With ``update: step`` all matches of a step use b as it stood at
+    the step's start; then it is updated match by match, in the order of their names. With ``game``
+    each match reads b, then updates it.
+    """
+
+    decay: float = number(0, 1)
+    gamma: float = number(0, 1)
+    update: str = word(STEP, GAME)
+    baselines: dict[str, float] = field(default_factory=dict, init=False)
+
+    needs = frozenset()
+    grain = "turn"
+    requires = frozenset({WHOLE_STEP, SYNCHRONOUS})
+    conflicts = (
+        Conflict(
+            ("filter",),
+            lambda _, names: "dynamic_sampling" in names,
+            "groups that it drops would be missing in the moving average",
+            "filter=[]",
+        ),
+    )
+    card = Card(
+        "subtracts a moving average of the rewards of the same task and seat",
+        paper="2506.24119",
+        source="code",
+        needs="`rollout_form=self_play`",
+        ours="`update: step` (`game` is the code's); one average for all processes",
+    )
+
+    def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
+        keys, old = roles_of(turns), dict(self.baselines)
+        scores, advantages = turns.score.tolist(), torch.zeros(turns.mask.shape, dtype=torch.float64)
+        left = (turns.acts.sum(dim=1, keepdim=True) - turns.acts.cumsum(dim=1)).double()
+        for episode in in_order(turns):
+            key, score = keys[episode], scores[episode]
+            read = old if self.update == STEP else self.baselines
+            advantages[episode] = self.gamma ** left[episode] * (score - read.get(key, 0.0))
+            self.baselines[key] = self.decay * self.baselines.get(key, 0.0) + (1 - self.decay) * score
+        advantages *= turns.mask
+        return Estimate(advantages, advantages)
+
+    def state(self) -> dict[str, Any]:
+        return {"baselines": dict(self.baselines)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.baselines = dict(state["baselines"])
+
+
+@dataclass(kw_only=True)
+class RoleMean(Method):
+    """``A_t = G_t - mean of G over all turns of the same task and seat in the step``.
+
+    ``G_t = r_t + gamma G_{t+1}``. No deviation, no group.
+    """
+
+    gamma: float = number(0, 1)
+
+    needs = frozenset()
+    grain = "turn"
+    requires = frozenset({WHOLE_STEP})
+    card = Card(
+        "subtracts the step's mean return, over the turns of the same task and seat, from a turn's return",
+        paper="2510.15414",
+        source="notes",
+        needs="`rollout_form=self_play`",
+        ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by player",
+    )
+
+    def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
+        returns, sizes = (discounted(rewards * turns.mask, turns.steps(self.gamma)) for rewards in both(turns.reward))
+        names = {key: number for number, key in enumerate(dict.fromkeys(roles_of(turns)))}
+        role = torch.tensor([names[key] for key in roles_of(turns)], dtype=torch.int64)
+        episode, turn = turns.flat()
+        advantages = torch.zeros_like(returns)
+        advantages[episode, turn] = centred(returns[episode, turn], pools(role[episode]), sizes[episode, turn])
+        return Estimate(advantages, returns)
+
+
+def both(rewards: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rewards, and their magnitudes (``pools.centred``)."""
+    return rewards, rewards.abs()
+
+
+def roles_of(turns: Turns) -> list[str]:
+    """Return each episode's task, without its seed, and seat."""
+    seats = turns.role[:, 0].tolist() if turns.role is not None else [0] * len(turns.mask)
+    tasks = turns.tasks or ("",) * len(seats)
+    return [f"{task_of(task)}#{seat}" for task, seat in zip(tasks, seats, strict=True)]
+
+
+def task_of(game: str) -> str:
+    """Return environment and task of a game in JSON."""
+    if not game.startswith("{"):
+        return game
+    fields = json.loads(game)
+    return f"{fields['env']}/{fields['task']}"
+
+
+def in_order(turns: Turns) -> list[int]:
+    """Return the episodes in the order of their names, ``<prompt>_<sample>``."""
+
+    def place(episode: int) -> tuple[str, int]:
+        prompt, _, sample = turns.episodes[episode].rpartition("_")
+        return prompt, int(sample)
+
+    return sorted(range(len(turns.mask)), key=place)

@@ -1,0 +1,1 @@
+"""Libraries of texts that a policy looks up (``library=``), and what they are made of."""

@@ -1,0 +1,89 @@
+"""Clusters of observations by the similarity of their texts."""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+
+COMPARED = 50_000  # texts whose position masks are kept
+
+
+def similar(one: str, other: str, at_least: float) -> bool:
+    """Return whether ``2 L / (len(one) + len(other))`` reaches ``at_least``; two empty texts do.
+
+    L is the length of the longest common subsequence of characters. This is the sequence similarity
+    that ``Levenshtein.ratio`` and ``rapidfuzz.fuzz.ratio`` compute, in [0, 1].
+    """
+    wanted = at_least * (len(one) + len(other)) / 2
+    if one == other or min(len(one), len(other)) < wanted or _in_common(one, other) < wanted:
+        return one == other
+    return common_subsequence(one, other) >= wanted
+
+
+def _in_common(one: str, other: str) -> int:
+    """Return the number of characters that two texts share in any order, an upper bound of L."""
+    counts = _counts(one)
+    return sum(min(count, counts.get(character, 0)) for character, count in _counts(other).items())
+
+
+def common_subsequence(one: str, other: str) -> int:
+    """Return the length of the longest common subsequence.
+
+    A bit for each character of ``one`` (Hyyro 2004): 0.1 ms for two texts of 500 characters.
+    """
+    masks, full = _masks(one), (1 << len(one)) - 1
+    rows = full
+    for character in other:
+        matched = rows & masks.get(character, 0)
+        rows = (rows + matched) | (rows - matched)
+    return len(one) - (rows & full).bit_count()
+
+
+@lru_cache(COMPARED)
+def _counts(text: str) -> Counter[str]:
+    return Counter(text)
+
+
+@lru_cache(COMPARED)
+def _masks(text: str) -> dict[str, int]:
+    """Return for each character a number with a bit for each of its positions."""
+    masks: dict[str, int] = {}
+    for position, character in enumerate(text):
+        masks[character] = masks.get(character, 0) | 1 << position
+    return masks
+
+
+class Clusters:
+    """Clusters in the order in which they were opened; a text belongs to the first similar one.
+
+    Args:
+        similarity: to a cluster's first text, its prototype.
+    """
+
+    def __init__(self, similarity: float, prototypes: Iterable[str] = ()) -> None:
+        self.similarity, self.prototypes = similarity, list(prototypes)
+        self._found: dict[str, tuple[int | None, int]] = {}  # a text's cluster, and how many were compared
+
+    def __len__(self) -> int:
+        return len(self.prototypes)
+
+    def find(self, text: str) -> int | None:
+        """Return the index of a text's cluster; None without one."""
+        text = text.strip()
+        found, compared = self._found.get(text, (None, 0))
+        if found is None and compared < len(self):
+            later = range(compared, len(self))
+            found = next((n for n in later if similar(self.prototypes[n], text, self.similarity)), None)
+            self._found[text] = found, len(self)
+        return found
+
+    def join(self, text: str) -> int:
+        """Return the index of a text's cluster, which is opened if there is none."""
+        if (found := self.find(text)) is not None:
+            return found
+        self.prototypes.append(text.strip())
+        return len(self) - 1
+
+    def copy(self) -> "Clusters":
+        made = Clusters(self.similarity, self.prototypes)
+        made._found = dict(self._found)
+        return made

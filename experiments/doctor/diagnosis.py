@@ -1,0 +1,121 @@
+"""What a run's metrics tell: the first alarm and its place, the others, and what is missing."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from turngrid.experiments.doctor.sources import Source
+from turngrid.records.credit import read_credit
+from turngrid.records.health.alarms import Alarm, Curves, alarms
+from turngrid.records.health.conditions import FIRST, LAST
+from turngrid.records.health.rules import RULES, Rule
+from turngrid.records.resume import RlFolder
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.store import DamagedEpisodes, read_episodes
+
+# Alarms of actions -> which turns have them
+TURNS: dict[str, Callable[[Turn], bool]] = {
+    "invalid_actions": lambda turn: not turn.valid,
+    "unparsed_actions": lambda turn: not turn.parsed,
+}
+UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "one_sided")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is told of a run.
+
+    Attributes:
+        alarms: by step, and within a step from cause to effect, as ``RULES`` are sorted.
+        where: turn and token of the first alarm, or "".
+        blind: names of rules -> the metric that the run lacks.
+    """
+
+    alarms: Sequence[Alarm]
+    where: str
+    blind: dict[str, str]
+
+
+def diagnose(source: Source) -> Diagnosis:
+    """Return what is told of a run."""
+    raised = alarms(source.curves, source.limits)
+    where = _where(source.rl, raised[0]) if raised and source.rl else ""
+    return Diagnosis(raised, where, dict(_blind(source.curves)))
+
+
+def _blind(curves: Curves) -> Iterator[tuple[str, str]]:
+    """Yield the rules that read nothing; a rule of several metrics or forms needs one of them."""
+    by_name: dict[str, list[Rule]] = {}
+    for rule in RULES:
+        by_name.setdefault(rule.name, []).append(rule)
+    for name, rules in by_name.items():
+        if not any(True for rule in rules for _ in curves.readings(rule)):
+            yield name, rules[0].metrics[0]
+
+
+def text(path: str, source: Source, told: Diagnosis) -> str:
+    """Return the diagnosis as lines for a terminal."""
+    steps = source.curves.steps
+    lines = [f"{path}: {source.kind}, {len(steps)} steps ({steps[0]} to {steps[-1]})"]
+    lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
+    if told.alarms:
+        first, *others = told.alarms
+        facts = {"seen": first.seen, "where": told.where, "likely cause": first.cause, "change": first.advice}
+        lines += [f"first, at step {first.step}: {first.name}"]
+        lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
+        lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
+    else:
+        lines += ["no alarm: the metrics show no illness that a rule knows"]
+    lines += ["cannot tell:"]
+    if len(steps) < FIRST + LAST:
+        lines += [f"  trends: some rules need {FIRST + LAST} steps"]
+    if told.blind:
+        missing = ", ".join(f"{name} ({metric})" for name, metric in told.blind.items())
+        lines += [f"  without their metrics: {missing}"]
+    lines += ["  what metrics do not show: docs/doctor.md#what-cannot-be-told"]
+    return "\n".join(lines)
+
+
+# ---- where in the step's episodes
+
+
+def _where(rl: RlFolder, alarm: Alarm) -> str:
+    """Return turn and token of an alarm if the run's files show it, else ""."""
+    try:
+        episodes = list(read_episodes(rl.step_episodes(alarm.step)))
+        if matches := TURNS.get(alarm.name):
+            return _most(episodes, matches)
+        return _largest(rl, alarm.step, episodes) if alarm.name in UPDATES else ""
+    except (OSError, ValueError, DamagedEpisodes):  # a damaged or missing record
+        return ""
+
+
+def _most(episodes: Sequence[Episode], matches: Callable[[Turn], bool]) -> str:
+    """Return the turn at which it happens most often, with one example."""
+    counts = Counter(number for one in episodes for number, turn in enumerate(one.turns, 1) if matches(turn))
+    if not counts:
+        return ""
+    number, count = counts.most_common(1)[0]
+    example = next(one for one in episodes if len(one.turns) >= number and matches(one.turns[number - 1]))
+    answer = example.turns[number - 1].response[:60]
+    return f"most often in turn {number} ({count} of {len(episodes)} episodes), such as {answer!r} in {example.task}"
+
+
+def _largest(rl: RlFolder, step: int, episodes: Sequence[Episode]) -> str:
+    """Return the token with the largest advantage, by the credit log."""
+    credits = read_credit(rl.credit / f"{step:06d}.jsonl")
+    tokens = (
+        (abs(advantage or 0.0), line, token)
+        for line, credit in enumerate(credits)
+        for token, advantage in enumerate(credit.advantages if credit else ())
+    )
+    size, line, token = max(tokens, default=(0.0, 0, 0))
+    if not size:
+        return ""
+    episode, before = episodes[line], 0
+    for number, turn in enumerate(episode.turns, 1):
+        if token < before + len(turn.action_ids):
+            place = f"turn {number}, token {token - before + 1}"
+            return f"the largest advantage, {size:.3g}, is in {place} of episode {line + 1} ({episode.task})"
+        before += len(turn.action_ids)
+    return ""

@@ -1,0 +1,187 @@
+"""Metrics from a run folder, verl's file logger, TensorBoard or a CSV, under our names.
+
+Of each file the metrics that rules read are kept, so that its size does not matter. What cannot be
+read is skipped and counted.
+"""
+
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from turngrid.algorithms.chosen import algorithm
+from turngrid.envs.extensions import CONF
+from turngrid.records.health.alarms import Curves
+from turngrid.records.health.raising import limits_of
+from turngrid.records.metrics import family_name, in_families
+from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.resume import RlFolder
+from turngrid.records.run_folder import composed
+
+LONGEST = 2**24  # bytes of a line that is read
+STEPS = ("step", "_step", "Step", "training/global_step", "verl/training/global_step", "global_step")
+EVENTS, LOGS = "*tfevents*", "*.wandb"
+FORMATS = "a run folder, verl's file logger (.jsonl), TensorBoard's event files, or a .csv with verl's names"
+NO_READER = (
+    "Weights & Biases has no public reader of its offline files; use rl/metrics.jsonl of a run of turngrid; else "
+    "wandb sync, then wandb.Api().run(PATH).history(samples=100000).to_csv('run.csv'), and name run.csv"
+)
+
+
+@dataclass
+class Source:
+    """The metrics of one run.
+
+    Attributes:
+        skipped: what could not be read -> how often.
+        rl: the files of a run of turngrid.
+    """
+
+    kind: str
+    curves: Curves = field(default_factory=Curves)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    rl: RlFolder | None = None
+
+
+def read(path: Path) -> Source:
+    """Read the metrics of a run.
+
+    Raises:
+        Refusal: nothing is there, or nothing in it can be read.
+    """
+    if not path.exists():
+        raise Refusal(f"{path}: no such file or folder; use {FORMATS}")
+    source = _of_folder(path) if path.is_dir() else _of_file(path)
+    source.limits = source.limits or limits_of(OmegaConf.load(CONF / "config.yaml").health)
+    if not source.curves.steps:
+        skipped = "".join(f"; {count} {what}" for what, count in source.skipped.items())
+        raise Refusal(f"{path}: {source.kind} without a step{skipped}; use {FORMATS}")
+    return source
+
+
+def _of_folder(path: Path) -> Source:
+    run = path.parent if path.name == "rl" and (path / "metrics.jsonl").exists() else path
+    if (run / "rl" / "metrics.jsonl").exists():
+        return _of_run(run)
+    if runs := sorted(path.glob("*/rl/metrics.jsonl")):
+        raise Refusal(f"{path}: {len(runs)} runs; use one of them, such as {runs[0].parents[1]}")
+    if list(path.glob(LOGS)):
+        raise Refusal(f"{path}: {NO_READER}")
+    if folders := sorted({file.parent for file in path.rglob(EVENTS)}):
+        if len(folders) > 1:
+            raise Refusal(f"{path}: event files of {len(folders)} runs; use one of them, such as {folders[0]}")
+        return _of_events(folders[0])
+    files = [file for file in sorted(path.iterdir()) if file.suffix in (".jsonl", ".csv")]
+    if len(files) != 1:
+        raise Refusal(f"{path}: {len(files)} files of metrics; use one file, or {FORMATS}")
+    return _of_file(files[0])
+
+
+def _of_file(path: Path) -> Source:
+    if path.suffix == ".wandb":
+        raise Refusal(f"{path}: {NO_READER}")
+    if "tfevents" in path.name:
+        return _of_events(path)
+    source = Source("a CSV" if path.suffix == ".csv" else "a file of JSON lines")
+    lines = _of_csv(path, source.skipped) if path.suffix == ".csv" else _of_json(path, source.skipped)
+    for line in lines:
+        source.curves.append(line)
+    return source
+
+
+def _of_run(folder: Path) -> Source:
+    """Read a run of turngrid; limits are those of its config."""
+    rl, config = RlFolder(folder), composed(folder)
+    of_groups = algorithm(config["algo"]["name"]).needs_group if config else True
+    source = Source("a run folder", Curves(of_groups), limits_of(config.get("health") or {}), rl=rl)
+    for line in _of_json(rl.metrics, source.skipped):
+        source.curves.append(line)
+    return source
+
+
+# ---- formats
+
+
+def _of_json(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Yield ours (flat) and verl's lines (``{"step": 1, "data": {...}}``)."""
+    with path.open("rb") as file:
+        for number, text in enumerate(_lines(file, skipped), 1):
+            try:
+                line = json.loads(text)
+                metrics = line.get("data", line)
+                step = line.get("step", metrics.get("training/global_step", number))
+                yield {**in_families(metrics), "step": int(step)}
+            except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+                skipped["lines that are no metrics"] += 1
+
+
+def _lines(file: Any, skipped: Counter[str]) -> Iterator[bytes]:
+    whole = True
+    while text := file.readline(LONGEST):
+        if whole and (text.endswith(b"\n") or len(text) < LONGEST):
+            if text.strip():
+                yield text
+        elif whole:
+            skipped[f"lines of more than {LONGEST >> 20} MiB"] += 1
+        whole = text.endswith(b"\n")
+
+
+def _of_csv(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Yield the rows in order of their steps; an empty cell is no value.
+
+    A column may be named ``RUN - METRIC``, as Weights & Biases exports it.
+    """
+    csv.field_size_limit(min(sys.maxsize, LONGEST))
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        rows = csv.reader(file)
+        head = [name.rpartition(" - ")[2] for name in next(rows, [])]
+        step = next((name for name in STEPS if name in head), None)
+        if step is None:
+            raise Refusal(f"{path}: no column of steps; use a CSV whose head has one of {', '.join(STEPS)}")
+        lines = list(_rows(rows, head, step, skipped))
+    yield from sorted(lines, key=lambda line: line["step"])
+
+
+def _rows(rows: Iterator[list[str]], head: list[str], step: str, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    read, curves, at = [family_name(name) for name in head], Curves(), head.index(step)
+    kept = [number for number, name in enumerate(read) if number != at and curves.is_read(name)]
+    while True:
+        try:
+            row = next(rows, None)
+            if row is None:
+                return
+            line: dict[str, Any] = {"step": int(float(row[at]))}
+        except (csv.Error, ValueError, IndexError, OverflowError):
+            skipped["rows that are no metrics"] += 1
+            continue
+        yield line | {read[number]: row[number] for number in kept if number < len(row) and row[number].strip()}
+
+
+def _of_events(path: Path) -> Source:
+    from tensorboard.backend.event_processing.event_accumulator import SCALARS, EventAccumulator  # a second to import
+    from tensorboard.compat.tensorflow_stub.errors import DataLossError
+
+    source, lines = Source("TensorBoard's event files"), dict[int, dict[str, Any]]()
+    events = EventAccumulator(str(path), size_guidance={SCALARS: 0})
+    try:
+        events.Reload()
+    except (DataLossError, ValueError) as error:
+        source.skipped[f"damaged part: {error}"] += 1
+    for tag in events.Tags()[SCALARS]:
+        if source.curves.is_read(name := family_name(tag)):
+            for event in events.Scalars(tag):
+                lines.setdefault(event.step, {"step": event.step})[name] = event.value
+        else:
+            for step in {event.step for event in chain(events.Scalars(tag)[:1], events.Scalars(tag)[-1:])}:
+                lines.setdefault(step, {"step": step})
+    for step in sorted(lines):
+        source.curves.append(lines[step])
+    return source

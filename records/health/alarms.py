@@ -1,0 +1,125 @@
+"""The alarms of a run's metrics."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from turngrid.records.health.conditions import Array
+from turngrid.records.health.rules import OF_GROUPS, RULES, Rule
+
+READ = {name for rule in RULES for name in (*rule.metrics, rule.instead) if name}
+PATTERNS = [name for name in READ if "*" in name]
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What was seen at a step, and what to try.
+
+    Attributes:
+        since: the first step that the condition looked at.
+        action: what it does: "", ``stop``, or ``rollback N`` for the Nth of the run.
+    """
+
+    step: int
+    name: str
+    seen: str
+    advice: str
+    cause: str = ""
+    metric: str = ""
+    since: int = 0
+    by_rate: bool = False
+    action: str = ""
+
+    def __str__(self) -> str:
+        return f"step {self.step}: {self.name}: {'; '.join(filter(None, [self.seen, self.cause, self.advice]))}"
+
+
+@dataclass
+class Curves:
+    """The metrics that rules read, by step.
+
+    Args:
+        of_groups: whether the samples of a prompt are compared.
+    """
+
+    of_groups: bool = True
+    steps: list[int] = field(default_factory=list)
+    columns: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> step -> value
+
+    @classmethod
+    def of(cls, lines: Iterable[Mapping[str, Any]], of_groups: bool = True) -> "Curves":
+        curves = cls(of_groups)
+        for line in lines:
+            curves.append(line)
+        return curves
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Add a step; one that is not later than the last begins a new attempt, which counts."""
+        step = int(line["step"])
+        if self.steps and step < self.steps[-1]:
+            self.cut(step)
+        if not self.steps or step > self.steps[-1]:
+            self.steps.append(step)
+        for name, value in line.items():
+            if self.is_read(name):
+                self.columns.setdefault(name, {})[step] = number(value)
+
+    def cut(self, step: int) -> None:
+        """Drop the steps from this one on."""
+        self.steps = [own for own in self.steps if own < step]
+        for column in self.columns.values():
+            for own in [own for own in column if own >= step]:
+                del column[own]
+
+    def is_read(self, name: str) -> bool:
+        """Return whether a rule reads this metric."""
+        if name.startswith(OF_GROUPS) and not self.of_groups:
+            return False
+        return name in READ or any(fnmatchcase(name, pattern) for pattern in PATTERNS)
+
+    def readings(self, rule: Rule) -> Iterator[tuple[str, list[int], list[Array]]]:
+        """Yield the metric, the steps that have it, and an array for each metric of the rule."""
+        first, *others = rule.metrics
+        if rule.instead and not self.columns.get(first):
+            first = rule.instead
+        for name in [name for name in self.columns if fnmatchcase(name, first)]:
+            columns = [self.columns.get(own, {}) for own in (name, *others)]
+            steps = [step for step in self.steps if all(step in column for column in columns)]
+            if steps:
+                yield name, steps, [np.array([column[step] for step in steps]) for column in columns]
+
+
+def number(value: Any) -> float:
+    """Return a metric's value; NaN for one that is no finite number."""
+    try:
+        return float(value) if math.isfinite(float(value)) else math.nan
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def alarms(curves: Curves, limits: Mapping[str, float]) -> list[Alarm]:
+    """Return the alarms by step, each where its condition begins to hold.
+
+    Args:
+        limits: by the names of ``RULES``; a rule without a limit is off.
+    """
+    raised = chain.from_iterable(_of_rule(rule, curves, limits[rule.name]) for rule in RULES if rule.name in limits)
+    first: dict[tuple[int, str], Alarm] = {}
+    for alarm in raised:
+        first.setdefault((alarm.step, alarm.name), alarm)
+    return sorted(first.values(), key=lambda alarm: alarm.step)
+
+
+def _of_rule(rule: Rule, curves: Curves, limit: float) -> Iterator[Alarm]:
+    for name, steps, arrays in curves.readings(rule):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            holds = rule.condition.holds(arrays, limit)
+            for at in map(int, np.flatnonzero(holds & ~np.concatenate([[False], holds[:-1]]))):
+                text = rule.condition.text([array[: at + 1] for array in arrays], limit)
+                since = steps[max(0, at + 1 - rule.condition.steps)]
+                yield Alarm(steps[at], rule.name, f"{name}: {text}", rule.advice, rule.cause, name, since, rule.by_rate)

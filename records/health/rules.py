@@ -1,0 +1,221 @@
+"""The rules by which metrics raise alarms: while a run trains, and in ``experiments.doctor``."""
+
+from dataclasses import dataclass
+
+from turngrid.records.health.conditions import (
+    Condition,
+    above,
+    above_median,
+    apart,
+    equal,
+    fallen,
+    grown,
+    lasting_above,
+    lasting_below,
+    not_finite,
+    one_sided,
+    ratio,
+    shrunk,
+    soon_grown,
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One alarm; several rules may raise it, each from other metrics.
+
+    Attributes:
+        name: also the key of its limit, ``health.NAME``.
+        metrics: what the condition reads; ``*`` stands for any part of a name.
+        instead: read in place of the first metric if a run does not have that.
+        by_rate: whether a smaller learning rate is the cure, so that ``health=rollback`` acts.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    condition: Condition
+    cause: str
+    advice: str
+    instead: str = ""
+    by_rate: bool = False
+
+
+RATE = "try a third of actor_rollout_ref.actor.optim.lr"
+LOST_UPDATE = "the update is lost, and the weights may be"
+RULES = (
+    Rule("not_finite", ("actor/grad_norm",), not_finite, LOST_UPDATE, RATE, by_rate=True),
+    Rule("not_finite", ("actor/loss",), not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
+    Rule("grad_norm", ("actor/grad_norm",), above_median, "one batch moves the policy far", RATE, by_rate=True),
+    Rule("entropy_up", ("rollout/entropy",), soon_grown, "answers become random", RATE, "actor/entropy", by_rate=True),
+    Rule(
+        "entropy_down",
+        ("rollout/entropy",),
+        shrunk,
+        "answers hardly vary, so groups score alike",
+        RATE,
+        "actor/entropy",
+        by_rate=True,
+    ),
+    Rule(
+        "policy_kl",
+        ("actor/ppo_kl",),
+        above,
+        "the policy is far from the one that sampled: too large updates, or rows and log-probs that are not as sampled",
+        f"{RATE}; if the first step has it too: python -m train.doctor",
+        by_rate=True,
+    ),
+    Rule(
+        "clip_share",
+        ("actor/pg_clipfrac",),
+        above,
+        "most of the update is clipped: too large updates, stale weights, or log-probs that are not as sampled",
+        f"{RATE}; if the first step has it too: python -m train.doctor",
+        by_rate=True,
+    ),
+    Rule(
+        "mismatch",
+        ("verl/training/rollout_probs_diff_mean",),
+        above,
+        "server and trainer disagree about log-probs",
+        "python -m train.doctor names the cause; correction= corrects small differences",
+    ),
+    Rule(
+        "kl_coefficient",
+        ("actor/kl_coef",),
+        above,
+        "the KL term ties the policy to its first model, so it hardly learns",
+        "try actor_rollout_ref.actor.kl_loss_coef=0.001",
+    ),
+    Rule(
+        "wrong_sign",
+        ("credit/advantage/follows_reward",),
+        lasting_below,
+        "episodes with less reward have more advantage: a sign, or an order of rows, is wrong",
+        "check the estimator and algorithm.adv_estimator",
+    ),
+    Rule(
+        "one_sided",
+        ("credit/advantage/min", "credit/advantage/max"),
+        one_sided,
+        "nothing is compared with anything: groups of one, or no baseline",
+        "try actor_rollout_ref.rollout.n=8",
+    ),
+    Rule(
+        "trained_tokens",
+        ("credit/trained_tokens", "rollout/sampled_tokens"),
+        ratio,
+        "the mask trains tokens that the policy did not sample, such as observations",
+        "check response_mask",
+    ),
+    Rule(
+        "no_signal",
+        ("credit/groups_without_signal",),
+        lasting_above,
+        "the samples of each prompt score alike, so advantages are 0",
+        "try an easier or harder env.task, a larger actor_rollout_ref.rollout.n, filter=[dynamic_sampling]",
+    ),
+    Rule(
+        "no_signal",
+        ("reward/trained/min", "reward/trained/max"),
+        equal,
+        "all episodes of a step have the same reward",
+        "check the reward; try another env.task or reward=",
+    ),
+    Rule(
+        "groups_all_won",
+        ("credit/groups_all_won",),
+        lasting_above,
+        "nothing is left to learn; if so from the start, the end of a game counts as won, or prompts give it away",
+        "try a harder env.task; python -m experiments.check_env",
+    ),
+    Rule(
+        "groups_all_lost",
+        ("credit/groups_all_lost",),
+        lasting_above,
+        "no sample of any prompt wins",
+        "try an easier env.task, more env.max_turns, SFT first, reward=dense",
+    ),
+    Rule(
+        "hacked",
+        ("reward/trained/mean", "success/train"),
+        apart,
+        "the policy collects reward that does not win",
+        "try another reward=; python -m experiments.check_env",
+    ),
+    Rule(
+        "invalid_actions",
+        ("rollout/invalid_actions",),
+        grown,
+        "an invalid action costs no reward",
+        "try 'shaping=[invalid_action]'",
+    ),
+    Rule(
+        "unparsed_actions",
+        ("rollout/unparsed_actions",),
+        grown,
+        "answers lose the form of prompt=",
+        "try 'shaping=[format]' or more env.max_action_tokens",
+    ),
+    Rule(
+        "repeated_tokens",
+        ("rollout/repeated_tokens",),
+        grown,
+        "answers repeat themselves",
+        f"{RATE}, or a higher actor_rollout_ref.rollout.temperature",
+        by_rate=True,
+    ),
+    Rule(
+        "answers_at_limit",
+        ("rollout/answers_at_limit",),
+        lasting_above,
+        "answers are cut off at their limit",
+        "try more env.max_action_tokens, or 'shaping=[overlong]'; outside turngrid, data.max_response_length",
+        "verl/response_length/clip_ratio",
+    ),
+    Rule(
+        "out_of_context",
+        ("rollout/out_of_context",),
+        above,
+        "episodes end because their tokens do not fit",
+        "try a larger data.max_response_length, or env.window_turns",
+    ),
+    Rule(
+        "repeated_prompts",
+        ("rollout/distinct_prompts",),
+        lasting_below,
+        "games with different goals begin alike: a worker repeats a game, or prompts lack the goal",
+        "python -m experiments.check_env",
+    ),
+    Rule(
+        "staleness",
+        ("rollout/staleness/max",),
+        above,
+        "episodes are older than corrections allow for",
+        "try a smaller trainer.v1.sampler.max_off_policy_threshold",
+        "verl/training/off_policy/trajectory_staleness/max",
+    ),
+    Rule(
+        "replay_age",
+        ("buffer/*/age",),
+        above,
+        "stored episodes come from another policy",
+        "try a smaller capacity of the buffer",
+    ),
+    Rule(
+        "slowest_episode",
+        ("timing/slowest_to_median",),
+        lasting_above,
+        "the step waits for its slowest episode",
+        "try fewer env.max_turns, more env.workers, trainer.v1.trainer_mode=colocate_async",
+    ),
+    Rule(
+        "success",
+        ("success/train",),
+        fallen,
+        "the policy forgets what it could",
+        f"{RATE}, and look at the alarms before this one",
+        "reward/trained/mean",
+        by_rate=True,
+    ),
+)
+OF_GROUPS = "credit/groups_"  # metrics that say nothing about an algorithm that compares no groups

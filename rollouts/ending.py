@@ -1,0 +1,95 @@
+"""The end of an episode: its outcome, its score and the rewards of its turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from turngrid.envs.types import StepResult
+from turngrid.rewards.reward import one_a_turn
+from turngrid.rollouts.attempts import CUT_OFF, grade
+from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.spec import EpisodeSpec, Session
+
+
+def share_out(episodes: Mapping[str, Episode], result: StepResult) -> None:
+    """Put each seat's score on its last turn, which may lie before the action that changed it.
+
+    At the end of the game, also what the environment reports, and the outcome by the seat's total.
+    """
+    if not result.scores:
+        return
+    for seat, episode in episodes.items():
+        last = episode.turns[-1]
+        last.score_delta += result.scores.get(seat, 0.0)
+        if result.over:
+            last.info |= result.info
+            total = sum(turn.score_delta for turn in episode.turns)
+            episode.outcome = Outcome.WON if total > 0 else Outcome.LOST if total < 0 else Outcome.DRAWN
+
+
+def ended(episode: Episode, result: StepResult) -> bool:
+    """Record the outcome of a game that is over, and return whether it is.
+
+    ``terminated`` alone never counts as success.
+    """
+    if result.won:
+        episode.outcome = Outcome.WON
+    elif (result.lost or result.terminated) and not result.scores:
+        episode.outcome = Outcome.LOST
+    return result.over
+
+
+def void(episode: Episode, kind: str) -> bool:
+    """Return whether the newest turn ends the episode as lost (``EpisodeSpec.void``)."""
+    turn = episode.turns[-1]
+    if not kind or (turn.parsed and (turn.valid or kind == "unparsed")):
+        return False
+    episode.outcome = Outcome.LOST
+    return True
+
+
+def out_of_context(episode: Episode) -> None:
+    """End the row at the last action: drop an unused summary and the context that had no room."""
+    episode.outcome = Outcome.OUT_OF_CONTEXT
+    if episode.turns and episode.turns[-1].summary:
+        episode.turns.pop()
+    if episode.turns:
+        episode.turns[-1].context_ids = []
+
+
+async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
+    """Grade an episode that was cut off, if the environment does that, then score and reward it.
+
+    Raises:
+        EnvError: the environment failed.
+    """
+    oldest, newest = episode.versions()
+    if oldest == newest:  # recorded by turn only if they differ
+        for turn in episode.turns:
+            turn.versions = []
+    if spec.grade_unfinished and episode.outcome in CUT_OFF:
+        await grade(session, episode)
+    newest = episode.turns[-1].attempt if episode.turns else 0
+    if spec.attempts and newest == len(episode.plays):
+        episode.plays.append(episode.outcome.value)
+    if spec.task.max_score > 0:
+        earned = sum(turn.score_delta for turn in [*episode.prefix, *episode.turns] if turn.attempt == newest)
+        share = earned / spec.task.max_score
+        episode.score = min(1.0, max(0.0, (share + 1) / 2 if spec.seat else share))  # some games end below 0
+    await _reward(episode, spec)
+
+
+async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
+    chosen = {spec.reward.name: spec.reward} if spec.reward else {}
+    turns = episode.played_turns
+    for name, reward in {**spec.named, **chosen}.items():
+        arguments = (turns, episode.won, spec.task.max_score)
+        if getattr(reward, "blocking", False):
+            values = await asyncio.to_thread(reward.turn_rewards, *arguments)
+        else:
+            values = reward.turn_rewards(*arguments)
+        for turn, value in zip(turns, one_a_turn(f"reward={name}", values, len(turns)), strict=True):
+            turn.rewards[name] = value
+        for turn in episode.turns:
+            turn.rewards.setdefault(name, 0.0)  # summaries earn nothing

@@ -1,0 +1,104 @@
+"""Tasks, settings and packages that are not there: each is refused in one line with what to use."""
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError
+
+# Environment, task, settings, and what the refusal says (a regular expression)
+REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
+    ("textworld", "w2o3q4", {}, "use w2-o3-q4"),
+    ("textworld", "2-3-4", {}, "use w2-o3-q4"),
+    ("textworld", "w7-o5_q6", {}, "use w7-o5-q6"),
+    ("textworld", "w0-o3-q4", {}, "use w1-o3-q4"),
+    ("textworld", "easy", {}, "use w"),
+    ("textwrld", "w2-o3-q4", {}, "use textworld"),
+    ("tw_simple", "w2-o3-q4", {}, "use tw-simple"),
+    ("alfworld", "pick_and_place", {}, "use pick_and_place_simple"),
+    ("alfworld", "six_types", {}, "; use "),
+    ("alfworld", "all_types", {"task_types": ["look_at_object"]}, "use look_at_obj_in_light"),
+    ("alfworld", "four_types", {"task_types": ["pick_two_obj_and_place"]}, "leaves no type of four_types"),
+    ("alfworld", "all_types", {"test_split": "valid_unsen"}, "env.test_split=valid_unsen .*; use valid_unseen"),
+    ("alfworld", "all_types", {"expert": "search"}, "use searcher"),
+    ("alfworld", "all_types", {"data_dir": "/nowhere"}, r"env.data_dir=/nowhere: no folder json_2\.1"),
+    ("sokoban", "s6-b3", {}, "unknown task 's6-b3' of sokoban; use s6-b"),
+    ("crafting", "d9", {}, "unknown task 'd9' of crafting; use d"),
+    ("search", "h5", {}, "unknown task 'h5' of search; use h"),
+    ("search", "h3-2", {}, "unknown task 'h3-2' of search; use h"),
+    ("search", "d2", {}, "unknown task 'd2' of search; use h"),
+    ("search", "h1", {"test_split": "new_word"}, "env.test_split=new_word is unknown; use env.test_split=new_wording"),
+    ("webshop", "a9-o1", {}, "unknown task 'a9-o1' of webshop; use a3-o1"),
+    ("webshop", "all", {"goals": "humans"}, "env.goals=humans is unknown; use human"),
+    ("babyai", "GoToLocl", {}, "unknown task 'GoToLocl' of babyai; use GoToLocal$"),
+    ("babyai", "BabyAI-GoToLocal-v0", {}, "use GoToLocal$"),
+    ("babyai", "GoToLocal", {"actions": "macros"}, "env.actions=macros is unknown; use macro .primitive, macro"),
+    ("bfcl", "multi_turn_miss_fun", {}, "unknown task 'multi_turn_miss_fun' of bfcl; use miss_func"),
+    ("scienceworld", "boils", {}, "unknown task 'boils' of scienceworld; use boil$"),
+    ("scienceworld", "boil", {"simplifications": "openDoor"}, "env.simplifications=openDoor .*; use openDoors .easy, "),
+    ("textworldexpress", "coins", {}, "unknown task 'coins' of textworldexpress; use coin .cookingworld, twc,"),
+    ("textworldexpress", "coin", {"options": {"rooms": 3}}, "env.options={rooms: 3}: .*; use one of numLocations, "),
+    ("textworldexpress", "sorting", {"options": {"rooms": 3}}, "no such option; use env.options=null"),
+    ("textworldexpress", "coin", {"options": {"numLocations": 12}}, "{numLocations: 12} must be from 1 to 11"),
+    ("textworldexpress", "coin", {"options": {"numLocations": "x"}}, "{numLocations: x} must be from 1 to 11"),
+    ("gym", "FrozenLak-v1", {"id": "FrozenLak-v1"}, "Did you mean: `FrozenLake`"),
+    ("gym", "FrozenLake", {"id": "FrozenLake"}, "use FrozenLake-v1"),
+    ("gym", "Taxi-v3", {"id": "Taxi-v3"}, "Please use `Taxi-v4`"),
+    ("gym", "CartPole-v1", {"id": "CartPole-v1"}, "observes Box and acts by Discrete"),
+    ("gym", "Taxi-v4", {}, "set env.id=Taxi-v4"),
+    ("gym", "FrozenLake-v1", {"kwargs": {"slippery": True}}, "unexpected keyword argument 'slippery'"),
+    ("textarena", "Sokobn-v0", {"id": "Sokobn-v0"}, "use Sokoban-v0"),
+    ("textarena", "Wordle-v0", {"id": "Wordle-v0"}, "is no game of env=textarena"),
+    ("textarena", "FrozenLake-v0", {"id": "Sokoban-v0"}, "set env.id=FrozenLake-v0"),
+    ("repo_repair", "line-easy", {}, "unknown task 'line-easy' of repo_repair; use lines-easy"),
+    ("repo_repair", "tests-mid", {}, "use tests-medium"),
+    ("repo_repair", "legder", {}, "use ledger"),
+    ("repo_repair", "all", {"test_split": "unseen"}, "env.test_split='unseen' is unknown; use unseen_libraries"),
+    ("repo_repair", "all", {"sandbox": "none"}, "env.sandbox='none' is not one of auto, limits"),
+    ("swegym", "moto-lines-esay", {}, "use moto-lines-easy"),
+    ("swegym", "getmoto/moto-test-easy x", {}, "use getmoto/moto-tests-easy"),
+    ("swegym", "all", {"provider": "gti"}, "env.provider='gti' is unknown; use git"),
+    ("swegym", "all", {"provider": "git"}, "env.provider=git needs env.mirror_dir"),
+    ("swegym", "all", {"mirror_dir": "/no/such"}, "env.mirror_dir='/no/such': no such folder"),
+    ("swegym", "all", {"sandbox": "always"}, "env.sandbox='always' is not one of auto, limits"),
+)
+MISSING = (  # environment, its task, the package that it needs, and how to get it
+    ("babyai", "GoToLocal", "minigrid", 'pip install "turngrid[babyai]"'),
+    ("bfcl", "base", "bfcl_eval", "pip install --no-deps bfcl-eval==2026.3.23"),
+    ("gym", "FrozenLake-v1", "gymnasium", "pip install gymnasium"),
+    ("scienceworld", "boil", "scienceworld", 'pip install "turngrid[scienceworld]"'),
+    ("search", "h1", "bm25s", 'pip install "turngrid[search]"'),
+    ("textarena", "Sokoban-v0", "textarena", 'pip install "turngrid[textarena]"'),
+    ("textworldexpress", "coin", "textworld_express", 'pip install "turngrid[textworldexpress]"'),
+    ("webshop", "all", "bm25s", 'pip install "turngrid[webshop]"'),
+)
+
+
+@pytest.mark.parametrize(("name", "task", "settings", "answer"), REFUSED)
+def test_what_cannot_be_played_is_answered_in_one_line(
+    name: str, task: str, settings: Mapping[str, Any], answer: str
+) -> None:
+    with pytest.raises(TaskError, match=answer) as error:
+        make_environment(name, settings).parse_task(task)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "task", "package", "fix"), MISSING)
+def test_a_missing_package_is_named_with_its_fix(
+    name: str, task: str, package: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(TaskError, match=re.escape(fix)):
+        make_environment(name, {"id": task} if name in ("gym", "textarena") else {}).parse_task(task)
+
+
+@pytest.mark.parametrize(("name", "task"), [("scienceworld", "boil"), ("textworldexpress", "coin")])
+def test_a_missing_java_is_named_with_its_fix(name: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(TaskError, match="needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless"):
+        make_environment(name).parse_task(task)

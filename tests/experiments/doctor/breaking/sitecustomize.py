@@ -1,0 +1,228 @@
+"""Breaks a run from outside: Python imports this module in each process whose PYTHONPATH has it.
+
+``TURNGRID_TEST_ILLNESS`` names the illness. Its function gets one of our modules as soon as that
+has been imported, and replaces a part of it.
+"""
+
+import os
+import random
+import sys
+import time
+import types
+from dataclasses import replace
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
+
+ROWS, GAMES = "turngrid.rollouts.row", "turngrid.envs.text_env"
+ESTIMATORS, SERVER = (
+    "turngrid.verl_plugin.training.estimators",
+    "turngrid.verl_plugin.servers.transformers_server.replica",
+)
+
+
+# ---- rows: what the trainer gets
+
+
+def of_turns(change):
+    """Change the turns of each row."""
+
+    def breaks(module):
+        real = module._row
+        module._row = lambda episode, prompt, turns, reward: real(
+            episode, prompt, [change(turn, number < len(turns) - 1) for number, turn in enumerate(turns)], reward
+        )
+
+    return breaks
+
+
+def of_rows(change):
+    def breaks(module):
+        real = module._row
+        module._row = lambda *given: change(real(*given))
+
+    return breaks
+
+
+def without_separator(turn, followed):
+    return replace(turn, context_ids=turn.context_ids[1:]) if followed else turn
+
+
+def without_thoughts(turn, followed):
+    cut = len(turn.action_ids) // 2 if followed else 0
+    return replace(turn, action_ids=turn.action_ids[cut:], logprobs=turn.logprobs[cut:])
+
+
+def noisy(turn, followed):
+    return replace(turn, logprobs=[value + random.gauss(0, 0.5) for value in turn.logprobs])
+
+
+def trains_observations(row):
+    return replace(row, mask=[1] * len(row.mask))
+
+
+def reward_first(row):
+    first = row.mask.index(1)
+    return replace(row, rewards=[sum(row.rewards) * (number == first) for number in range(len(row.rewards))])
+
+
+def without_goal(row):
+    return replace(row, prompt_ids=row.prompt_ids[-12:])
+
+
+# ---- estimators
+
+
+def of_advantages(change):
+    def breaks(module):
+        real = module.by_episode
+
+        def by_episode(original):
+            estimate = real(original)
+
+            def changed(*given, **settings):
+                data = estimate(*given, **settings)
+                data.batch["advantages"] = change(data.batch["advantages"])
+                return data
+
+            return changed
+
+        module.by_episode = by_episode
+
+    return breaks
+
+
+CALLS = [0]
+
+
+def infinite_later(advantages):
+    CALLS[0] += 1
+    return advantages * float("inf") if CALLS[0] == 4 else advantages
+
+
+# ---- environments
+
+
+def of_games(reset=None, step=None):
+    def breaks(module):
+        real_reset, real_step = module.TextEnv.reset, module.TextEnv.step
+        if reset:
+            module.TextEnv.reset = lambda env, task, seed: reset(env, task, seed, real_reset)
+        if step:
+            module.TextEnv.step = lambda env, action: step(env, action, real_step)
+
+    return breaks
+
+
+TASKS = []  # of this process
+STEPS: dict[int, int] = {}
+
+
+def first_game(env, task, seed, real):
+    TASKS.append(task)
+    return real(env, TASKS[0], 0)
+
+
+def counted(env, task, seed, real):
+    STEPS[id(env)] = 0
+    return real(env, task, seed)
+
+
+def won_when_done(env, action, real):
+    STEPS[id(env)] += 1
+    result = real(env, action)
+    return replace(result, won=True, terminated=True) if STEPS[id(env)] == 6 else result
+
+
+def with_plan(env, task, seed, real):
+    seen = real(env, task, seed)
+    return replace(seen, text=f"{seen.text}\n{' '.join(task.expert_plan)}")
+
+
+def blank(env, task, seed, real):
+    return replace(real(env, task, seed), text="...")
+
+
+def forgetful(env, action, real):
+    """From this process's 600th action on it understands only half of them."""
+    STEPS[0] = STEPS.get(0, 0) + 1
+    result = real(env, action)
+    return replace(result, valid=False) if STEPS[0] > 600 and STEPS[0] % 2 else result
+
+
+def slow_game(env, task, seed, real):
+    STEPS[id(env)] = task.seed % 8 == 0
+    return real(env, task, seed)
+
+
+def slow_step(env, action, real):
+    """One game in eight takes half a second for an action."""
+    time.sleep(0.5 * STEPS[id(env)])
+    return real(env, action)
+
+
+# ---- servers
+
+
+def stale(module):
+    """Only the first weights arrive."""
+    real = module.WeightSync.update_weights
+
+    async def update_weights(self, weights, *given, **settings):
+        kept = getattr(self, "test_weights", None)
+        if kept is None:
+            kept = self.test_weights = [(name, tensor.detach().clone()) for name, tensor in weights]
+        else:
+            list(weights)
+        await real(self, iter(kept), *given, **settings)
+
+    module.WeightSync.update_weights = update_weights
+
+
+ILLNESSES = {
+    "lost_separator": (ROWS, of_turns(without_separator)),
+    "dropped_thoughts": (ROWS, of_turns(without_thoughts)),
+    "noisy_logprobs": (ROWS, of_turns(noisy)),
+    "trained_observations": (ROWS, of_rows(trains_observations)),
+    "reward_at_first_token": (ROWS, of_rows(reward_first)),
+    "window_without_goal": (ROWS, of_rows(without_goal)),
+    "wrong_sign": (ESTIMATORS, of_advantages(lambda advantages: -advantages)),
+    "infinite_advantage": (ESTIMATORS, of_advantages(infinite_later)),
+    "repeated_game": (GAMES, of_games(first_game)),
+    "done_is_won": (GAMES, of_games(counted, won_when_done)),
+    "leaking_expert": (GAMES, of_games(with_plan)),
+    "blank_observation": (GAMES, of_games(blank)),
+    "forgetful_parser": (GAMES, of_games(step=forgetful)),
+    "slow_game": (GAMES, of_games(slow_game, slow_step)),
+    "stale_weights": (SERVER, stale),
+}
+
+
+class Breaker(MetaPathFinder):
+    def __init__(self, module, breaks):
+        self.module, self.breaks = module, breaks
+
+    def find_spec(self, name, path, target=None):
+        if name != self.module:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        execute = spec.loader.exec_module
+
+        def execute_and_break(module):
+            execute(module)
+            self.breaks(module)
+
+        spec.loader.exec_module = execute_and_break
+        return spec
+
+
+def patient(module):
+    """Ray gives its start 30 s, which are too few on a loaded machine; its clock goes slower."""
+    clock = types.SimpleNamespace(**vars(time))
+    clock.monotonic = lambda: time.monotonic() / 20
+    module.time = clock
+
+
+sys.meta_path.insert(0, Breaker("ray._private.node", patient))
+if (asked := os.environ.get("TURNGRID_TEST_ILLNESS", "")) in ILLNESSES:
+    sys.meta_path.insert(0, Breaker(*ILLNESSES[asked]))

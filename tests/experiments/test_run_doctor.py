@@ -1,0 +1,162 @@
+"""The doctor of runs: what it reads, whole or damaged, and what it says of stored runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.broken_runs import CASES, outcomes, table
+from turngrid.experiments.doctor.__main__ import main
+from turngrid.experiments.doctor.sources import read
+from turngrid.records.credit import Credit, write_credit
+from turngrid.records.health.alarms import alarms
+from turngrid.records.process.exit_codes import REFUSED
+from turngrid.records.resume import RlFolder
+from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.store import write_episodes
+
+KL = {1: 0.01, 2: 0.02, 3: 0.5}
+PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+
+
+def verls_file(path: Path) -> None:
+    """As verl's FileLogger writes it."""
+    path.write_text("".join(json.dumps({"step": s, "data": {"actor/ppo_kl": v}}) + "\n" for s, v in KL.items()))
+
+
+def our_file(path: Path) -> None:
+    path.write_text("".join(json.dumps({"step": s, "actor/ppo_kl": v}) + "\n" for s, v in KL.items()))
+
+
+def plain_csv(path: Path) -> None:
+    path.write_text("training/global_step,actor/ppo_kl,other\n" + "".join(f"{s},{v},\n" for s, v in KL.items()))
+
+
+def wandb_csv(path: Path) -> None:
+    """As its page exports a panel; rows in another order."""
+    rows = "".join(f'"{s}","{v}"\n' for s, v in reversed(KL.items()))
+    path.write_text(f'"Step","a - run - actor/ppo_kl"\n{rows}')
+
+
+def events(path: Path) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(path)) as writer:
+        for step, value in KL.items():
+            writer.add_scalar("actor/ppo_kl", value, step)
+
+
+FORMATS = {
+    "verl.jsonl": verls_file,
+    "ours.jsonl": our_file,
+    "plain.csv": plain_csv,
+    "wandb.csv": wandb_csv,
+    "tensorboard": events,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_it_reads_metrics_of_others(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    FORMATS[name](tmp_path / name)
+    assert main([str(tmp_path / name)]) == 1
+    told = capsys.readouterr().out
+    assert "3 steps (1 to 3)\nfirst, at step 3: policy_kl\n" in told
+    assert "likely cause: the policy is far" in told and "actor_rollout_ref.actor.optim.lr" in told
+    assert "trends: some rules need 6 steps" in told and "no_signal (credit/groups_without_signal)" in told
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_of_a_damaged_file_it_reads_what_is_whole(name: str, tmp_path: Path) -> None:
+    """Cut within its last record, and with rubbish before it."""
+    path = tmp_path / name
+    FORMATS[name](path)
+    file = next(path.iterdir()) if path.is_dir() else path
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-3])
+    assert read(path).curves.steps[:2] == [1, 2]
+    if name == "tensorboard":
+        return
+    *first, last = whole.splitlines(keepends=True)
+    file.write_bytes(b"".join([*first, b"\xff\x00 rubbish\n", last]))
+    source = read(path)
+    assert source.curves.steps == [1, 2, 3] and sum(source.skipped.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("nothing.jsonl", None, "no such file or folder; use a run folder, verl's file logger"),
+        ("empty.jsonl", b"", "without a step; use"),
+        ("rubbish.jsonl", b"\x00\xff\n[1, 2]\n", "2 lines that are no metrics; use"),
+        ("none.csv", b"a,b\n1,2\n", "no column of steps; use a CSV whose head has one of step, _step"),
+        ("empty.csv", b"", "no column of steps"),
+        ("run-1.wandb", b":W&B", "no public reader of its offline files; use rl/metrics.jsonl"),
+        ("events.out.tfevents.1", b"\x00" * 40, "without a step"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    name: str, content: bytes | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert main([str(tmp_path / name)]) == REFUSED
+    assert says in capsys.readouterr().err
+
+
+def test_a_folder_must_be_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "rl").mkdir(parents=True)
+        our_file(tmp_path / name / "rl" / "metrics.jsonl")
+    assert main([str(tmp_path)]) == REFUSED
+    assert f"2 runs; use one of them, such as {tmp_path / 'a'}" in capsys.readouterr().err
+    assert read(tmp_path / "a").rl is not None and read(tmp_path / "a" / "rl").rl is not None
+
+
+def test_a_huge_file_keeps_only_what_rules_read(tmp_path: Path) -> None:
+    """20,000 steps of 100 metrics (30 MB), and a line of 20 MB."""
+    others = {f"verl/{number}": 0.123456789 for number in range(60)}
+    with (tmp_path / "huge.jsonl").open("w") as file:
+        for step in range(1, 20_001):
+            file.write(json.dumps({"step": step, "actor/ppo_kl": 0.5 * (step == 15_000), **others}) + "\n")
+        file.write('{"step": 20001, "rubbish": "' + "x" * 20_000_000 + '"}\n')
+    source = read(tmp_path / "huge.jsonl")
+    assert list(source.curves.columns) == ["actor/ppo_kl"] and source.skipped == {"lines of more than 16 MiB": 1}
+    assert [alarm.step for alarm in alarms(source.curves, source.limits)] == [15_000]
+
+
+def turn(valid: bool, tokens: int) -> Turn:
+    return Turn("o", "eat door", [1] * tokens, [-0.1] * tokens, valid=valid)
+
+
+def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rl = RlFolder(tmp_path)
+    rl.root.mkdir()
+    our_file(rl.metrics)
+    episode = Episode("doors/1", 3, "train", "", [], [1], [turn(True, 2), turn(False, 3)], Outcome.LOST)
+    write_episodes(rl.step_episodes(3), [episode, episode])
+    write_credit(rl.credit / "000003.jsonl", [None, Credit([0.1, 0.1, 0.2, -3.0, 0.1], [0.0] * 5)])
+    assert main([str(tmp_path)]) == 1
+    assert (
+        "where:        the largest advantage, 3, is in turn 2, token 2 of episode 2 (doors/1)"
+        in capsys.readouterr().out
+    )
+    rows = [{"step": step, "rollout/invalid_actions": 0.1 if step < 4 else 0.9} for step in range(1, 7)]
+    rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_episodes(rl.step_episodes(6), [episode, episode])
+    main([str(tmp_path)])
+    assert "most often in turn 2 (2 of 2 episodes), such as 'eat door' in doors/1" in capsys.readouterr().out
+
+
+# ---- the stored runs
+
+
+def test_the_page_has_the_rates() -> None:
+    assert table(outcomes()) in PAGE, "python benchmarks/broken_runs.py"
+
+
+def test_ill_runs_are_told_within_five_steps_and_healthy_ones_are_let_be() -> None:
+    told = outcomes()
+    assert {one.name for one in told} <= {*CASES}
+    missed = [one.name for one in told if one.ill and CASES[one.name].alarms and not one.told]
+    assert missed == []
+    assert [(one.name, one.first) for one in told if not one.ill and one.first] == []
