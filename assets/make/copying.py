@@ -1,26 +1,45 @@
-"""Rows of random tokens in which pieces come back: they teach a model to copy what it read.
+"""Teach a model to copy what it read: names, recipes and product codes of a text environment.
 
-Copying names, recipes and product codes is most of what a text environment asks for.
+Copying is most of what these environments ask for, and their texts alone do not teach it to a small
+model in minutes: it learns the frequent words instead.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 
 from turngrid.assets.make.train import CHOSEN, SEEN, Row
 
-PIECES, DRAWS, LONGEST = 8, 24, 10
+ALPHABETS = (8, 16, 32, 64)  # different tokens in a row; with thousands a small model does not begin to learn
+SHORTEST, LONGEST, TIMES = 12, 48, 3
 SPECIAL = 3  # the first token ids, which texts do not have
 
 
 def copied(vocabulary: int, rng: random.Random) -> Row:
-    """Return about 140 tokens; a loss is on those that continue a piece which came before."""
-    lengths = [rng.randint(2, LONGEST) for _ in range(PIECES)]
-    pieces = [[rng.randrange(SPECIAL, vocabulary) for _ in range(length)] for length in lengths]
-    row, before = Row([], []), set()
-    for number in rng.choices(range(PIECES), k=DRAWS):
-        kind = CHOSEN if number in before else SEEN
-        row.ids.extend(pieces[number])
-        row.kinds.extend([SEEN, *[kind] * (len(pieces[number]) - 1)])
-        before.add(number)
-    return row
+    """Return a sequence of random tokens three times; the second and third time have a loss."""
+    alphabet = [rng.randrange(SPECIAL, vocabulary) for _ in range(rng.choice(ALPHABETS))]
+    sequence = rng.choices(alphabet, k=rng.randint(SHORTEST, LONGEST))
+    return Row(sequence * TIMES, [SEEN] * len(sequence) + [CHOSEN] * len(sequence) * (TIMES - 1))
+
+
+def common_tokens(rows: Sequence[Row], number: int) -> set[int]:
+    """Return the most frequent tokens, by the number of rows that have them: grammar, not names."""
+    counts = Counter(token for row in rows for token in set(row.ids))
+    return {token for token, _ in counts.most_common(number)}
+
+
+def renamed(row: Row, common: set[int], vocabulary: int, share: float, rng: random.Random) -> Row:
+    """Replace some tokens that an action copies, each by one random token wherever it stands.
+
+    What the action says can then only be read in the observations before it.
+    """
+    seen: set[int] = set()
+    copies: set[int] = set()
+    for token, kind in zip(row.ids, row.kinds, strict=True):
+        if kind == CHOSEN and token in seen and token not in common:
+            copies.add(token)
+        seen.add(token)
+    names = {token: rng.randrange(SPECIAL, vocabulary) for token in sorted(copies) if rng.random() < share}
+    return Row([names.get(token, token) for token in row.ids], row.kinds)

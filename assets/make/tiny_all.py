@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from turngrid.assets.make.all_recipe import RUN_GAMES, AllRecipe, Source
 from turngrid.assets.make.card import fill_card, measure
-from turngrid.assets.make.copying import copied
+from turngrid.assets.make.copying import common_tokens, copied, renamed
 from turngrid.assets.make.noisy_transcripts import noisy_episode
 from turngrid.assets.make.searcher_transcripts import Transcript, transcript
 from turngrid.assets.make.tiny_alfworld import updates, with_tokenizer
@@ -44,12 +44,12 @@ else a possible command is drawn, which is read but not learned.
 |---|---|---|---|
 {sources}
 
-First {recipe.copying.steps:,} updates on rows of random tokens in which pieces come back, which teach copying. Then
-{recipe.stage.steps:,} on the transcripts, of which at most {recipe.max_turns} turns and {recipe.row_tokens:,} tokens
-were read. AdamW, updates of at most
-{tokens:,} tokens, learning rate {recipe.stage.learning_rate:g}, which falls over the last {recipe.stage.decay:.0%};
-next-token loss on the expert's actions and {recipe.stage.observation_weight:g} of it on
-{recipe.seen_share:.0%} of the tokens that were seen.
+First {recipe.copying.steps:,} updates on sequences of random tokens that come back, which teach copying. Then
+{recipe.stage.steps:,} on the transcripts and {recipe.copies:.0%} of such rows. In {recipe.with_new_names:.0%} of the
+transcripts some words that an action copies are other words throughout. Of a transcript at most
+{recipe.max_turns} turns and {recipe.row_tokens:,} tokens were read. AdamW, updates of at most {tokens:,} tokens,
+learning rate {recipe.stage.learning_rate:g}, which falls over the last {recipe.stage.decay:.0%}; next-token loss on the
+expert's actions and {recipe.stage.observation_weight:g} of it on {recipe.seen_share:.0%} of the tokens that were seen.
 {minutes:.0f} core-minutes of training.
 
 ## Remake
@@ -115,7 +115,7 @@ def build(recipe: AllRecipe, transcripts: Sequence[Transcript], out: Path) -> fl
     rows = [_thinned(encoder.row(each.messages, each.searched), recipe, rng) for each in transcripts]
     start = time.process_time()
     fit(model, updates(_copies(len(tokenizer), recipe), recipe.copying), 0.0)
-    fit(model, updates(_batches(rows, recipe), recipe.stage), recipe.stage.observation_weight)
+    fit(model, updates(_batches(rows, len(tokenizer), recipe), recipe.stage), recipe.stage.observation_weight)
     seconds = time.process_time() - start
     save(model, tokenizer, out)
     return seconds
@@ -133,14 +133,21 @@ def _copies(vocabulary: int, recipe: AllRecipe) -> Iterator[list[Row]]:
         yield from packed([copied(vocabulary, rng) for _ in range(BUCKET)], recipe.copying.batch_tokens)
 
 
-def _batches(rows: Sequence[Row], recipe: AllRecipe) -> Iterator[list[Row]]:
-    """Yield batches without end, in a new order each time round."""
-    rng = random.Random(recipe.seed)
+def _batches(rows: Sequence[Row], vocabulary: int, recipe: AllRecipe) -> Iterator[list[Row]]:
+    """Yield batches without end, in a new order each time round and with names changed.
+
+    Among them are rows to copy, so that the model does not lose what it learned of them.
+    """
+    rng, copies, common = random.Random(recipe.seed), _copies(vocabulary, recipe), common_tokens(rows, recipe.common)
     while True:
-        order = rng.sample(rows, len(rows))
+        order = [
+            renamed(row, common, vocabulary, recipe.renamed, rng) if rng.random() < recipe.with_new_names else row
+            for row in rng.sample(rows, len(rows))
+        ]
         buckets = (order[start : start + BUCKET] for start in range(0, len(order), BUCKET))
         batches = [batch for bucket in buckets for batch in packed(bucket, recipe.stage.batch_tokens)]
-        yield from rng.sample(batches, len(batches))
+        for batch in rng.sample(batches, len(batches)):
+            yield next(copies) if rng.random() < recipe.copies else batch
 
 
 def card(recipe: AllRecipe, folder: Path, success: Mapping[float, Interval], games: int, seconds: float) -> str:
