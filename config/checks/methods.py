@@ -79,7 +79,6 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             ("seats",),
             lambda form, two: two and (form.several_plays or form.needs_plan or not form.compares_turns),
             "it replays actions, and another seat moves between them",
-            f"{FORM}=self_play",
         ),
         Conflict(
             (N,),

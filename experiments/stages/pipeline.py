@@ -64,7 +64,7 @@ def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
 
 def _after_rl(run: Run, model: str) -> list[Checkpoint]:
     """Return the last checkpoint, of a run with a library twice (``eval.library``)."""
-    wanted = (run.config.eval.library or "both") if run.config.library else "none"
+    wanted = (run.config.eval.library or "both") if run.config.get("library") else "none"
     return {
         "none": [Checkpoint("rl", model)],
         "frozen": [Checkpoint("rl", model, library=True)],

@@ -62,8 +62,12 @@ def accept(composed: Composer, asked: list[str]) -> None:
             validate_config(config, use_reference_policy=reference, use_critic=critic)
 
 
+TWO_PLAYER = {name: " env=two_player" for name in ("spiral", "marshal")}
+TWO_PLAYER |= {name: " env=two_player rollout_form=self_play" for name in ("rae", "role_mean")}
+
+
 def words(algo: str) -> str:
-    needed = {"distill": " algo.teacher=assets/tiny", "igpo": " env=search"}
+    needed = {"distill": " algo.teacher=assets/tiny", "igpo": " env=search"} | TWO_PLAYER
     return f"algo={algo}{needed.get(algo, '')}"
 
 

@@ -125,9 +125,9 @@ def test_a_lake_without_a_way_is_rejected(game_cache: Path) -> None:
 
 
 def test_the_limit_of_the_environment_itself_is_not_a_loss(game_cache: Path) -> None:
-    [task] = games(game_cache, 1, kwargs={"desc": HOLES_LAKE, "max_episode_steps": 3})
-    _, results = steps(task, ["left"] * 3)
-    assert [result.truncated for result in results] == [False, False, True]
+    [task] = games(game_cache, 1, kwargs={"desc": HOLES_LAKE, "max_episode_steps": 6})
+    _, results = steps(task, ["left"] * 6)
+    assert [result.truncated for result in results] == [False] * 5 + [True]
     assert not results[-1].terminated
     assert not results[-1].lost
 

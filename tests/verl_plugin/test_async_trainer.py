@@ -60,6 +60,7 @@ def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPat
         }
     )
     made.now, made._prompts = Step(), Counter()
+    made.methods = SimpleNamespace(write=lambda ask: None, share=lambda: None)  # none has a state
     made.groups, made.games = made.kind_of_groups(rl, BATCH, made.now), Games(made.config)
     made.global_steps, made.total_training_steps, made.timing_raw = 1, STEPS, {}
 

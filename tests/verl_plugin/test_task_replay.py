@@ -91,7 +91,7 @@ def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrain
 def test_a_mended_group_is_told_as_it_was_played(made: TurngridTrainer, tmp_path: Path) -> None:
     """Though its advantages, and what verl logs, are of the episode that took a place."""
     learned(made, failed("told"), 2)
-    nodes = {"turn_reward": {"name": "sparse"}, "curriculum": {"name": "none"}}
+    nodes = {"turn_reward": {"name": "sparse"}, "curriculum": {"name": "none"}, "env": {"max_action_tokens": 8}}
     made.config, rl = OmegaConf.merge(made.config, nodes), RlFolder(tmp_path)
     made.groups, made.games = StepGroups(rl, 2, made.now), Games(made.config)
     for group in "PQ":

@@ -188,9 +188,11 @@ class Methods:
 
     def offer(self, episodes: Sequence[Episode]) -> dict[str, float]:
         """Offer a step's episodes; return metrics."""
+        if not (methods := self.offered()):
+            return {}
         reward, metrics = str(self._run.config.turn_reward.name), {}
         trained = [offered_episode(episode, reward) for episode in episodes if episode.trained and episode.turns]
-        for name, method in self.offered().items():
+        for name, method in methods.items():
             method.offer(self._step.number, trained)
             metrics |= {f"{name}/{key}": value for key, value in getattr(method, "logged", {}).items()}
         return metrics
