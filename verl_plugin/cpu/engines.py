@@ -1,6 +1,5 @@
 """verl's FSDP2 engines on CPUs, with a value head that starts from the run's seed."""
 
-import ctypes
 import os
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from turngrid.records.models.locate import load_whole
 from turngrid.verl_plugin.bf16 import round_less
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
+from turngrid.verl_plugin.free_memory import give_back
 from turngrid.verl_plugin.hooks import replaced
 from turngrid.verl_plugin.threads import threads
 from turngrid.verl_plugin.value_heads import with_heads
@@ -48,8 +48,7 @@ class _OnCpu:
         """
         norm = super().optimizer_step()  # type: ignore[misc]
         self.optimizer_zero_grad()  # type: ignore[attr-defined]
-        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc's; it keeps gigabytes otherwise
-            trim(0)
+        give_back()
         return norm
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turngrid.rollouts.sampling import SampleRequest
+from turngrid.verl_plugin.free_memory import give_back
 
 BLOCK = 256  # tokens; stretches are multiples of it, so that an episode seldom outgrows its own
 
@@ -64,6 +65,7 @@ class KeyValues:
         """Drop all stretches and the buffer's memory; the next batch allocates it again."""
         self.clear()
         self.buffer = self.buffer.new_empty(self._shape(0))
+        give_back()
 
     @property
     def nbytes(self) -> int:
