@@ -137,7 +137,8 @@ def _trained(folders: dict[str, Path]) -> dict[str, Success]:
 
 def _in_training(folders: Iterable[Path]) -> float | None:
     files = [file for folder in folders if (file := folder / RL / "metrics.jsonl").exists()]
-    shares = [line["credit/repeated_states"] for file in files for line in read_metrics(file)]
+    lines = (line for file in files for line in read_metrics(file))
+    shares = [line["credit/repeated_states"] for line in lines if "credit/repeated_states" in line]  # if it trained
     return fmean(shares) if shares else None
 
 

@@ -99,6 +99,8 @@ def _finished(folder: Path, stages: dict[str, list[StageResult]]) -> None:
     for training, ended in stages.items():
         run, name = of_crafting[training], f"crafting-{training}"
         RunResult(name, name, 0, ended, 250.0).write(folder.parents[1] / name)
+        (folder.parents[1] / name / "rl").mkdir()
+        (folder.parents[1] / name / "rl" / "metrics.jsonl").write_text('{"step": 1}\n')  # no method read its turns
         runs.append(SweepRun(run.coordinates, 0, [*run.overrides, *extra], name))
     scale = SUITE.scales["laptop"]
     about = ("suite_laptop", "laptop", SUITE.title, SUITE.question, None, scale.note, scale.layout, ())
