@@ -20,7 +20,7 @@ SKIPPED = Path("tasks") / "skipped.json"
 SHORT_OF = {
     "test": "set eval.games={found} or fewer",
     "validation": "set eval.validation_games={found} or fewer",
-    "demonstrations": "{found} demonstrations at most: lower budget.units or budget.sft_share",
+    "demonstrations": "demonstrations of {found} games at most: lower budget.units or budget.sft_share",
     "train": "lower the task's weight in env.tasks, budget.units or budget.rl_steps",  # of a mixture
 }
 NONE_LEFT = "other splits come first: lower eval.games, or choose another task"

@@ -64,7 +64,7 @@ def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
         with pytest.raises(TaskError, match=r"test has 9 games of the 10 .*; set eval.games=9 or fewer"):
             prepare()
     shown = composed(cache, "budget=sft_only", "eval.games=4")
-    with pytest.raises(TaskError, match="5 demonstrations at most: lower budget.units or budget.sft_share"):
+    with pytest.raises(TaskError, match="demonstrations of 5 games at most: lower budget.units or budget.sft_share"):
         prepare_tasks(shown, allocate_budget(shown), tmp_path)
     planless = compose(["env.name=counting_environment:Planless", "env.task=count-2", f"env.cache_dir={cache}"])
     with pytest.raises(TaskError, match="env.task=count-2: .* expert plan; choose budget=rl_only"):
