@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks import capabilities
 from benchmarks.verl_overrides import overrides, reason, until
 from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, SLOTS, VERLS_LOSSES, words
@@ -81,6 +82,7 @@ def with_tables(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     tables = [of_methods(title, slot, SLOTS[slot]) for slot, title in TITLES.items()]
     tables += [of_verls_losses(), of_methods("Estimators over turns", ALGO, ESTIMATORS), of_words()]
+    tables.append(table("Trainer modes and rollout servers", capabilities.HEAD, capabilities.rows()))
     return "\n\n".join([before + BEGIN, *tables, END + rest.partition(END)[2]])
 
 
