@@ -64,7 +64,7 @@ def bad_async(config: DictConfig) -> Iterator[str]:
     threshold, warmup = sampler.max_off_policy_threshold, config.trainer.v1[name].num_warmup_batches
     if sampler.max_off_policy_strategy == "wait" and warmup >= threshold:
         use = f"use fewer, or a trainer.v1.sampler.max_off_policy_threshold above {warmup}"
-        yield f"trainer.v1.{name}.num_warmup_batches={warmup}: the warm-up batches would be too old; {use}"
+        yield f"trainer.v1.{name}.num_warmup_batches={warmup}: the warm-up batches would be too old to train on; {use}"
     if name == SEPARATE:
         yield from _problems_of_separate(config)
 

@@ -187,7 +187,7 @@ def check_kernels(config: DictConfig) -> None:
     if config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
         shape = shape_of(config.model.path)
         if shape and shape.head_size not in VLLM_CPU_HEADS:
-            reason = f"vLLM on CPUs has no kernel for attention heads of {shape.head_size} numbers"
+            reason = f"its attention heads have {shape.head_size} numbers, for which vLLM has no kernel on CPUs"
             raise ConfigError(f"model.path={config.model.path}: {reason}; use rollout=transformers")
 
 
@@ -197,7 +197,9 @@ def check_trackers(config: DictConfig) -> None:
     for name in wanted:
         if find_spec(name) is None:
             use = f"pip install 'turngrid[{name}]', or use tracking=local"
-            raise ConfigError(f"trainer.logger={list(config.trainer.logger)}: {name} is not installed; {use}")
+            raise ConfigError(
+                f"trainer.logger={list(config.trainer.logger)}: {name} is not installed in this Python; {use}"
+            )
     host = os.environ.get("WANDB_BASE_URL", HOST)
     online = not config.tracking.offline and os.environ.get("WANDB_MODE", "online") not in QUIET_MODES
     if "wandb" in wanted and online:
@@ -205,4 +207,6 @@ def check_trackers(config: DictConfig) -> None:
 
         if authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is None:
             use = "use tracking=wandb_offline and later `wandb sync`"
-            raise ConfigError(f"tracking=wandb: no key for {host}; run `wandb login`, set WANDB_API_KEY, or {use}")
+            raise ConfigError(
+                f"tracking=wandb: there is no key for {host}; run `wandb login`, set WANDB_API_KEY, or {use}"
+            )

@@ -102,9 +102,6 @@ def too_few_turns(config: DictConfig) -> Iterator[str]:
             return
 
 
-# ---- the prompt form
-
-
 def bad_prompt(config: DictConfig) -> Iterator[str]:
     prompt, form = config.prompt, form_of(config)
     if not (form.train_thoughts or form.thinks):

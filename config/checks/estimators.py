@@ -68,7 +68,7 @@ def _teacher(config: DictConfig) -> Iterator[str]:
     except ModelError:  # a later check refuses it
         return
     if tokens and own and tokens != own:
-        yield f"algo.teacher={path}: its tokens are not those of model.path={config.model.path}; use one with the same"
+        yield f"algo.teacher={path}: it has other tokens than model.path={config.model.path}; use one with the same"
 
 
 def _tokens(model: str) -> object:
