@@ -13,7 +13,7 @@ import yaml
 
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult
 from turngrid.experiments.evaluation.stage import episodes_file
-from turngrid.records.metrics import MetricsLog
+from turngrid.records.metrics import append_metrics
 from turngrid.records.provenance import ATTEMPTS, Attempt
 from turngrid.records.statistics import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -69,9 +69,8 @@ def begin_run(folder: Path, seed: int, config: Mapping[str, Any] | None = None, 
     (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     attempt = Attempt("0123456789abcdef", False, {"python": "3.11.7", "verl": "0.9.1"}, 1.0)
     (folder / ATTEMPTS).write_text(json.dumps(asdict(attempt)) + "\n", encoding="utf-8")
-    log = MetricsLog(folder / "rl" / "metrics.jsonl")
     for step, share in enumerate(curve, start=1):
-        log.append(step, {"success/train": share, "rollout/episodes": EPISODES})
+        append_metrics(folder / "rl" / "metrics.jsonl", step, {"success/train": share, "rollout/episodes": EPISODES})
     return folder
 
 

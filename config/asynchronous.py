@@ -43,19 +43,14 @@ def fill_in(config: DictConfig) -> None:
     correction = config.algorithm.rollout_correction
     # cluster=cpu sets true: in sync mode alone, the server's log-probabilities are the trainer's
     correction.bypass_mode = correction.rollout_is is None and correction.rollout_rs is None
-    if mode(config) == SEPARATE and config.trainer.device == "cpu":
-        _separate_on_cpu(config)
-
-
-def _separate_on_cpu(config: DictConfig) -> None:
-    """Set the only possible layout: a separate server beside the trainer, weights through Ray."""
-    rollout = config.actor_rollout_ref.rollout
-    rollout.nnodes, rollout.n_gpus_per_node = rollout.nnodes or 1, 1
-    if rollout.checkpoint_engine.backend == "naive":
-        rollout.checkpoint_engine.backend = CPU_ENGINE
-        rollout.checkpoint_engine.custom_backend_module = "turngrid.verl_plugin.weight_transfer"
-    config.actor_rollout_ref.hybrid_engine = False
-    config.ray_kwargs.ray_init.num_gpus = 1 + rollout.nnodes  # logical
+    if mode(config) == SEPARATE and config.trainer.device == "cpu":  # a server beside the trainer, weights through Ray
+        rollout = config.actor_rollout_ref.rollout
+        rollout.nnodes, rollout.n_gpus_per_node = rollout.nnodes or 1, 1
+        if rollout.checkpoint_engine.backend == "naive":
+            rollout.checkpoint_engine.backend = CPU_ENGINE
+            rollout.checkpoint_engine.custom_backend_module = "turngrid.verl_plugin.weight_transfer"
+        config.actor_rollout_ref.hybrid_engine = False
+        config.ray_kwargs.ray_init.num_gpus = 1 + rollout.nnodes  # logical
 
 
 def bad_async(config: DictConfig) -> Iterator[str]:
@@ -68,10 +63,8 @@ def bad_async(config: DictConfig) -> Iterator[str]:
         yield f"curriculum={config.curriculum.name}: {reason}; use curriculum=none or trainer.v1.trainer_mode=sync"
     threshold, warmup = sampler.max_off_policy_threshold, config.trainer.v1[name].num_warmup_batches
     if sampler.max_off_policy_strategy == "wait" and warmup >= threshold:
-        yield (
-            f"trainer.v1.{name}.num_warmup_batches={warmup}: the warm-up batches would be too old to train on; use "
-            f"fewer, or a trainer.v1.sampler.max_off_policy_threshold above {warmup}"
-        )
+        use = f"use fewer, or a trainer.v1.sampler.max_off_policy_threshold above {warmup}"
+        yield f"trainer.v1.{name}.num_warmup_batches={warmup}: the warm-up batches would be too old to train on; {use}"
     if name == SEPARATE:
         yield from _problems_of_separate(config)
 

@@ -44,15 +44,11 @@ RESOLVERS = (  # resolvers, which conf/ calls as ${NAME:...}
 )
 
 
-class VerlMissing(Refusal):
-    """verl is not installed in this Python."""
-
-
 def verl_folder() -> Path:
-    """Return the folder of verl's configuration without importing verl, or raise VerlMissing."""
+    """Return the folder of verl's configuration without importing verl, or raise Refusal."""
     spec = find_spec("verl")
     if spec is None or not spec.submodule_search_locations:
-        raise VerlMissing("verl is not installed; `make train` sets everything up, or: pip install verl==0.9.1")
+        raise Refusal("verl is not installed; `make train` sets everything up, or: pip install verl==0.9.1")
     return Path(spec.submodule_search_locations[0]) / "trainer" / "config"
 
 
@@ -71,11 +67,5 @@ def register() -> None:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
     ConfigStore.instance().store(name=BASE, node=verl_tree())
     for path in sorted(RECIPES.glob("*.yaml")):
-        register_option("recipe", path)
-
-
-def register_option(group: str, path: Path) -> None:
-    """Register one YAML file as ``GROUP=NAME``, as if it were in ``conf/GROUP/``."""
-    package = "_global_" if "# @package _global_" in path.read_text(encoding="utf-8") else None
-    node = OmegaConf.load(path)
-    ConfigStore.instance().store(group=group, name=path.stem, node=node, package=package)
+        package = "_global_" if "# @package _global_" in path.read_text(encoding="utf-8") else None
+        ConfigStore.instance().store(group="recipe", name=path.stem, node=OmegaConf.load(path), package=package)

@@ -84,8 +84,10 @@ def search_path(folders: Sequence[str]) -> tuple[str, ...]:
 
 
 def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
-    """Compose; explain an error of Hydra or OmegaConf by the override that caused it."""
-    parsed = given.refuse_at_sight(overrides, elsewhere=bool(config_dir))
+    """Compose, check and type all values; explain an error by the override that caused it."""
+    parsed = given.parse(overrides)
+    for problem in filter(None, (given.problem(override, bool(config_dir)) for override in parsed)):
+        raise ConfigError(problem)
     extra = search_path([*([config_dir] if config_dir else []), *packages(parsed, config_dir)])
     try:
         config = _composed(extra, parsed)
@@ -94,22 +96,17 @@ def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     except NOT_COMPOSED as error:
         raise ConfigError(given.explain([*extra, *overrides], error)) from error
     try:
-        return _typed(config, parsed)
+        given.refuse_flattened_nodes(config, parsed)
+        settings = nodes.settings_of(config)
+        values.check(config, settings)
+        nodes.give_types(config, settings)
+        method_settings.give_types(config)
+        values.check(config, settings, results=True)
+        return config
     except extensions.UnknownName as error:  # two packages offer a name
         raise ConfigError(str(error)) from error
     except OmegaConfBaseException as error:  # an interpolation that cannot be resolved
         raise ConfigError(given.explain([*extra, *overrides], error)) from error
-
-
-def _typed(config: DictConfig, overrides: Sequence[Override]) -> DictConfig:
-    """Check all values, and give our nodes their types."""
-    given.refuse_flattened_nodes(config, overrides)
-    settings = nodes.settings_of(config)
-    values.check(config, settings)
-    nodes.give_types(config, settings)
-    method_settings.give_types(config)
-    values.check_results(config, settings)
-    return config
 
 
 def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConfig:

@@ -5,7 +5,6 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 from turngrid.tasks.budget import BudgetError, allocate_budget
 from turngrid.tasks.curriculum import equal_phases, horizon_in_thirds
@@ -21,13 +20,13 @@ def fill_in(config: DictConfig) -> None:
     if not steps:
         return
     if node.name == "phases" and node.phases is None:
-        node.phases = equal_phases(_tasks(config), steps)
+        node.phases = equal_phases(list(task_weights(config.env)), steps)
     if node.name == "horizon" and node.horizon is None:
         node.horizon = horizon_in_thirds(config.env.max_turns, steps)
 
 
 def bad_curriculum(config: DictConfig) -> Iterator[str]:
-    node, steps, tasks = config.curriculum, _steps(config), _tasks(config)
+    node, steps, tasks = config.curriculum, _steps(config), list(task_weights(config.env))
     if node.name not in NAMES:
         yield f"curriculum.name={node.name}: unknown; use curriculum={' or '.join(NAMES)}"
     if node.name != "none" and steps == 0:
@@ -80,10 +79,3 @@ def _steps(config: DictConfig) -> int:
         return allocate_budget(config).steps
     except BudgetError:  # an earlier check refuses it
         return 0
-
-
-def _tasks(config: DictConfig) -> list[str]:
-    try:
-        return list(task_weights(config.env))
-    except TaskError:  # an earlier check refuses it
-        return []

@@ -117,22 +117,16 @@ def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:
 def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> None:
     budget, old, new = config.budget, allocate_budget(before), allocate_budget(config)
     if budget.count == "games" and budget.units != before.budget.units:
-        raise ConfigError(
-            f"budget.units={budget.units:g} buys games (budget.count=games), and an extended run keeps "
-            "its games; use budget.rl_steps"
-        )
+        reason = "it buys games (budget.count=games), and an extended run keeps its games"
+        raise ConfigError(f"budget.units={budget.units:g}: {reason}; use budget.rl_steps")
     if new.demonstrations != old.demonstrations:
         share = math.ceil(old.demonstrations * float(demonstration_price(budget)) / budget.units * 1e6) / 1e6
-        raise ConfigError(
-            f"budget.units={budget.units:g} would buy {new.demonstrations} demonstrations, and {run.name} learned from "
-            f"{old.demonstrations}; use budget.sft_share={share:g} as well"
-        )
+        reason = f"it would buy {new.demonstrations} demonstrations, and {run.name} learned from {old.demonstrations}"
+        raise ConfigError(f"budget.units={budget.units:g}: {reason}; use budget.sft_share={share:g} as well")
     if new.steps <= old.steps:
         more = " and budget.units that pay for it" if budget.count == "rollouts" else ""
-        raise ConfigError(
-            f"extend={config.extend}: {new.steps} RL steps are not more than its {old.steps}; "
-            f"use budget.rl_steps={old.steps + 1} or more{more}"
-        )
+        use = f"use budget.rl_steps={old.steps + 1} or more{more}"
+        raise ConfigError(f"extend={config.extend}: {new.steps} RL steps are not more than its {old.steps}; {use}")
 
 
 def depends_on_length(config: DictConfig) -> Iterator[str]:
@@ -141,7 +135,12 @@ def depends_on_length(config: DictConfig) -> Iterator[str]:
         return
     was = composed(Path(config.extend).expanduser())
     trained = dict(flattened(identifying(config)))  # without keys that follow from the cluster
-    names = [f"{key}.lr_scheduler_type" for key in OPTIMIZERS if _of_length(OmegaConf.select(config, key))]
+    optimizers = {key: OmegaConf.select(config, key) for key in OPTIMIZERS}
+    names = [
+        f"{key}.lr_scheduler_type"
+        for key, optim in optimizers.items()
+        if optim.lr_scheduler_type != "constant" or (optim.lr_warmup_steps_ratio > 0 and optim.lr_warmup_steps < 0)
+    ]
     names += _of_curriculum(was)
     names += made(config).of_length()
     names += [key for key in _changed(was, config) if key in trained]
@@ -159,8 +158,3 @@ def _of_curriculum(was: Plain) -> list[str]:
         for key, value in made.curriculum.items()
         if key in PLANS and value and value == was["curriculum"][key]
     ]
-
-
-def _of_length(optimizer: DictConfig) -> bool:
-    warmup = optimizer.lr_warmup_steps_ratio > 0 and optimizer.lr_warmup_steps < 0
-    return warmup or optimizer.lr_scheduler_type != "constant"

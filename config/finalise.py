@@ -38,7 +38,11 @@ def finalise(config: DictConfig) -> DictConfig:
     if config.budget.rl_steps is None and config.budget.count == "games":
         config.budget.rl_steps = steps_of_epochs(config.budget, int(config.data.train_batch_size))
     if not config.actor_rollout_ref.actor.use_dynamic_bsz:
-        _set_micro_batches(config)
+        rows = rows_per_device(config)
+        size = max((size for size in range(1, MICRO_BATCH + 1) if rows % size == 0), default=1)
+        for key in MICRO_BATCH_KEYS:
+            if OmegaConf.select(config, key) is None:
+                OmegaConf.update(config, key, size)
     curriculum_settings.fill_in(config)
     asynchronous.fill_in(config)
     lora.fill_in(config)
@@ -64,30 +68,15 @@ def _finalise_tasks(config: DictConfig) -> None:
 
 def explained(error: TaskError, env: DictConfig) -> str:
     """Return the message with the key to blame, or with the task's environment."""
-    reason = _belongs_to(env) or str(error)
-    key = f"env.task={env.task}" if env.tasks is None else "env.tasks"
-    return reason if reason.startswith("env.") else f"{key}: {reason}"
-
-
-def _belongs_to(env: DictConfig) -> str | None:
-    own = environment_class(spec(env.name)).examples
+    own, key = environment_class(spec(env.name)).examples, f"env.task={env.task}" if env.tasks is None else "env.tasks"
     for task in map(str, env.tasks if OmegaConf.is_config(env.tasks) else [env.task]):
         others = (name for name in ENVIRONMENTS if name != env.name and task not in own)
-        owner = next((name for name in others if task == name or task in environment_class(spec(name)).examples), None)
-        if owner:
-            return f"{task} is no task of env={env.name}; use env={owner}"
-    return None
+        if owner := next((name for name in others if task in (name, *environment_class(spec(name)).examples)), None):
+            return f"{key}: {task} is no task of env={env.name}; use env={owner}"
+    return str(error) if str(error).startswith("env.") else f"{key}: {error}"
 
 
 def rows_per_device(config: DictConfig) -> int:
     """Return the rows of a mini-batch on one device."""
     devices = config.trainer.n_gpus_per_node * config.trainer.nnodes
     return config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n // devices
-
-
-def _set_micro_batches(config: DictConfig) -> None:
-    rows = rows_per_device(config)
-    size = max((size for size in range(1, MICRO_BATCH + 1) if rows % size == 0), default=1)
-    for key in MICRO_BATCH_KEYS:
-        if OmegaConf.select(config, key) is None:
-            OmegaConf.update(config, key, size)

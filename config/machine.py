@@ -18,13 +18,14 @@ from turngrid.config.method_settings import has_critic, kinds
 from turngrid.config.precision import server_agrees
 from turngrid.records.models import gpus as known_gpus
 from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
-from turngrid.records.models.shape import shape_of
+from turngrid.records.models.shape import Shape, shape_of
 
 SMALL = 60.0  # GB: presets have sizes for cards of 24 GB below, and of 80 GB above
 USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submits jobs
 
 OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # WSL, AMD: no device file for each GPU
 VLLM_CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.30's CPUAttentionBackend
+MODEL = "actor_rollout_ref.model"
 FLASH = "flash_attention_2"  # verl's default
 INSTALL_FLASH = "python -m turngrid.train.flash_attn"
 PACKAGES = ("wandb", "trackio")  # trackers of trainer.logger that are optional packages
@@ -99,9 +100,12 @@ def importance_weights(*, _root_: DictConfig) -> str | None:
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
     """Return the number of steps between checkpoints, from the cost of one."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
-    if shape is None:
-        return usual
-    return steps_between(checkpoint_size(shape.parameters, has_critic(_root_), adapter_parameters(_root_, shape)))
+    return usual if shape is None else steps_between(checkpoint_bytes(_root_, shape))
+
+
+def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
+    """Return the size of a checkpoint."""
+    return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
 
 
 def here() -> float | None:
@@ -148,10 +152,8 @@ def check(config: DictConfig) -> None:
     check_gpus(config)
     check_trackers(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
-        raise ConfigError(
-            "rollout=vllm: vLLM is not installed in this Python; use rollout=transformers, or "
-            "pip install 'turngrid[gpu]'"
-        )
+        use = "use rollout=transformers, or pip install 'turngrid[gpu]'"
+        raise ConfigError(f"rollout=vllm: vLLM is not installed in this Python; {use}")
     check_kernels(config)
 
 
@@ -161,15 +163,13 @@ def check_gpus(config: DictConfig) -> None:
     if config.trainer.device != "cuda" or there is None or there >= wanted:
         return
     if there:
+        reason = f"this machine has {there} GPUs (CUDA_VISIBLE_DEVICES counts)"
         raise ConfigError(
-            f"trainer.n_gpus_per_node={wanted}: this machine has {there} GPUs (CUDA_VISIBLE_DEVICES counts); use "
-            f"trainer.n_gpus_per_node={there} or cluster=gpu1"
+            f"trainer.n_gpus_per_node={wanted}: {reason}; use trainer.n_gpus_per_node={there} or cluster=gpu1"
         )
-    raise ConfigError(
-        f"cluster={config.cluster.name}: this machine has no GPU; use cluster=cpu, or "
-        f"estimate=true estimate_gpu=H100x{wanted * int(config.trainer.nnodes)} for its cost there, or -m to reach "
-        "SLURM's nodes (docs/slurm.md)"
-    )
+    cost = f"estimate=true estimate_gpu=H100x{wanted * int(config.trainer.nnodes)} for its cost there"
+    use = f"use cluster=cpu, or {cost}, or -m to reach SLURM's nodes (docs/slurm.md)"
+    raise ConfigError(f"cluster={config.cluster.name}: this machine has no GPU; {use}")
 
 
 def check_kernels(config: DictConfig) -> None:
@@ -177,24 +177,18 @@ def check_kernels(config: DictConfig) -> None:
     model = config.actor_rollout_ref.model
     if config.trainer.device == "cuda" and not find_spec("flash_attn"):
         if has_critic(config):
-            raise ConfigError(
-                f"algo={config.algo.name}: verl loads a critic on GPUs with flash-attn, which is not installed; "
-                f"{INSTALL_FLASH}, or use algo=grpo or algo=rloo (docs/cluster.md)"
-            )
+            reason = "verl loads a critic on GPUs with flash-attn, which is not installed"
+            raise ConfigError(f"algo={config.algo.name}: {reason}; {INSTALL_FLASH}, or use algo=grpo (docs/cluster.md)")
         chosen = OmegaConf.select(model, "override_config.attn_implementation", default=FLASH)
         if chosen == FLASH or model.use_remove_padding:
-            raise ConfigError(
-                f"cluster={config.cluster.name}: it trains with flash-attn, which is not installed; {INSTALL_FLASH}, "
-                "or use '+actor_rollout_ref.model.override_config.attn_implementation=sdpa' "
-                "actor_rollout_ref.model.use_remove_padding=false (docs/cluster.md)"
-            )
+            reason = f"it trains with flash-attn, which is not installed; {INSTALL_FLASH}"
+            use = f"'+{MODEL}.override_config.attn_implementation=sdpa' {MODEL}.use_remove_padding=false"
+            raise ConfigError(f"cluster={config.cluster.name}: {reason}, or use {use} (docs/cluster.md)")
     if config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
         shape = shape_of(config.model.path)
         if shape and shape.head_size not in VLLM_CPU_HEADS:
-            raise ConfigError(
-                f"model.path={config.model.path}: its attention heads have {shape.head_size} numbers, and vLLM's CPU "
-                f"kernels are for {', '.join(map(str, VLLM_CPU_HEADS))}; use rollout=transformers"
-            )
+            reason = f"its attention heads have {shape.head_size} numbers, for which vLLM has no kernel on CPUs"
+            raise ConfigError(f"model.path={config.model.path}: {reason}; use rollout=transformers")
 
 
 def check_trackers(config: DictConfig) -> None:
@@ -202,21 +196,17 @@ def check_trackers(config: DictConfig) -> None:
     wanted = [name for name in PACKAGES if name in config.trainer.logger]
     for name in wanted:
         if find_spec(name) is None:
+            use = f"pip install 'turngrid[{name}]', or use tracking=local"
             raise ConfigError(
-                f"trainer.logger={list(config.trainer.logger)}: {name} is not installed in this Python; "
-                f"pip install 'turngrid[{name}]', or use tracking=local"
+                f"trainer.logger={list(config.trainer.logger)}: {name} is not installed in this Python; {use}"
             )
     host = os.environ.get("WANDB_BASE_URL", HOST)
     online = not config.tracking.offline and os.environ.get("WANDB_MODE", "online") not in QUIET_MODES
-    if "wandb" in wanted and online and not _logged_in(host):
-        raise ConfigError(
-            f"tracking=wandb: there is no key for {host}; run `wandb login`, set WANDB_API_KEY, or use "
-            "tracking=wandb_offline and later `wandb sync`"
-        )
+    if "wandb" in wanted and online:
+        from wandb.sdk.lib.wbauth import authenticate_session  # a second to import
 
-
-def _logged_in(host: str) -> bool:
-    """Return whether wandb finds a key; importing it takes a second."""
-    from wandb.sdk.lib.wbauth import authenticate_session
-
-    return authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is not None
+        if authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is None:
+            use = "use tracking=wandb_offline and later `wandb sync`"
+            raise ConfigError(
+                f"tracking=wandb: there is no key for {host}; run `wandb login`, set WANDB_API_KEY, or {use}"
+            )

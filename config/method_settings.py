@@ -32,7 +32,13 @@ def give_types(config: DictConfig) -> None:
             node = node or OmegaConf.create()
             config[slot][name] = _typed(_class(slot, str(name), node), node, f"{slot}.{name}.")
     name = str(config.algo.get("name"))
-    config.algo = _typed(merged(Algo, _estimator(name)) if on_turns(name) else Algo, config.algo, f"{ALGO}.")
+    kind: Any = Algo
+    if on_turns(name):
+        own = _class(ALGO, name, {})
+        if lacking := next((word for word in ("grain", "needs") if not hasattr(own, word)), None):
+            raise ConfigError(f"algo.name={name} is no estimator: it has no {lacking} (algorithms/slots.py)")
+        kind = merged(Algo, own)
+    config.algo = _typed(kind, config.algo, f"{ALGO}.")
 
 
 def kinds(config: DictConfig, slot: str) -> Iterator[tuple[str, Any]]:
@@ -51,13 +57,6 @@ def _class(slot: str, name: str, settings: Any) -> Any:
         return method_class(slot, name, settings)
     except UnknownName as error:
         raise ConfigError(f"algo.name={name}: {error}" if slot == ALGO else str(error)) from error
-
-
-def _estimator(name: str) -> Any:
-    kind = _class(ALGO, name, {})
-    if lacking := next((word for word in ("grain", "needs") if not hasattr(kind, word)), None):
-        raise ConfigError(f"algo.name={name} is no estimator: it has no {lacking} (algorithms/slots.py)")
-    return kind
 
 
 def _typed(kind: Any, node: DictConfig, prefix: str) -> DictConfig:

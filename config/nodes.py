@@ -74,11 +74,13 @@ def merged(ours: type, theirs: type) -> type:
 
 def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
     """Return name, type and default of each setting for ``make_dataclass``, keyword-only."""
-    hints, fields = get_type_hints(kind), [item for item in dataclasses.fields(kind) if item.init]
-    kept: list[dict[str, Any]] = [
-        {"default": item.default, "default_factory": item.default_factory, "kw_only": True} for item in fields
+    hints: dict[str, Any] = get_type_hints(kind)
+    new: Any = dataclasses.field  # mypy wants a default or a factory
+    return [
+        (one.name, hints[one.name], new(default=one.default, default_factory=one.default_factory, kw_only=True))
+        for one in dataclasses.fields(kind)
+        if one.init
     ]
-    return [(item.name, hints[item.name], dataclasses.field(**have)) for item, have in zip(fields, kept, strict=True)]
 
 
 def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import ONE, SLOTS
+from turngrid.algorithms.registry import SLOTS
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
 from turngrid.config.nodes import dotted
@@ -51,11 +51,9 @@ def is_value(override: Override) -> bool:
     """
     key, value = override.key_or_group, override.value()
     plain = override.package is None and not (override.is_force_add() or override.is_delete())
-    single = key in get_type_hints(Top) or "." in key
     slot, *setting = key.split(".")
-    schedule = slot in SLOTS and len(setting) == 2  # a schedule replaces another one
-    replaces = not isinstance(value, dict) or schedule
-    return plain and single and replaces
+    replaces = not isinstance(value, dict) or (slot in SLOTS and len(setting) == 2)
+    return plain and replaces and (key in get_type_hints(Top) or bool(setting))
 
 
 def typed(override: Override) -> str:
@@ -67,21 +65,12 @@ def quoted(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def refuse_at_sight(overrides: Sequence[str], *, elsewhere: bool = False) -> list[Override]:
-    """Parse the overrides; refuse what Hydra accepts silently or answers with a traceback.
+def problem(override: Override, elsewhere: bool) -> str | None:
+    """Return why an override is refused that Hydra accepts silently or answers with a traceback.
 
-    Raises:
-        ConfigError: a group that is removed, null or set to an unknown option, a key that is
-            removed, a setting of Hydra's own, several values or a sweep without ``-m``.
+    These are a group that is removed, null or set to an unknown option, a key that is removed, a
+    setting of Hydra's own, several values or a sweep without ``-m``.
     """
-    parsed = parse(overrides)
-    for override in parsed:
-        if problem := _problem(override, elsewhere):
-            raise ConfigError(problem)
-    return parsed
-
-
-def _problem(override: Override, elsewhere: bool) -> str | None:
     key, line = override.key_or_group, override.input_line
     if key == "sweep":
         return "sweep=NAME starts several runs; add -m"
@@ -91,9 +80,11 @@ def _problem(override: Override, elsewhere: bool) -> str | None:
         return f"{line}: turngrid reads no settings of Hydra's own; use --config-dir FOLDER or cluster=NAME"
     if key in groups():
         return _wrong_choice(override, elsewhere)
-    if override.is_delete():
-        return f"{key} cannot be removed: every run needs it; use {key}=VALUE" if _needed(key) else None
-    node = key.partition(".")[0]
+    node, _, below = key.partition(".")
+    if override.is_delete():  # only an added key may be removed
+        verls: Any = OmegaConf.to_container(base.verl_tree())
+        needed = key in get_type_hints(Top) or (below and (node in NODES or key in dict(dotted(verls))))
+        return f"{key} cannot be removed: every run needs it; use {key}=VALUE" if needed else None
     if (override.is_add() or override.is_force_add()) and node not in top_names():
         return f"{line}: nothing reads {node}{meant(node, top_names())}"
     return None
@@ -107,8 +98,6 @@ def _wrong_choice(override: Override, elsewhere: bool) -> str | None:
         return f"{override.input_line}: an option goes where its file says; use {key}={value}"
     if isinstance(value, list) and key not in SLOTS:
         return f"{override.input_line}: one option at a time; use -m {key}=A,B to run both"
-    if isinstance(value, list) and key in ONE and len(value) > 1:
-        return f"{override.input_line}: a step has one; use {key}={value[0]}"
     in_own_folder = elsewhere and isinstance(value, str | list)
     skip = in_own_folder or override.is_delete() or isinstance(value, dict) or "${" in str(value)
     return None if skip else wrong_option(override)
@@ -117,13 +106,6 @@ def _wrong_choice(override: Override, elsewhere: bool) -> str | None:
 def top_names() -> list[str]:
     """Return the words that an override may begin with."""
     return [*groups(), *NODES, *get_type_hints(Top), *map(str, base.verl_tree())]
-
-
-def _needed(key: str) -> bool:
-    """Return whether a key is ours or verl's: only an added key may be removed."""
-    node, _, below = key.partition(".")
-    verls = OmegaConf.to_container(base.verl_tree())
-    return key in get_type_hints(Top) or bool(below) and (node in NODES or key in dict(dotted(verls)))
 
 
 def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) -> None:
@@ -138,27 +120,19 @@ def refuse_flattened_nodes(config: DictConfig, overrides: Sequence[Override]) ->
 
 def explain(overrides: Sequence[str], error: Exception) -> str:
     """Return one line for an error of Hydra or OmegaConf: the override to blame, and the reason."""
-    if problem := _refused(error):
-        return problem
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, Refusal):  # of a resolver
+            return str(cause)
+        cause = cause.__cause__ or cause.__context__
     parsed = parse(overrides)
     choices = [override for override in parsed if override.key_or_group in groups()]
     if isinstance(error, MissingConfigException):
-        problems = (problem for choice in choices if (problem := wrong_option(choice)))
-        return next(problems, " ".join(str(error).split()))
+        return next(filter(None, map(wrong_option, choices)), " ".join(str(error).split()))
     keys = keys_with(*(typed(o) for o in parsed if o in choices or o.key_or_group.startswith(HYDRAS)))
-    for override in parsed:
-        if problem := wrong_key(override, keys):
-            return problem
+    for unknown in filter(None, (wrong_key(override, keys) for override in parsed)):
+        return unknown
     reason = " ".join(str(error.__cause__ or error).split("\n")[0].split())
     named = [override for override in parsed if typed(override) and typed(override) in str(error)]
     likely = named or [override for override in parsed if "${" in str(override.value())] or parsed
     return f"{' '.join(map(typed, likely))}: {reason[:LONG]}"
-
-
-def _refused(error: BaseException | None) -> str | None:
-    """Return the message of a resolver that refuses; None if the error is another."""
-    while error is not None:
-        if isinstance(error, Refusal):
-            return str(error)
-        error = error.__cause__ or error.__context__
-    return None

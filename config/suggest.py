@@ -44,19 +44,24 @@ def of_packages() -> dict[str, dict[str, Path]]:
 
 def from_elsewhere(overrides: Iterable[Override]) -> bool:
     """Return whether an override chooses an option that is not in ``conf/``."""
-    chosen = (override for override in overrides if override.key_or_group in groups())
-    return any(name not in groups()[override.key_or_group] for override in chosen for name in _names(override))
+    options = groups()
+    return any(
+        name not in options[override.key_or_group]
+        for override in overrides
+        if override.key_or_group in options
+        for name in _names(override)
+        if name != "None"
+    )
 
 
 def _names(override: Override) -> list[str]:
     value = override.value()
-    return [str(name) for name in (value if isinstance(value, list) else [value]) if name is not None]
+    return list(map(str, value if isinstance(value, list) else [value]))
 
 
 def wrong_option(override: Override) -> str | None:
     """Explain the first chosen option that does not exist; None if all do."""
-    group, value = override.key_or_group, override.value()
-    names = _names(override) if isinstance(value, list) else [str(value)]
+    group, names = override.key_or_group, _names(override)
     # Finding other packages' options takes 10 ms: only if ``conf/`` lacks one
     wrong = next((name for name in names if name not in groups()[group] and name not in all_options()[group]), None)
     if wrong is None:

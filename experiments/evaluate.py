@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
 from turngrid.algorithms.registry import FORM
 from turngrid.config import machine
@@ -38,31 +37,13 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
+from turngrid.experiments.evaluation import stage, tables
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies, trained_on
 from turngrid.experiments.evaluation.result import results_of
-from turngrid.experiments.evaluation.stage import (
-    Checkpoint,
-    Pools,
-    common_failure,
-    episode_specs,
-    episodes_file,
-    evaluate,
-    missing_episodes,
-    played,
-    roll_out_in_text,
-)
-from turngrid.experiments.evaluation.tables import (
-    comparisons_table,
-    manner_table,
-    matches_table,
-    plain_text,
-    success_table,
-)
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held
 from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
-from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import write_episodes
@@ -110,7 +91,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
 
     Raises:
         ConfigError: a check refuses the config.
-        PolicyError: a policy cannot be evaluated with it.
+        PolicyError: a policy was trained on another environment, and no environment is typed.
     """
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
@@ -121,16 +102,11 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         raise ConfigError(problem)
     for message in environment.too_few_turns(config):
         say(f"note: {message}")
-    _refuse_another_environment(words, overrides, config)
-    return config
-
-
-def _refuse_another_environment(words: Sequence[str], overrides: Sequence[str], config: DictConfig) -> None:
-    """Refuse a run that was trained on another environment, unless the environment was typed."""
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
     other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
     if other and not chosen:
         raise PolicyError(f"{other} was trained on env={trained_on(other)}; type that, or env={config.env.name}")
+    return config
 
 
 # ---- the evaluation, in a folder that is named by its games and settings
@@ -160,7 +136,7 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
         settings = run.evaluation_settings
         asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
         models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
-        evaluate(run, [Checkpoint(one.name, one.path, one.chat, one.library) for one in models])
+        stage.evaluate(run, [stage.Checkpoint(one.name, one.path, one.chat, one.library) for one in models])
         return _report(run.folder, asked, settings)
 
 
@@ -195,45 +171,38 @@ def _settings(config: DictConfig, env: str) -> dict[str, object]:
 
 def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting]) -> str:
     evaluations, paired = results_of(
-        settings, lambda item: {candidate.label: played(folder, candidate.name, item.label) for candidate in asked}
+        settings,
+        lambda item: {candidate.label: stage.played(folder, candidate.name, item.label) for candidate in asked},
     )
     rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
     result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
     result["comparisons"] = [asdict(item) for item in paired]
     write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True) + "\n")
-    tables = [success_table(evaluations), *matches_table(evaluations), manner_table(evaluations)]
-    tables += comparisons_table(paired)
-    return f"{plain_text(tables)}result: {folder / 'result.json'}"
+    shown = [tables.success_table(evaluations), *tables.matches_table(evaluations), tables.manner_table(evaluations)]
+    return f"{tables.plain_text([*shown, *tables.comparisons_table(paired)])}result: {folder / 'result.json'}"
 
 
 async def _roll_out_in_text(
     run: Run, asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting], at_once: int
 ) -> None:
-    async with Pools(legal=True) as pools:
+    async with stage.open_pools(legal=True) as pool_of:
         for candidate in asked:
-            left = {item.label: missing_episodes(run.folder, candidate.name, item) for item in settings}
+            left = {item.label: stage.missing_episodes(run.folder, candidate.name, item) for item in settings}
             if candidate.kind == "checkpoint" or not any(left.values()):
                 continue
             with ticking_bar(total=sum(left.values()), desc=candidate.label, unit="game") as bar:
                 for item in (item for item in settings if left[item.label]):
-                    episodes = await _roll_out(run, candidate, item, pools, at_once, bar)
-                    write_episodes(episodes_file(run.folder, candidate.name, item.label), episodes)
-
-
-async def _roll_out(
-    run: Run, candidate: PolicyRef, item: EvaluationSetting, pools: Pools, at_once: int, bar: tqdm
-) -> list[Episode]:
-    specs = episode_specs(run, item)
-    without = [spec.task.key for spec in specs if not spec.task.expert_plan]
-    if candidate.kind == "expert" and without:
-        raise PolicyError(f"expert: {len(without)} of {len(specs)} games have no expert plan, first: {without[0]}")
-    async with acting(run, candidate, item) as policy:
-        several = at_once if candidate.endpoint else SCRIPTED_AT_ONCE
-        pool = await pools.of(run, item.evaluation_set.env)
-        episodes = await roll_out_in_text(policy, specs, pool, several, bar.update, run.config.eval.seed)
-    if cause := common_failure(episodes):
-        raise PolicyError(f"{candidate.label} could not play any game: {cause}")
-    return episodes
+                    specs, pool = stage.episode_specs(run, item), await pool_of(run, item.evaluation_set.env)
+                    without = [spec.task.key for spec in specs if not spec.task.expert_plan]
+                    if candidate.kind == "expert" and without:
+                        few = f"{len(without)} of {len(specs)} games have no expert plan, first: {without[0]}"
+                        raise PolicyError(f"expert: {few}")
+                    several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.config.eval.seed
+                    async with acting(run, candidate, item) as policy:
+                        episodes = await stage.roll_out_in_text(policy, specs, pool, several, bar.update, seed)
+                    if cause := stage.common_failure(episodes):
+                        raise PolicyError(f"{candidate.label} could not play any game: {cause}")
+                    write_episodes(stage.episodes_file(run.folder, candidate.name, item.label), episodes)
 
 
 @asynccontextmanager

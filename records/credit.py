@@ -36,11 +36,6 @@ def write_credit(path: Path, credits: Iterable[Credit | None]) -> None:
     write_whole(path, "".join(json.dumps(_packed(credit), separators=(",", ":")) + "\n" for credit in credits))
 
 
-def read_credit(path: Path) -> list[Credit | None]:
-    """Return one entry for each episode of the step."""
-    return [_credit(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def _packed(credit: Credit | None) -> dict[str, Any] | None:
     if credit is None:
         return None
@@ -49,11 +44,15 @@ def _packed(credit: Credit | None) -> dict[str, Any] | None:
     return {name: pack_runs(numbers) for name, numbers in fields.items()} | ({"layers": layers} if layers else {})
 
 
-def _credit(fields: dict[str, Any] | None) -> Credit | None:
-    if not fields:
-        return None
-    layers = fields.pop("layers", {})
-    return Credit(**{name: unpack_runs(numbers) for name, numbers in fields.items()}, layers=layers)
+def read_credit(path: Path) -> list[Credit | None]:
+    """Return one entry for each episode of the step."""
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [
+        Credit(layers=line.pop("layers", {}), **{name: unpack_runs(packed) for name, packed in line.items()})
+        if line
+        else None
+        for line in lines
+    ]
 
 
 def pack_runs(numbers: Sequence[float | None]) -> list[Any]:
@@ -67,14 +66,8 @@ def pack_runs(numbers: Sequence[float | None]) -> list[Any]:
 
 def unpack_runs(packed: Iterable[Any]) -> list[Any]:
     """Undo ``pack_runs``."""
-    numbers: list[Any] = []
-    for entry in packed:
-        number, count = entry if isinstance(entry, list) else (entry, 1)
-        numbers.extend([number] * count)
-    return numbers
-
-
-# ---- replayed episodes
+    pairs = (entry if isinstance(entry, list) else (entry, 1) for entry in packed)
+    return [number for number, count in pairs for _ in range(count)]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ def discard(folder: Path, path: Path) -> Path:
     targets = (folder / DISCARDED / f"{number:03d}" / path.relative_to(folder) for number in range(1000))
     target = next(target for target in targets if not target.exists())
     target.parent.mkdir(parents=True, exist_ok=True)
-    path.rename(target)
-    return target
+    return path.rename(target)
 
 
 def discard_damaged(folder: Path) -> list[str]:

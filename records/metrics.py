@@ -57,17 +57,9 @@ RENAMED: Mapping[str, str] = {
 }
 
 
-class MetricsLog:
-    """One line a step, flushed to disk before ``append`` returns.
-
-    verl's own ``file`` logger truncates the file when a run is resumed.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def append(self, step: int, metrics: Mapping[str, Any]) -> None:
-        append_line(self.path, {"step": step, **plain(metrics)})
+def append_metrics(path: Path, step: int, metrics: Mapping[str, Any]) -> None:
+    """Append a step's line, flushed to disk; verl's own ``file`` logger truncates at a resume."""
+    append_line(path, {"step": step, **plain(metrics)})
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,20 +37,16 @@ class Attempt:
 
     def record(self, path: Path) -> tuple[str, ...]:
         """Append this attempt to the record; return a line for each change since the last."""
-        before = next(iter(reversed(read_attempts(path))), None)
+        attempts, lines = read_attempts(path), []
         append_line(path, asdict(self))
-        return () if before is None else tuple(self._differences(before))
-
-    def _differences(self, before: Attempt) -> list[str]:
-        lines = []
+        before = attempts[-1] if attempts else self
         if self.commit != before.commit:
             lines.append(f"this run was started at commit {_short(before.commit)} and goes on at {_short(self.commit)}")
-        changed = [name for name in PACKAGES if self.versions.get(name) != before.versions.get(name)]
-        if changed:
-            old, new = before.versions, self.versions
+        old, new = before.versions, self.versions
+        if changed := [name for name in PACKAGES if old.get(name) != new.get(name)]:
             words = ", ".join(f"{name} {old.get(name)} -> {new.get(name)}" for name in changed)
             lines.append(f"this run was started with other packages: {words}")
-        return lines
+        return tuple(lines)
 
 
 def first_started(folder: Path) -> int:
@@ -73,21 +70,16 @@ def _short(commit: str | None) -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    if not (ROOT / ".git").exists():
-        return None
-    try:
-        command = ["git", "-C", str(ROOT), *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    if (ROOT / ".git").exists():
+        with suppress(OSError, subprocess.SubprocessError):
+            command = ["git", "-C", str(ROOT), *arguments]
+            return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
+    return None
 
 
 def _versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return versions

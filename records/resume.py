@@ -63,7 +63,10 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
         (begun / TURNS).unlink(missing_ok=True)
         if not _entries(begun):
             begun.rmdir()  # a step without an episode is not discarded
-    late = {folder: _late(folder, step) for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation, rl.library)}
+    late = {  # entries of later steps, and the drafts of an unfinished step
+        folder: [p for p in _entries(folder) if not p.stem.isdigit() or int(p.stem) > step or p.is_dir()]
+        for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation, rl.library)
+    }
     lines = list(read_metrics(rl.metrics))
     if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.new_attempt()
@@ -79,14 +82,6 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
 
 def _entries(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
-
-
-def _late(folder: Path, step: int) -> list[Path]:
-    """Return the entries of later steps, and the drafts of an unfinished step."""
-    return [path for path in _entries(folder) if not path.stem.isdigit() or int(path.stem) > step or path.is_dir()]
-
-
-# ---- turns of an unfinished step
 
 
 class TurnCounter:

@@ -58,10 +58,6 @@ class RunFolder:
     path: Path
     notes: tuple[str, ...] = ()
 
-    @property
-    def finished(self) -> bool:
-        return (self.path / "result.json").exists()
-
 
 @cache
 def outside_identity() -> tuple[str, ...]:
@@ -113,7 +109,10 @@ def _blanked(config: DictConfig) -> Plain:
         _put(whole, key, None)
     if OmegaConf.select(config, "health.name") == "rollback":  # it changes what is learned
         whole["health"] = OmegaConf.to_container(config.health)
-    if _turned_off(config):
+    # on GPUs importance weights are on by default: null counts, if it was set
+    select, correction = OmegaConf.select, config.get("algorithm", {}).get("rollout_correction")
+    on_gpus = select(config, "trainer.device") == "cuda" and select(config, "trainer.v1.trainer_mode") == "sync"
+    if on_gpus and correction.rollout_is is None and not OmegaConf.is_interpolation(correction, "rollout_is"):
         _put(whole, CORRECTION, "none")
     if whole.get("precision") == "auto":  # it follows from the model and the machine
         whole["precision"] = None
@@ -130,18 +129,6 @@ def _put(node: Plain, key: str, value: Any) -> None:
             node[name] = {}
         node = node[name]
     node[last] = value
-
-
-def _turned_off(config: DictConfig) -> bool:
-    """Return whether importance weights, on by default on GPUs, are set to null, which counts."""
-    if (
-        OmegaConf.select(config, "trainer.device") != "cuda"
-        or OmegaConf.select(config, "trainer.v1.trainer_mode") != "sync"
-    ):
-        return False
-    return OmegaConf.select(config, CORRECTION) is None and not OmegaConf.is_interpolation(
-        config.algorithm.rollout_correction, "rollout_is"
-    )
 
 
 def _without_nulls(node: Any) -> Any:
@@ -192,8 +179,13 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> I
         damage = discard_damaged(path)
         notes = Attempt.now(overrides).record(path / ATTEMPTS)
         write_whole(path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
-        with _failure_recorded(path):
+        (path / FAILURE).unlink(missing_ok=True)
+        try:
             yield RunFolder(path, (*begun, *damage, *notes))
+        except Exception as error:
+            record = {"message": str(error) or type(error).__name__, "ended": time.time()}
+            write_whole(path / FAILURE, json.dumps(record) + "\n")
+            raise
 
 
 def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
@@ -205,18 +197,6 @@ def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
         same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
         step = copy_run(source, path, same_evaluation)
     return (f"this run goes on from step {step} of {source.name}, which stays as it is",)
-
-
-@contextmanager
-def _failure_recorded(path: Path) -> Iterator[None]:
-    """Record why the last attempt failed."""
-    (path / FAILURE).unlink(missing_ok=True)
-    try:
-        yield
-    except Exception as error:
-        record = {"message": str(error) or type(error).__name__, "ended": time.time()}
-        write_whole(path / FAILURE, json.dumps(record) + "\n")
-        raise
 
 
 def read_failure(path: Path) -> dict[str, Any] | None:

@@ -45,11 +45,7 @@ def stage_ended(folder: Path) -> dict[str, float]:
 
     That is the end of its longest attempt: later attempts skip a finished stage.
     """
-    longest: dict[str, dict[str, Any]] = {}
-    for entry in _lines(folder):
-        if entry["seconds"] >= longest.get(entry["stage"], entry)["seconds"]:
-            longest[entry["stage"]] = entry
-    return {name: entry["ended"] for name, entry in longest.items()}
+    return {entry["stage"]: entry["ended"] for entry in sorted(_lines(folder), key=lambda entry: entry["seconds"])}
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:

@@ -170,16 +170,10 @@ def match_results(episodes: Sequence[Episode], samples_per_game: int) -> dict[st
 
 def _matches(games: Sequence[Sequence[Episode]], seat: str) -> dict[str, float]:
     own = [[episode for episode in game if seat in ("both", episode.seat)] for game in games]
-    matches = [episode for game in own for episode in game]
-    outcomes = {"won": Outcome.WON, "drawn": Outcome.DRAWN, "lost": Outcome.LOST}
+    ends = [episode.outcome for game in own for episode in game]
     score = mean_interval([fmean(map(won_or_half, game)) for game in own])
-    return {
-        "matches": float(len(matches)),
-        **{name: fmean(episode.outcome is outcome for episode in matches) for name, outcome in outcomes.items()},
-        "score": score.mean,
-        "low": score.low,
-        "high": score.high,
-    }
+    shares = {name: ends.count(Outcome[name.upper()]) / len(ends) for name in ("won", "drawn", "lost")}
+    return {"matches": float(len(ends)), **shares, "score": score.mean, "low": score.low, "high": score.high}
 
 
 def won_or_half(episode: Episode) -> float:
@@ -205,8 +199,7 @@ def wins_by_sample(episodes: Sequence[Episode], samples_per_game: int) -> list[l
 
 def _pass_at(rows: Sequence[Sequence[int]]) -> dict[str, list[float]]:
     """Return pass@k with its bounds for powers of two and for all samples."""
-    samples_per_game = len(rows)
-    wins = [sum(game) for game in zip(*rows, strict=True)]
-    counts = [k for k in range(2, samples_per_game + 1) if k == samples_per_game or k.bit_count() == 1]
-    intervals = {str(k): mean_interval([pass_at_k(samples_per_game, game, k) for game in wins]) for k in counts}
+    samples, wins = len(rows), [sum(game) for game in zip(*rows, strict=True)]
+    counts = [k for k in range(2, samples + 1) if k == samples or k.bit_count() == 1]
+    intervals = {str(k): mean_interval([pass_at_k(samples, game, k) for game in wins]) for k in counts}
     return {k: [interval.mean, interval.low, interval.high] for k, interval in intervals.items()}

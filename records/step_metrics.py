@@ -31,8 +31,7 @@ def step_metrics(
         **_rewards([episode for group in learned for episode in group]),
         **_signal(compared, trained, mended),
         **_play(episodes),
-        **_answers(episodes, limit),
-        **_spread(groups),
+        **_answers(groups, limit),
         **_form(episodes),
         **_matches(episodes),
     }
@@ -140,14 +139,13 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
         flat = (number not in mended and len(set(group)) == 1 for number, group in compared.items())
         metrics["credit/groups_without_signal"] = _mean(flat)
         won = [[one.won for one in groups[number]] for number in compared]
-        metrics |= {
-            "credit/groups_all_won": _mean(map(all, won)),
-            "credit/groups_all_lost": _mean(not any(w) for w in won),
-        }
+        metrics["credit/groups_all_won"] = _mean(map(all, won))
+        metrics["credit/groups_all_lost"] = _mean(not any(group) for group in won)
     if mended:
         own = [score for group in scores for score in group]
-        for name, of in (("mean", _mean), ("min", min), ("max", max)):
-            metrics[f"reward/trained/{name}"] = float(of(own))
+        metrics |= {
+            f"reward/trained/{name}": float(of(own)) for name, of in (("mean", _mean), ("min", min), ("max", max))
+        }
     return metrics
 
 
@@ -186,27 +184,25 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     return metrics | {f"rollout/refused/{reason}": float(number) for reason, number in sorted(refused.items())}
 
 
-def _answers(episodes: Sequence[Episode], limit: float) -> dict[str, float]:
-    """Return the shares of 4-grams that their answer had before, and of answers at their limit."""
+def _answers(groups: Sequence[Sequence[Episode]], limit: float) -> dict[str, float]:
+    """Return how answers repeat themselves, and how games and lengths of episodes differ.
+
+    ``repeated_tokens``: share of 4-grams that their answer had before. ``distinct_prompts``:
+    different first prompts, divided by different goals of the catalogue's games; at most 1. A
+    prompt has the goal, so fewer prompts mean that games are mixed up.
+    """
+    episodes = [episode for group in groups for episode in group]
     answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.summary]
     grams = [list(zip(*(ids[start:] for start in range(N_GRAM)), strict=False)) for ids in answers]
     total = sum(map(len, grams))
-    return {
+    metrics = {
         "rollout/repeated_tokens": 1 - sum(len(set(own)) for own in grams) / total if total else 0.0,
         "rollout/answers_at_limit": _mean(len(ids) >= limit for ids in answers),
     }
-
-
-def _spread(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
-    """Return how the step's games and the lengths of its episodes differ.
-
-    ``distinct_prompts``: different first prompts, divided by different goals of the catalogue's
-    games; at most 1. A prompt has the goal, so fewer prompts mean that games are mixed up.
-    """
-    first = [group[0] for group in groups if group]
-    goals, prompts = {one.goal for one in first}, {tuple(one.prompt_ids) for one in first}
-    seconds = [sum(turn.act_seconds + turn.env_seconds for turn in one.turns) for group in groups for one in group]
-    metrics = {"rollout/distinct_prompts": min(1.0, len(prompts) / len(goals))} if first else {}
+    if first := [group[0] for group in groups if group]:
+        goals, prompts = {one.goal for one in first}, {tuple(one.prompt_ids) for one in first}
+        metrics["rollout/distinct_prompts"] = min(1.0, len(prompts) / len(goals))
+    seconds = [sum(turn.act_seconds + turn.env_seconds for turn in one.turns) for one in episodes]
     if seconds and (usual := median(seconds)):
         metrics["timing/slowest_to_median"] = max(seconds) / usual
     return metrics

@@ -7,9 +7,9 @@ environment variables would leak from one run into the next.
 
 from __future__ import annotations
 
-import abc
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -76,19 +76,16 @@ class StageRun:
 
     def is_logged(self) -> bool:
         """Return whether trackers have the evaluation; other stages need no mark."""
-        return not self.trackers or (self._marker.exists() and self._marker.read_bytes() == self._mark.encode())
+        marker, mark = self._mark()
+        return not self.trackers or (marker.exists() and marker.read_text(encoding="utf-8") == mark)
 
     def mark_logged(self) -> None:
         """Record that the trackers have every line. A kill before this repeats the logging."""
-        self._marker.write_text(self._mark, encoding="utf-8")
+        marker, mark = self._mark()
+        marker.write_text(mark, encoding="utf-8")
 
-    @property
-    def _marker(self) -> Path:
-        return Path(self.folder) / self.stage / ".tracked"
-
-    @property
-    def _mark(self) -> str:
-        return json.dumps([self.id, self.trackers]) + "\n"
+    def _mark(self) -> tuple[Path, str]:
+        return Path(self.folder) / self.stage / ".tracked", json.dumps([self.id, self.trackers]) + "\n"
 
 
 def _tags(config: DictConfig, folder: Path) -> list[str]:
@@ -101,16 +98,12 @@ def _tags(config: DictConfig, folder: Path) -> list[str]:
     return list(dict.fromkeys(str(tag)[:TAG_LETTERS] for tag in tags if tag))
 
 
-# ---- trackers
-
-
-class Tracker(abc.ABC):
+class Tracker:
     """A tracker of one stage.
 
     Subclasses are made from a ``StageRun`` and the lines that earlier attempts at the stage logged.
     """
 
-    @abc.abstractmethod
     def log(self, step: int, metrics: Line) -> None:
         """Log JSON values of a step; steps increase."""
 
@@ -120,7 +113,6 @@ class Tracker(abc.ABC):
     def alert(self, title: str, text: str) -> None:
         """Show an alarm, if the tracker has alerts."""
 
-    @abc.abstractmethod
     def finish(self, exit_code: int) -> None:
         """Write everything. Exit code 0 means success, so that all steps are final."""
 
@@ -154,22 +146,15 @@ class Trackio(Tracker):
         import trackio
 
         self._trackio, name = trackio, f"{run.name} {run.stage}"
-        self._delete(run, name)
+        with suppress(ValueError):  # no such project yet
+            for old in list(trackio.Api().runs(run.project)):  # what an earlier attempt left, and no other run
+                if old.name == name and (old.config or {}).get("run", {}).get("id") == run.id:
+                    old.delete()
         options: dict[str, Any] = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
         config = {**run.config(), "tags": run.tags}
         self._run = trackio.init(project=run.project, name=name, group=run.group, config=config, **options)
         for line in logged:
             self.log(line["step"], line)
-
-    def _delete(self, run: StageRun, name: str) -> None:
-        """Delete what an earlier attempt left; another run of that name stays."""
-        try:
-            runs = list(self._trackio.Api().runs(run.project))
-        except ValueError:  # no such project yet
-            return
-        for old in runs:
-            if old.name == name and (old.config or {}).get("run", {}).get("id") == run.id:
-                old.delete()
 
     def log(self, step: int, metrics: Line) -> None:
         self._run.log(numbers(metrics), step=step)

@@ -17,21 +17,8 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.schema import NODES
 from turngrid.envs import extensions
 
-SWITCHES = {  # long -> short
-    "--help": "-h",
-    "--hydra-help": "",
-    "--resolve": "",
-    "--run": "-r",
-    "--multirun": "-m",
-    "--shell-completion": "-sc",
-}
-VALUES = {
-    "--package": "-p",
-    "--config-path": "-cp",
-    "--config-name": "-cn",
-    "--config-dir": "-cd",
-    "--experimental-rerun": "",
-}
+SWITCHES = ("--help -h", "--hydra-help", "--resolve", "--run -r", "--multirun -m", "--shell-completion -sc")
+VALUES = ("--package -p", "--config-path -cp", "--config-name -cn", "--config-dir -cd", "--experimental-rerun")
 CFG = ("job", "hydra", "all")
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 HINT = "; --help lists the flags; settings are KEY=VALUE without dashes, all before the flags or all after them"
@@ -46,10 +33,10 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(add_help=False)
-    for flag, short in SWITCHES.items():
-        parser.add_argument(flag, *([short] if short else []), action="store_true")
-    for flag, short in VALUES.items():
-        parser.add_argument(flag, *([short] if short else []))
+    for flag in SWITCHES:
+        parser.add_argument(*flag.split(), action="store_true")
+    for flag in VALUES:
+        parser.add_argument(*flag.split())
     parser.add_argument("--cfg", "-c", choices=CFG)
     parser.add_argument("--info", "-i", const="all", nargs="?", choices=INFO)
     parser.add_argument("--version", action="version", version=f"Hydra {hydra.__version__}")
@@ -64,7 +51,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         ConfigError: a flag is unknown, lacks its value, or has no effect here.
     """
     joined = (word for word in arguments if re.match(r"-\w[^=]+=", word))  # -reward.path=x: argparse would read -r
-    if word := next((word for word in joined if word.partition("=")[0] not in VALUES.values()), None):
+    if word := next((word for word in joined if word.partition("=")[0] not in " ".join(VALUES).split()), None):
         raise ConfigError(f"unrecognized arguments: {word}{HINT}")
     args = _parser().parse_args(list(arguments))
     _refuse_idle(args)
@@ -83,9 +70,6 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         raise ConfigError(f"--config-dir {args.config_dir}: no such folder")
     if (args.package or args.resolve) and not args.cfg:
         raise ConfigError(f"--{'package' if args.package else 'resolve'} is for what --cfg job shows: add it")
-
-
-# ---- --help
 
 
 HEAD = """turngrid: multi-turn agentic RL experiments on verl

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.chosen import algorithm
 from turngrid.config import asynchronous, base, curriculum_settings, experience, extension, lora, precision
-from turngrid.config.checks import correction, environment, methods, model
+from turngrid.config.checks import environment, estimators, methods, model
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.values.values import because
@@ -50,16 +50,11 @@ def set_in_vain(config: DictConfig) -> Iterator[str]:
             yield f"{key}={value}: it changes nothing here; use {instead}"
 
 
-def critic_and_group(config: DictConfig) -> Iterator[str]:
-    name, base_algorithm, samples = config.algo.name, algorithm(config.algo.name), config.actor_rollout_ref.rollout.n
-    needs_critic = base_algorithm.needs_critic or config.algorithm.adv_estimator == "gae"
+def critic_off(config: DictConfig) -> Iterator[str]:
+    needs_critic = algorithm(config.algo.name).needs_critic or config.algorithm.adv_estimator == "gae"
     if needs_critic and config.critic.enable is False:
+        name = config.algo.name
         yield f"critic.enable=false: algo={name} learns from a critic; use critic.enable=null or algo=grpo"
-    if samples == 1 and base_algorithm.needs_group:
-        yield (
-            f"{ROLLOUT}.n=1: algo={name} compares the samples of a prompt; use {ROLLOUT}.n=2 or more, algo=ppo or "
-            "algo=reinforce_plus_plus"
-        )
 
 
 def batches(config: DictConfig) -> Iterator[str]:
@@ -74,16 +69,12 @@ def batches(config: DictConfig) -> Iterator[str]:
     devices = config.trainer.n_gpus_per_node * config.trainer.nnodes
     for key, prompts in sizes.items():
         if prompts * samples % devices:
-            yield (
-                f"{key}={prompts}: its {prompts * samples} episodes ({ROLLOUT}.n={samples}) do not divide over the "
-                f"{devices} devices of trainer.nnodes x trainer.n_gpus_per_node; use another {key}"
-            )
-    parallel = config.actor_rollout_ref.rollout.tensor_model_parallel_size
-    if config.trainer.n_gpus_per_node % parallel:
-        yield (
-            f"{ROLLOUT}.tensor_model_parallel_size={parallel}: it must divide "
-            f"trainer.n_gpus_per_node={config.trainer.n_gpus_per_node}; use {ROLLOUT}.tensor_model_parallel_size=1"
-        )
+            of_n = f"{prompts * samples} episodes ({ROLLOUT}.n={samples})"
+            over = f"trainer.nnodes x trainer.n_gpus_per_node = {devices}"
+            yield f"{key}={prompts}: its {of_n} do not divide over {over}; use another {key}"
+    key, parallel = f"{ROLLOUT}.tensor_model_parallel_size", config.actor_rollout_ref.rollout.tensor_model_parallel_size
+    if (gpus := config.trainer.n_gpus_per_node) % parallel:
+        yield f"{key}={parallel}: it must divide trainer.n_gpus_per_node={gpus}; use {key}=1"
 
 
 def passes(config: DictConfig) -> Iterator[str]:
@@ -91,10 +82,8 @@ def passes(config: DictConfig) -> Iterator[str]:
     rows, longest = rows_per_device(config), config.data.max_prompt_length + config.data.max_response_length
     for key in PASS_KEYS if config.actor_rollout_ref.actor.use_dynamic_bsz else ():
         if (tokens := OmegaConf.select(config, key)) is not None and tokens < longest:
-            yield (
-                f"{key}={tokens}: it must hold a row of data.max_prompt_length + data.max_response_length = {longest} "
-                f"tokens; use {key}={longest} or more"
-            )
+            row = f"a row of data.max_prompt_length + data.max_response_length = {longest} tokens"
+            yield f"{key}={tokens}: it must hold {row}; use {key}={longest} or more"
     for key in () if config.actor_rollout_ref.actor.use_dynamic_bsz else MICRO_BATCH_KEYS:
         if rows % (size := OmegaConf.select(config, key)):
             yield f"{key}={size}: it must divide a device's mini-batch of {rows} episodes; use {key}=1"
@@ -105,14 +94,11 @@ def bad_trainer(config: DictConfig) -> Iterator[str]:
     if not config.trainer.use_v1:
         yield "trainer.use_v1=false: only verl's V1 trainer keeps turn rewards; use trainer.use_v1=true"
     if mode not in asynchronous.MODES:
-        yield (
-            f"trainer.v1.trainer_mode={mode}: unknown; use trainer.v1.trainer_mode={' or '.join(asynchronous.MODES)}"
-        )
+        key = "trainer.v1.trainer_mode"
+        yield f"{key}={mode}: unknown; use {key}={' or '.join(asynchronous.MODES)}"
     if config.health.name == "rollback" and mode != asynchronous.SYNC:
-        yield (
-            f"health=rollback and trainer.v1.trainer_mode={mode}: episodes in its queue are of the policy that a "
-            "rollback drops; use health=stop"
-        )
+        reason = "episodes in its queue are of the policy that a rollback drops"
+        yield f"health=rollback and trainer.v1.trainer_mode={mode}: {reason}; use health=stop"
     if "hf_model" not in contents:
         key = f"{ACTOR}.checkpoint.save_contents"
         yield f"{key}={contents}: evaluation loads hf_model; use {key}=[{','.join([*contents, 'hf_model'])}]"
@@ -131,11 +117,9 @@ def bad_budget(config: DictConfig) -> Iterator[str]:
         yield f"budget.sft_share={budget.sft_share}: budget={budget.name} has its own share; use budget={FREE}"
     units, price = budget.units * budget.sft_share, float(demonstration_price(budget))
     if budget.sft_share and units < price:
-        yield (
-            f"budget.units={budget.units:g}: SFT's share of {units:g} units cannot pay a demonstration of {price:g}; "
-            "use a higher budget.units or budget.sft_share, a lower budget.demo_cost or budget.experience_cost, "
-            "or budget=rl_only"
-        )
+        reason = f"SFT's share of {units:g} units cannot pay a demonstration of {price:g}"
+        use = "a higher budget.units or budget.sft_share, a lower budget.demo_cost or budget.experience_cost"
+        yield f"budget.units={budget.units:g}: {reason}; use {use}, or budget=rl_only"
     try:
         allocate_budget(config)
     except BudgetError as error:
@@ -179,10 +163,10 @@ def sft_of_nothing(config: DictConfig) -> Iterator[str]:
     sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
     updates = sft.epochs * -(-demonstrations // sft.batch_size)
     if updates and updates * sft.lr < LEAST_MOVE:
-        yield (
-            f"model.sft.lr={sft.lr:g}: {updates} updates on {demonstrations} demonstrations change next to nothing, "
-            "which is the study's setting; model.sft.lr=1e-5 model.sft.epochs=3 is a usual choice"
+        reason = (
+            f"{updates} updates on {demonstrations} demonstrations change next to nothing, which is the study's setting"
         )
+        yield f"model.sft.lr={sft.lr:g}: {reason}; model.sft.lr=1e-5 model.sft.epochs=3 is a usual choice"
 
 
 CHECKS: tuple[Check, ...] = (
@@ -198,7 +182,7 @@ CHECKS: tuple[Check, ...] = (
     environment.bad_history,
     environment.bad_actions,
     model.long_name,
-    critic_and_group,
+    critic_off,
     batches,
     passes,
     methods.bad_methods,
@@ -215,7 +199,7 @@ CHECKS: tuple[Check, ...] = (
     environment.not_in_this_environment,
     bad_trainer,
     asynchronous.bad_async,
-    correction.bad_correction,
+    estimators.bad_correction,
 )
 WARNINGS: tuple[Check, ...] = (
     extension.depends_on_length,

@@ -39,10 +39,7 @@ def step_deadline(config: DictConfig) -> Iterator[str]:
     longest, deadline = make_environment(config.env.name, config.env).longest_step_s, config.env.step_deadline_s
     if deadline <= longest:
         because = ", by env.tests_deadline_s" if "tests_deadline_s" in config.env else ""
-        yield (
-            f"env.step_deadline_s={deadline:g}: one step of this environment may take {longest:g} s{because}; "
-            "use a higher one"
-        )
+        yield f"env.step_deadline_s={deadline:g}: a step may take {longest:g} s{because}; use a higher one"
 
 
 def bad_window(config: DictConfig) -> Iterator[str]:
@@ -105,9 +102,6 @@ def too_few_turns(config: DictConfig) -> Iterator[str]:
             return
 
 
-# ---- the prompt form
-
-
 def bad_prompt(config: DictConfig) -> Iterator[str]:
     prompt, form = config.prompt, form_of(config)
     if not (form.train_thoughts or form.thinks):
@@ -115,23 +109,20 @@ def bad_prompt(config: DictConfig) -> Iterator[str]:
     if prompt.thinking and not form.thinks:
         yield f"prompt.thinking=true: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
     if prompt.history is not None and config.env.window_turns is not None:
-        yield (
-            f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns}: both say how much of an "
-            "episode is seen; use prompt.history=null or env.window_turns=null"
-        )
+        both = f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns}"
+        yield f"{both}: both say what is seen of an episode; use prompt.history=null or env.window_turns=null"
 
 
 def bad_history(config: DictConfig) -> Iterator[str]:
     prompt, form = config.prompt, form_of(config)
-    shown = {"history_chars": prompt.history_chars, "history_thoughts": prompt.history_thoughts}
-    for name, value in {**shown, "history_steps": prompt.history_steps}.items():
-        if not value:
+    for name in ("history_chars", "history_thoughts", "history_steps"):
+        if not (value := prompt[name]):
             continue
         given = f"prompt.{name}={str(value).lower()}"
         if prompt.history is None:
             windows = "" if config.env.window_turns is None else " env.window_turns=null"
             yield f"{given}: prompts repeat earlier turns only with prompt.history; use prompt.history=2{windows}"
-        if prompt.history == 0 and name in shown:
+        if prompt.history == 0 and name != "history_steps":
             yield f"{given} and prompt.history=0: prompts repeat no earlier turn; use prompt.history=2"
     if prompt.history_thoughts and not form.thinks:
         yield f"prompt.history_thoughts=true: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
@@ -147,10 +138,8 @@ def bad_actions(config: DictConfig) -> Iterator[str]:
         reason = f"a demonstration of prompt={prompt.name} has the calls of the expert plan"
         yield f"prompt.demo_max_actions={prompt.demo_max_actions}: {reason}; use prompt.demo_max_actions=null"
     if not form.calls and (prompt.demo_max_actions or 0) > prompt.max_actions:
-        yield (
-            f"prompt.demo_max_actions={prompt.demo_max_actions}: it must be at most {LIMITING}={prompt.max_actions}; "
-            f"use {LIMITING}={prompt.demo_max_actions}"
-        )
+        given, limit = prompt.demo_max_actions, f"{LIMITING}={prompt.max_actions}"
+        yield f"prompt.demo_max_actions={given}: it must be at most {limit}; use {LIMITING}={given}"
     if most is not None and form.calls:
         yield f"env.max_actions={most}: the calls of an answer run as one step; use env.max_turns and {LIMITING}"
     elif most is not None and prompt.max_actions == 1:
@@ -181,8 +170,6 @@ def little_room(config: DictConfig) -> Iterator[str]:
     env, room, form = config.env, config.data.max_response_length, form_of(config)
     one_row = (form.thinks or form.parts) and not several_rows(config)
     if one_row and env.max_turns * env.max_action_tokens > room:
-        yield (
-            f"data.max_response_length={room}: with answers of env.max_action_tokens={env.max_action_tokens} an "
-            f"episode ends out of context after {room // env.max_action_tokens} of {env.max_turns} turns; "
-            "use prompt.history=2, which gives each turn a row of its own"
-        )
+        turns, tokens = room // env.max_action_tokens, f"env.max_action_tokens={env.max_action_tokens}"
+        reason = f"with answers of {tokens} an episode ends out of context after {turns} of {env.max_turns} turns"
+        yield f"data.max_response_length={room}: {reason}; use prompt.history=2, which gives each turn its own row"

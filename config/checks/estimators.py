@@ -1,4 +1,4 @@
-"""Checks of verl's keys for estimators and losses, and of a teacher."""
+"""Checks of verl's keys for estimators, losses and corrections, and of a teacher."""
 
 import json
 from collections.abc import Iterator
@@ -14,6 +14,8 @@ from turngrid.records.models.locate import ModelError, resolve_model
 
 LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 ROW_MEAN = "seq-mean-token-mean"
+CORRECTION = "algorithm.rollout_correction"
+BOUNDS = {"k1": "0.999_1.001", "k2": "0.01", "k3": "0.01"}  # verl's presets
 
 
 def verls_keys(config: DictConfig) -> Iterator[str]:
@@ -66,13 +68,24 @@ def _teacher(config: DictConfig) -> Iterator[str]:
     except ModelError:  # a later check refuses it
         return
     if tokens and own and tokens != own:
-        yield (
-            f"algo.teacher={path}: it has other tokens than model.path={config.model.path}; "
-            "use a teacher with the same tokens"
-        )
+        yield f"algo.teacher={path}: it has other tokens than model.path={config.model.path}; use one with the same"
 
 
 def _tokens(model: str) -> object:
     """Return a model's tokenizer, or None if it has no ``tokenizer.json``."""
     file = Path(resolve_model(model, cache_root())) / "tokenizer.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def bad_correction(config: DictConfig) -> Iterator[str]:
+    """Refuse what verl refuses in mid-step, or leaves out without a word."""
+    node = config.algorithm.rollout_correction
+    if node.bypass_mode and node.rollout_is:
+        reason, use = "with bypass_mode=true the loss has no importance weights", f"{CORRECTION}.bypass_mode=false"
+        yield f"{CORRECTION}.rollout_is={node.rollout_is}: {reason}; use {use} or correction=token_tis"
+    if not node.rollout_rs:
+        return
+    kind, bound, key = str(node.rollout_rs)[-2:], node.rollout_rs_threshold, f"{CORRECTION}.rollout_rs_threshold"
+    if bound is None or (isinstance(bound, str) and kind != "k1"):
+        reason = f"{node.rollout_rs} needs {'bounds of a ratio' if kind == 'k1' else 'one upper bound'}"
+        yield f"{key}={bound}: {reason}; use {key}={BOUNDS[kind]}"

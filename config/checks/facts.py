@@ -81,19 +81,6 @@ class Run:
         shares = mode == asynchronous.SEPARATE and self.config.actor_rollout_ref.actor.ppo_mini_batch_size != batch
         return Fact(shares, f"trainer.v1.trainer_mode={mode}", f"{MINI_BATCH}={batch}")
 
-    def agent_stops(self) -> Fact:
-        env = self.config.env
-        return Fact(make_environment(env.name, env).agent_stops, f"env={env.name}")
-
-    def answering(self) -> Fact:
-        """Return the action that submits an answer, if the environment knows right ones."""
-        env = self.config.env
-        return Fact(make_environment(env.name, env).answering, f"env={env.name}")
-
-    def seats(self) -> Fact:
-        env = self.config.env
-        return Fact(make_environment(env.name, env).seats, f"env={env.name}", "env=two_player")
-
     def opponents(self) -> Fact:
         """Return the scripted opponents of the environment."""
         env = self.config.env
@@ -104,6 +91,16 @@ class Run:
         """Return the tokens of the longest row."""
         room = int(self.config.data.max_prompt_length) + int(self.config.data.max_response_length)
         return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")
+
+
+def _of_environment(attribute: str, use: str = "") -> Callable[[Run], Fact]:
+    """Return a fact: an attribute of the environment."""
+
+    def fact(run: Run) -> Fact:
+        env = run.config.env
+        return Fact(getattr(make_environment(env.name, env), attribute), f"env={env.name}", use)
+
+    return fact
 
 
 def _rows(setting: str) -> Fact:
@@ -124,9 +121,9 @@ FACTS: dict[str, Callable[[Run], Fact]] = {
     "critic": Run.critic,
     "updates": Run.updates,
     "share of a step": Run.share_of_a_step,
-    "agent stops": Run.agent_stops,
-    "answering": Run.answering,
-    "seats": Run.seats,
+    "agent stops": _of_environment("agent_stops"),
+    "answering": _of_environment("answering"),  # the action that submits an answer, if it knows right ones
+    "seats": _of_environment("seats", "env=two_player"),
     "opponents": Run.opponents,
     "row tokens": Run.row_tokens,
 }

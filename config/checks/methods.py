@@ -33,31 +33,26 @@ from turngrid.tasks.budget import allocate_budget
 
 N, MODE = "actor_rollout_ref.rollout.n", "trainer.v1.trainer_mode"
 SYNC = f"{MODE}={asynchronous.SYNC}"
-CORRECTION = "algorithm.rollout_correction"
-LOSS_KEY = estimators.LOSS
+CORRECTION, LOSS_KEY = estimators.CORRECTION, estimators.LOSS
 
 
-def _is_async(_: Any, mode: str) -> bool:
-    return mode != asynchronous.SYNC
+def _synchronous(reason: str) -> Conflict:
+    return Conflict((MODE,), lambda _, mode: mode != asynchronous.SYNC, reason, SYNC)
 
 
-def _is(_: Any, value: Any) -> bool:
-    return bool(value)
+def _without(fact: str, reason: str) -> Conflict:
+    return Conflict((fact,), lambda _, holds: bool(holds), reason)
 
 
 # Conflicts of the words of ``requires``
 REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
     GROUPS: (Conflict((N,), lambda _, samples: samples < 2, "it compares the samples of a prompt", f"{N}=2"),),
-    WHOLE_STEP: (
-        Conflict(("share of a step",), _is, "it compares all episodes of a step, and an update has a share of them"),
-    ),
-    SYNCHRONOUS: (Conflict((MODE,), _is_async, "it counts synchronous steps", SYNC),),
-    OWN_TURNS: (
-        Conflict(("shared turns",), _is, "it compares the turns of a group, of which some are replayed or shared"),
-    ),
+    WHOLE_STEP: (_without("share of a step", "it compares all episodes of a step, and an update has a share of them"),),
+    SYNCHRONOUS: (_synchronous("it counts synchronous steps"),),
+    OWN_TURNS: (_without("shared turns", "it compares the turns of a group, of which some are replayed or shared"),),
     OWN_ROWS: (
-        Conflict(("several rows",), _is, "it replaces one row by another, and an episode has several"),
-        Conflict(("branches",), _is, "episodes that share turns cannot be replaced"),
+        _without("several rows", "it replaces one row by another, and an episode has several"),
+        _without("branches", "episodes that share turns cannot be replaced"),
         Conflict(
             (f"{CORRECTION}.bypass_mode", f"{CORRECTION}.rollout_is"),
             lambda _, bypass, weights: not bypass and weights != "token",
@@ -65,13 +60,13 @@ REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
             f"{CORRECTION}.rollout_is=token or {CORRECTION}.bypass_mode=true",
         ),
     ),
-    CONTEXTS: (Conflict((MODE,), _is_async, "it scores other contexts by the weights that sampled", SYNC),),
+    CONTEXTS: (_synchronous("it scores other contexts by the weights that sampled"),),
     GAMES_AGAIN: (),  # depends on the budget: ``bad_schedules``
 }
 # Conflicts of every method of a slot
 OF_SLOT: dict[str, tuple[Conflict, ...]] = {
     FORM: (
-        Conflict((MODE,), _is_async, "it is for synchronous steps", SYNC),
+        _synchronous("it is for synchronous steps"),
         Conflict(
             ("windows",), lambda form, are: are and not form.windows, "it needs the turns that the window leaves out"
         ),
@@ -99,7 +94,7 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             "curriculum=phases",
         ),
     ),
-    "library": (Conflict(("shared turns",), _is, "it is looked up before each turn, and some are replayed or shared"),),
+    "library": (_without("shared turns", "it is looked up before each turn, and some are replayed or shared"),),
     "filter": (
         Conflict(
             ("actor_rollout_ref.actor.loss_agg_mode",),
@@ -118,7 +113,7 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             (MODE,), lambda _, mode: mode == asynchronous.SEPARATE, "its state counts steps of one update each", SYNC
         ),
     ),
-    "buffer": (Conflict(("critic",), _is, "it replays for the policy alone, not for a critic"),),
+    "buffer": (_without("critic", "it replays for the policy alone, not for a critic"),),
     ALGO: tuple(
         Conflict((f"algorithm.{key}",), lambda _, value: value != 1, "verl's key is for tokens", f"algo.{key}={{0}}")
         for key in ("gamma", "lam")
@@ -185,10 +180,8 @@ def _grain(run: Run, credit: Any) -> Iterator[str]:
     base = algorithm(algo)
     taken = getattr(credit, "grains", (base.grain,))
     if base.grain not in taken:
-        yield (
-            f"credit={run.name} and algo={algo}: it acts on one advantage for each {' or '.join(sorted(taken))}, "
-            f"not for each {base.grain}; use algo={CRITIC_FREE}"
-        )
+        reason = f"it acts on one advantage for each {' or '.join(sorted(taken))}, not for each {base.grain}"
+        yield f"credit={run.name} and algo={algo}: {reason}; use algo={CRITIC_FREE}"
     if not base.divides and getattr(credit, "std", False):
         yield f"credit.{run.name}.std=true and algo={algo}: it divides by no deviation; use credit.{run.name}.std=false"
 
@@ -198,10 +191,8 @@ def _labels(run: Run, method: Any) -> Iterator[str]:
     wanted = getattr(method, "labels", ())
     if wanted and form_of(run.config).labels != wanted:
         fitting = [f"prompt={form}" for form in PROMPTS if prompt_class(form).labels == wanted]
-        yield (
-            f"{run.slot}={run.name} and prompt={run.config.prompt.name}: it distinguishes answers of "
-            f"{', '.join(wanted)}; use {' or '.join(fitting) or 'a prompt form with these labels'}"
-        )
+        both, use = f"{run.slot}={run.name} and prompt={run.config.prompt.name}", " or ".join(fitting)
+        yield f"{both}: it distinguishes answers of {', '.join(wanted)}; use {use or 'a form with these labels'}"
 
 
 def _named(config: DictConfig) -> Iterator[str]:
@@ -231,8 +222,6 @@ def bad_schedules(config: DictConfig) -> Iterator[str]:
     for slot in SLOTS if prompts <= bought.games else ():
         for name, method in methods.of(slot, 1).items():
             if GAMES_AGAIN in getattr(method, "requires", ()):
-                yield (
-                    f"{slot}={name} and budget.units={config.budget.units}: {prompts} prompts of {bought.games} games "
-                    "sample each once, and it needs games that come again; "
-                    "use a lower budget.units, a higher budget.rl_steps or a lower budget.games"
-                )
+                reason = f"it needs games that come again, and {prompts} prompts sample each of {bought.games} once"
+                use = "a lower budget.units, a higher budget.rl_steps or a lower budget.games"
+                yield f"{slot}={name} and budget.units={config.budget.units}: {reason}; use {use}"

@@ -25,10 +25,8 @@ def estimate_gpu(config: DictConfig) -> Iterator[str]:
     except gpus.GpuError as error:
         yield str(error)
     if config.estimate_gpu and config.trainer.device == "cpu":
-        yield (
-            f"estimate_gpu={config.estimate_gpu}: cluster={config.cluster.name} has no GPU; "
-            "use cluster=gpu1 or cluster=gpu8"
-        )
+        cluster = config.cluster.name
+        yield f"estimate_gpu={config.estimate_gpu}: cluster={cluster} has no GPU; use cluster=gpu1 or cluster=gpu8"
 
 
 def bad_model(config: DictConfig) -> Iterator[str]:
@@ -39,18 +37,13 @@ def bad_model(config: DictConfig) -> Iterator[str]:
     for node in ("actor_rollout_ref", "critic"):  # the pipeline overwrites these
         if (path := config[node].model.path) != config.model.path:
             yield f"{node}.model.path={path}: it follows from model.path; use model.path={path}"
-    action, prompt, response = (
-        config.env.max_action_tokens,
-        config.data.max_prompt_length,
-        config.data.max_response_length,
-    )
+    action, data = config.env.max_action_tokens, config.data
+    prompt, response = data.max_prompt_length, data.max_response_length
     if action > response:
         yield f"env.max_action_tokens={action}: a row holds no action; use data.max_response_length={action} or more"
     if prompt + response > config.model.context:
-        yield (
-            f"data.max_prompt_length={prompt} and data.max_response_length={response}: model={config.model.name} can "
-            f"attend to model.context={config.model.context} tokens; use lower ones"
-        )
+        reason = f"model={config.model.name} can attend to model.context={config.model.context} tokens"
+        yield f"data.max_prompt_length={prompt} and data.max_response_length={response}: {reason}; use lower ones"
 
 
 def doubtful_model(config: DictConfig) -> Iterator[str]:
@@ -59,13 +52,8 @@ def doubtful_model(config: DictConfig) -> Iterator[str]:
     if config.scale.name not in ON_CPUS and config.trainer.device == "cpu":
         yield f"cluster={config.cluster.name}: model={model.name} takes days on CPUs; use cluster=gpu1 or cluster=gpu8"
     if known is not None and env not in known:
-        yield (
-            f"model={model.name}: it was pre-trained on {' and '.join(known)} alone and has never seen the words of "
-            f"env={env}, so it may win nothing; use another model, such as model={AT_HOME.get(env, 'smollm2_135m')}"
-        )
-
-
-# ---- folders
+        reason = f"it was pre-trained on {' and '.join(known)} alone and has never seen the words of env={env}"
+        yield f"model={model.name}: {reason}; use another model, such as model={AT_HOME.get(env, 'smollm2_135m')}"
 
 
 def unusable_folders(config: DictConfig) -> Iterator[str]:
@@ -79,10 +67,7 @@ def long_name(config: DictConfig) -> Iterator[str]:
     key, word = max(parts.items(), key=lambda part: len(part[1].encode()))
     length = len("-".join(parts.values()).encode()) + ADDED
     if length > LONGEST:
-        yield (
-            f"{key}={shown(word)}: the name of the run's folder has {length} bytes, and file systems take {LONGEST}; "
-            "use a shorter name"
-        )
+        yield f"{key}={shown(word)}: its run folder's name has {length} bytes, over {LONGEST}; use a shorter name"
 
 
 def _reason(folder: str) -> str | None:

@@ -105,16 +105,12 @@ class Bounds:
     low: float = 0.0
 
     def problem(self, value: Any) -> str | None:
-        if isinstance(value, str):
-            return None if TWO_NUMBERS.fullmatch(value) and self._ordered(value) else self._must()
-        return None if value is None else Range(self.low).problem(value) and self._must()
-
-    def _ordered(self, value: str) -> bool:
-        lower, upper = map(float, value.split("_"))
-        return 0 < lower <= upper
-
-    def _must(self) -> str:
-        return f"must be a number of at least {_plain(self.low)}, or LOWER_UPPER with points, as 0.5_5.0"
+        if isinstance(value, str) and TWO_NUMBERS.fullmatch(value):
+            lower, upper = map(float, value.split("_"))
+            fits = 0 < lower <= upper
+        else:
+            fits = value is None or Range(self.low).problem(value) is None
+        return None if fits else f"must be a number of at least {_plain(self.low)}, or LOWER_UPPER, as 0.5_5.0"
 
 
 @dataclass(frozen=True)

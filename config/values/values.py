@@ -23,64 +23,44 @@ SHOWN = 60  # characters of a value that a message repeats
 FOLLOWED = re.compile(r"\$\{(?:oc\.select:)?(?P<dots>\.*)(?P<key>[a-z_][\w.]*)(?=[,}])")
 
 
-def check(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Refuse a config with an invalid value, those of interpolations apart.
+def check(config: DictConfig, settings: Mapping[str, type], results: bool = False) -> None:
+    """Refuse a config with an invalid value.
 
     Args:
         config: the composed config.
         settings: node -> dataclass of the settings that environment, reward or prompt form adds.
+        results: check what interpolations result in, else all other values. These come first, so
+            that a message names the key that was set and not one that follows from it.
 
     Raises:
         ConfigError: one line with the key and its allowed values.
-    """
-    for key, value in dotted(OmegaConf.to_container(config)):
-        if not _interpolates(value):
-            _check(config, settings, key, value)
-
-
-def check_results(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Refuse a config in which an interpolation results in an invalid value.
-
-    It comes after ``check``, so that a message names the key that was set and not one that follows
-    from it. verl's own interpolations repeat keys that were checked.
-
-    Raises:
-        ConfigError: as ``check`` does.
         OmegaConfBaseException: an interpolation refers to a missing key.
     """
-    verls = verl_keys()
+    verls, limits = verl_keys(), limits_of(*settings.items())
     for key, value in dotted(OmegaConf.to_container(config)):
-        if _interpolates(value) and not (key in verls and verls[key].value == value):
-            result = OmegaConf.select(config, key)
-            plain = OmegaConf.to_container(result, resolve=True) if OmegaConf.is_config(result) else result
-            _check(config, settings, key, plain)
-
-
-def _interpolates(value: Any) -> bool:
-    return isinstance(value, str | list) and "${" in str(value)
-
-
-def _check(config: DictConfig, settings: Mapping[str, type], key: str, value: Any) -> None:
-    if problem := _problem(key, value, limits_of(*settings.items())):
-        raise ConfigError(f"{key}={shown(value)} {problem}{because(config, key)}")
-    if isinstance(value, dict) and (unknown := _unknown(key, value)):
-        raise ConfigError(unknown)
+        if (isinstance(value, str | list) and "${" in str(value)) != results:
+            continue
+        if results and key in verls and verls[key].value == value:  # it repeats a key that was checked
+            continue
+        result = OmegaConf.select(config, key) if results else value
+        plain: Any = OmegaConf.to_container(result, resolve=True) if OmegaConf.is_config(result) else result
+        if problem := _problem(key, plain, limits):
+            raise ConfigError(f"{key}={shown(plain)} {problem}{because(config, key)}")
+        known = verls[key].names if isinstance(plain, dict) and key in verls else ()
+        for name in (str(name) for name in plain if name not in known) if known else ():
+            raise ConfigError(f"unknown key {key}.{name}{meant(name, known, f'{key}.')}")
 
 
 def _problem(key: str, value: Any, limits: Limits) -> str | None:
-    if value == MISSING and not (key in verl_keys() and verl_keys()[key].value == MISSING):
+    verls = verl_keys()
+    if value == MISSING and not (key in verls and verls[key].value == MISSING):
         return "must be given"
     if isinstance(value, dict) and None in value:
         return "cannot hold a key that is null"
-    limit = limits.get(key) or _of_another(key)
-    return limit.problem(None if value == MISSING else value)
-
-
-@cache
-def _of_another(key: str) -> Limit:
-    """Return the limit of a key outside verl's tree, which verl or Ray may still read."""
-    verls = key.split(".")[0] in base.verl_tree()
-    return verls and verl_limits.stated_limit(key) or Types()
+    limit = limits.get(key)
+    if limit is None and key.split(".")[0] in base.verl_tree():  # verl or Ray may still read it
+        limit = verl_limits.stated_limit(key)
+    return (limit or Types()).problem(None if value == MISSING else value)
 
 
 def because(config: DictConfig, key: str) -> str:
@@ -92,13 +72,6 @@ def because(config: DictConfig, key: str) -> str:
             above = parts[: depth + 1 - len(match["dots"])] if match["dots"] else []
             return f"; it follows from {'.'.join([*above, match['key'], *parts[depth + 1 :]])}"
     return ""
-
-
-def _unknown(node: str, value: dict[str, Any]) -> str | None:
-    """Explain an added key that verl's dataclass does not have; None if there is no such key."""
-    known = verl_keys()[node].names if node in verl_keys() else frozenset()
-    name = next((str(name) for name in value if known and name not in known), None)
-    return name and f"unknown key {node}.{name}{meant(name, known, f'{node}.')}"
 
 
 def shown(value: Any) -> str:

@@ -7,7 +7,7 @@ ENV         an environment's name, as for env=, or module:Class
 games=8     games of each split; turns=30 is the length of a random episode at most
 KEY=VALUE   as for `python -m train`: env.task=, env.data_dir=, reward=, ...
 
-Prints a table; the exit code is 0 unless a line says FAIL. docs/check_env.md explains the lines."""
+Prints a table; the exit code is 0 unless a line says FAIL."""
 
 import asyncio
 import sys
@@ -15,16 +15,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.types import TaskRef
 from turngrid.experiments.check_env import checks
 from turngrid.experiments.check_env.checks import CHECKS, FAIL, Finding
 from turngrid.experiments.check_env.rollouts import memory_growth, openings, rollouts
+from turngrid.experiments.evaluate import composed
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.tasks.evaluation_sets import reward_on
 from turngrid.tasks.run import Run
@@ -46,37 +45,26 @@ def main(arguments: list[str]) -> int:
     words, overrides = own_words(arguments, options, Refusal)
     if len(words) != 1:
         raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
-    run = Run(composed([f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]), Path())
+    run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]), Path())
     found = check(run, options)
     Console().print(table(words[0], found))
     return int(any(finding.verdict == FAIL for finding in found))
 
 
-def composed(overrides: list[str]) -> DictConfig:
-    """Compose the config of an evaluation, with its checks."""
-    from turngrid.experiments import evaluate
-
-    return evaluate.composed([], overrides)
-
-
 def check(run: Run, options: Options) -> list[Finding]:
-    """List and rollout an environment's games, and return what was found."""
-    return asyncio.run(_check(run, listed(run, options.games), options.turns))
+    """List and play an environment's games, and return what was found."""
+    return asyncio.run(_check(run, options))
 
 
-def listed(run: Run, games: int) -> dict[str, list[TaskRef]]:
-    """Return the first games of each split, each split for itself."""
-    catalogue = Catalogue(run.environment, run.config.env.cache_dir)
-    task, reward = run.config.env.task, reward_on(run.environment, run.config)
-    return {split: catalogue.listing(task, split, games, reward, at_most=True).tasks for split in SPLITS}
-
-
-async def _check(run: Run, listed: dict[str, list[TaskRef]], turns: int) -> list[Finding]:
-    env = run.config.env
+async def _check(run: Run, options: Options) -> list[Finding]:
+    catalogue, env = Catalogue(run.environment, run.config.env.cache_dir), run.config.env
+    reward = reward_on(run.environment, run.config)
+    # each split is listed for itself
+    listed = {split: catalogue.listing(env.task, split, options.games, reward, at_most=True).tasks for split in SPLITS}
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
-        games = await rollouts(pool, listed["test"], turns)
-        found = [checks.splits(listed, opened), *(check(run.environment, games) for check in CHECKS)]
+        games = await rollouts(pool, listed["test"], options.turns)
+        found = [checks.splits(listed, opened), *(one(run.environment, games) for one in CHECKS)]
         return [*found, checks.memory(await memory_growth(pool, listed["test"][0]))]
 
 

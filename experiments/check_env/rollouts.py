@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -96,23 +96,24 @@ async def _of_game(pool: EnvPool, task: TaskRef, other: TaskRef, turns: int) -> 
 
 async def follow(session: Session, task: TaskRef, actions: Sequence[str]) -> Rollout:
     """Play given actions until the episode ends."""
-    rollout, start = Rollout(await session.reset(task, 0)), time.perf_counter()
-    for action in actions:
-        rollout.actions.append(action)
-        rollout.results.append(await session.step(action))
-        if rollout.results[-1].over:
-            break
-    rollout.seconds = time.perf_counter() - start
-    return rollout
+    return await _play(session, task, len(actions), lambda turn, _: actions[turn])
 
 
 async def at_random(session: Session, task: TaskRef, turns: int, seed: int) -> Rollout:
     """Play admissible actions at random; none if the environment lists none."""
-    rollout, start, draw = Rollout(await session.reset(task, 0)), time.perf_counter(), random.Random(seed)
+    draw = random.Random(seed)
+    return await _play(session, task, turns, lambda _, legal: draw.choice(legal) if legal else None)
+
+
+async def _play(
+    session: Session, task: TaskRef, turns: int, choose: Callable[[int, Sequence[str]], str | None]
+) -> Rollout:
+    """Play until the end, for ``turns`` turns, or until ``choose`` has no action."""
+    rollout, start = Rollout(await session.reset(task, 0)), time.perf_counter()
     legal = rollout.opening.legal
-    while legal and len(rollout.results) < turns:
-        rollout.actions.append(draw.choice(legal))
-        rollout.results.append(await session.step(rollout.actions[-1]))
+    while len(rollout.results) < turns and (action := choose(len(rollout.results), legal)) is not None:
+        rollout.actions.append(action)
+        rollout.results.append(await session.step(action))
         if rollout.results[-1].over:
             break
         legal = rollout.results[-1].observation.legal

@@ -53,7 +53,7 @@ class Amounts:
     models: int  # base, after SFT, after RL
     samples: int  # evaluation episodes of each model
     validation: int  # episodes of all validations during RL
-    units: dict[str, tuple[int, str]]  # stage -> (count, name of the unit), in order
+    units: dict[str, int]  # stage -> demonstrations, SFT or RL steps, or evaluation episodes
 
 
 def amounts(config: DictConfig) -> Amounts:
@@ -67,12 +67,12 @@ def amounts(config: DictConfig) -> Amounts:
     evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
     samples = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
     units = {
-        "demonstrations": (demonstrations, "episodes"),
-        "sft": (int(sft.epochs) * -(-demonstrations // int(sft.batch_size)), "steps"),
-        "rl": (steps, "steps"),
-        "evaluation": (models * samples, "episodes"),
+        "demonstrations": demonstrations,
+        "sft": int(sft.epochs) * -(-demonstrations // int(sft.batch_size)),
+        "rl": steps,
+        "evaluation": models * samples,
     }
-    needed = {stage: unit for stage, unit in units.items() if unit[0]}
+    needed = {stage: count for stage, count in units.items() if count}
     return Amounts(allocation, games, models, samples, validation_samples(config, steps), needed)
 
 
@@ -99,12 +99,9 @@ def _split(config: DictConfig, environment: Environment, task: str, split: str, 
     return Games(split, task, wanted, cached)
 
 
-# ---- throughput
-
-
 def forecast(wanted: Amounts, each: Seconds) -> dict[str, float | None]:
     """Return the seconds of each stage of a run, and of ``all``; None if one was never recorded."""
-    times = {stage: count * each[stage] if stage in each else None for stage, (count, _) in wanted.units.items()}
+    times = {stage: count * each[stage] if stage in each else None for stage, count in wanted.units.items()}
     known = [time for time in times.values() if time is not None]
     return {**times, "all": sum(known) if len(known) == len(times) else None}
 
@@ -128,8 +125,7 @@ def record_file(config: DictConfig) -> Path:
 
 def recorded(config: DictConfig) -> Seconds:
     """Return what runs of this kind recorded on this machine; {} if there is none."""
-    file = record_file(config)
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return json.loads(file.read_text(encoding="utf-8")) if (file := record_file(config)).exists() else {}
 
 
 def record(config: DictConfig, folder: Path) -> None:
@@ -141,6 +137,6 @@ def record(config: DictConfig, folder: Path) -> None:
     whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
     wanted, took = amounts(config), stage_seconds(folder)
     if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
-        each = {stage: took[stage] / count for stage, (count, _) in wanted.units.items() if stage in took}
+        each = {stage: took[stage] / count for stage, count in wanted.units.items() if stage in took}
         with suppress(OSError):  # a record that cannot be written must not fail a finished run
             write_whole(record_file(config), json.dumps(recorded(config) | each, indent=2) + "\n")

@@ -9,10 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from turngrid.config.errors import ConfigError
-from turngrid.config.machine import check_gpus
+from turngrid.config.machine import check_gpus, checkpoint_bytes
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.cost_estimate.amounts import GAMES, STEPS, Amounts, amounts, forecast, machine, recorded
-from turngrid.experiments.cost_estimate.memory import checkpoint_bytes, demand, devices, problems
+from turngrid.experiments.cost_estimate.memory import demand, devices, problems
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.records.models.gpus import GB, GpuError
 from turngrid.records.models.shape import Shape, shape_of
@@ -113,9 +113,8 @@ def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[t
     if shape:
         saved, keep = -(-allocation.steps // int(config.trainer.save_freq)), config.trainer.max_actor_ckpt_to_keep
         at_once = int(min(saved, keep + 1) if keep and keep > 0 else saved)  # with the one that is being written
-        run += (
-            at_once * checkpoint_bytes(config, shape) + bool(allocation.demonstrations) * MODEL_BYTES * shape.parameters
-        )
+        after_sft = MODEL_BYTES * shape.parameters if allocation.demonstrations else 0
+        run += at_once * checkpoint_bytes(config, shape) + after_sft
     yield "output_dir", Path(config.output_dir).expanduser().absolute(), run
 
 
@@ -123,6 +122,5 @@ def clock(seconds: float | None) -> str:
     """Return ``45 s``, ``4.6 min``, ``12.3 h``, or ``not recorded``."""
     if seconds is None:
         return "not recorded"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    unit, size = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 7200 else ("h", 3600)
+    return f"{seconds / size:.{int(size > 1)}f} {unit}"

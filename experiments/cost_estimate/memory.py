@@ -157,21 +157,15 @@ class Demand:
         share, numbers = self.share * memory, self.shape.cached_numbers
         weights, cache = self.device.server * self.shape.parameters, self.row * KV_BYTES * numbers
         if share and keys["budget.sft_share"] < 1 and share < SERVER_BYTES + (weights + cache) / keys[PARALLEL]:
-            yield (
-                f"memory: the rollout server has {share / GB:.1f} GB and needs {weights / keys[PARALLEL] / GB:.1f} "
-                f"for its weights, {SERVER_BYTES / GB:.1f} to compute and {cache / keys[PARALLEL] / GB:.1f} "
-                f"for one episode of {self.row} tokens"
-            )
+            own, row = (f"{part / keys[PARALLEL] / GB:.1f}" for part in (weights, cache))
+            needs = f"{own} for its weights, {SERVER_BYTES / GB:.1f} to compute"
+            episode = f"{row} for one episode of {self.row} tokens"
+            yield f"memory: the rollout server has {share / GB:.1f} GB and needs {needs} and {episode}"
 
 
 def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
     keys = dict(flattened(OmegaConf.to_container(config, resolve=True)))
     return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape))
-
-
-def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
-    """Return the size of a checkpoint."""
-    return gpus.checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
 
 
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:

@@ -105,9 +105,6 @@ def without_noise(replicas: np.ndarray) -> np.ndarray:
     return (replicas.sum(axis=1) ** 2 - (replicas**2).sum(axis=1)) / (k * (k - 1))
 
 
-# ---- measures
-
-
 def task_sums(truth: Truth, credit: np.ndarray) -> dict[str, np.ndarray]:
     """Return the sums over each task's turns, (T,) each, for credit (N,)."""
     inside, own = demeaned(credit, truth.episode), truth.replicas - truth.advantage.mean()

@@ -89,9 +89,6 @@ def of_games(
     return {name: products(whole[:, index], whole[:, len(credits) :]) for index, name in enumerate(credits)}
 
 
-# ---- values
-
-
 def critic_file(policy: str) -> Path | None:
     """Return the weights of the critic beside ``policy`` (``global_step_N/actor/huggingface``).
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score
+from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score, token_counts
 from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table, of_truth, rated, statistics_of
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
@@ -118,14 +118,10 @@ def results(
         products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
         statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
     ratings, less = rated(statistics, against, len(groups))
-    counts = {**about, **asdict(size), **_counts(games, groups, known)}
-    made = Results(counts, of_truth(sums[against]), ratings, against, less)
-    return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
-
-
-def _counts(games: Sequence[MeasuredGame], groups: Groups, known: Truth) -> dict[str, Any]:
     episodes = [(number, episode) for number, group in enumerate(groups) for episode in group]
-    return {
+    counts = {
+        **about,
+        **asdict(size),
         "games": [game.key for game in games],
         "episodes": len(episodes),
         "turns": len(known.advantage),
@@ -133,6 +129,8 @@ def _counts(games: Sequence[MeasuredGame], groups: Groups, known: Truth) -> dict
         "won": float(np.mean([episode.won for _, episode in episodes])),
         "cpu_seconds": round(sum(game.seconds for game in games)),
     }
+    made = Results(counts, of_truth(sums[against]), ratings, against, less)
+    return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
 
 
 def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Truth:
@@ -181,15 +179,10 @@ def summary(results: Results) -> str:
     )
 
 
-# ---- the viewer's page
-
-
 def episodes_page(rated: Rated, reward: str, model: str) -> str:
     """Return the viewer's page. ``model``: the policy's model folder, or "" if it is no model."""
-    about = rated.results.about
-    return page(
-        _measured(rated, reward, model), f"{about['env']} {about['task']}, {about['policy']}: credit", note=NOTE
-    )
+    title = "{env} {task}, {policy}: credit".format(**rated.results.about)
+    return page(_measured(rated, reward, model), title, note=NOTE)
 
 
 def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
@@ -199,8 +192,7 @@ def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
     for number, group in enumerate(rated.groups):
         for episode in group:
             end = first + len(episode.turns)
-            lengths = [len(turn.action_ids) - episode.muted(turn) for turn in episode.turns]
-            truth = np.repeat(rated.truth.advantage[first:end], lengths).tolist()
+            truth = np.repeat(rated.truth.advantage[first:end], token_counts(episode)).tolist()
             yield Shown(
                 episode,
                 stage="credit quality",

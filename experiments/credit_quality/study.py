@@ -145,9 +145,6 @@ def study_of(config: DictConfig, policy: PolicyRef, noise: float) -> Study:
     return Study(Run(config, folder), policy, noise)
 
 
-# ---- policies
-
-
 @dataclass
 class TextRollouts:
     """A policy that answers in text."""

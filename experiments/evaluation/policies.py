@@ -137,8 +137,7 @@ def _contents(path: str) -> str:
 
 def trained_on(word: str) -> str | None:
     """Return the environment of the policy's run; None without a run."""
-    run = _run_of(word)
-    return str(run.config.env.name) if run else None
+    return str(run.config.env.name) if (run := _run_of(word)) else None
 
 
 def _run_of(word: str) -> Run | None:

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 
 from turngrid.config import precision
-from turngrid.experiments.evaluation.stage import (
-    Pools,
-    common_failure,
-    episode_specs,
-    episodes_file,
-    played,
-    progress_file,
-    through_servers,
-)
+from turngrid.experiments.evaluation import stage
 from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.tracking import Trackers
@@ -52,27 +44,27 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
         """Update the progress bar of the process that started this one."""
         nonlocal done
         done += 1
-        progress_file(run.folder).write_text(str(done))
+        stage.progress_file(run.folder).write_text(str(done))
 
-    async with Pools(legal=run.prompt.admissible) as pools:
+    async with stage.open_pools(legal=run.prompt.admissible) as pool_of:
         for policy in policies:
             todo = [
                 (item, file)
                 for item in run.evaluation_settings
-                if not (file := episodes_file(run.folder, policy["name"], item.label)).exists()
+                if not (file := stage.episodes_file(run.folder, policy["name"], item.label)).exists()
             ]
             if not todo:
                 continue
             library = frozen_library(policy["path"]) if policy["library"] else None
             async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
                 for item, file in todo:
-                    pool = await pools.of(run, item.evaluation_set.env)
+                    pool = await pool_of(run, item.evaluation_set.env)
                     params = SamplingParams(item.temperature, max_action_tokens=int(run.config.env.max_action_tokens))
                     limit = run.limit(model.context, item.evaluation_set.max_response_length)
                     rules = Rules(params, limit, run.config.eval.seed)
-                    specs = [replace(spec, library=library) for spec in episode_specs(run, item)]
+                    specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
                     episodes = await model.roll_out(specs, rules, pool, count)
-                    if cause := common_failure(episodes):
+                    if cause := stage.common_failure(episodes):
                         task = item.evaluation_set.task
                         raise Failure(f"{policy['name']}: every game of {task} failed: {cause}")
                     write_episodes(file, episodes)
@@ -83,7 +75,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
 @asynccontextmanager
 async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[LoadedModel | ServedModel]:
     """Load a checkpoint in this process, or behind rollout servers on all GPUs of the run."""
-    if not through_servers(run.config):
+    if not stage.through_servers(run.config):
         yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks, precision.dtype(run.config, path))
         return
     from turngrid.verl_plugin.rollout.served_rollouts import served  # imports verl, which takes seconds
@@ -92,31 +84,29 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
         yield model
 
 
-# ---- trackers
-
-
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     """Log all episodes to the run's trackers, a step for each checkpoint in order."""
     from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
     from turngrid.records.step_metrics import success_by_type
 
-    stage, settings = run.tracked("evaluation"), run.evaluation_settings
-    if not stage.trackers:
+    tracked, settings = run.tracked("evaluation"), run.evaluation_settings
+    if not tracked.trackers:
         return
-    by_setting = [(item, {policy: played(run.folder, policy, item.label) for policy in policies}) for item in settings]
+    by_setting = [
+        (item, {policy: stage.played(run.folder, policy, item.label) for policy in policies}) for item in settings
+    ]
     names = set_names(settings)
     evaluations = {item.label: evaluations_of(item, episodes) for item, episodes in by_setting}
-    trackers = Trackers(stage)
+    trackers = Trackers(tracked)
     for step, policy in enumerate(policies):
-        whole = {
-            names[label]: of_set[step] for label, of_set in evaluations.items()
-        }  # the results of a mixture's tasks follow
+        # the results of a mixture's tasks follow those of the whole
+        whole = {names[label]: of_set[step] for label, of_set in evaluations.items()}
         metrics: dict[str, Any] = {"policy": policy, **policy_metrics(whole)}
         for item, episodes in by_setting:
             metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
         trackers.log(step, metrics)
     trackers.finish()
-    stage.mark_logged()
+    tracked.mark_logged()
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:

@@ -186,9 +186,6 @@ class RunResult:
             raise DamagedResult(f"{path} cannot be read; the same command makes it again") from error
 
 
-# ---- results and comparisons of episodes
-
-
 def results_of(
     settings: Sequence[EvaluationSetting], played: Callable[[EvaluationSetting], Mapping[str, Sequence[Episode]]]
 ) -> tuple[list[EvaluationResult], list[PairedComparison]]:
@@ -198,7 +195,7 @@ def results_of(
     for item in settings:
         episodes = played(item)
         evaluations += evaluations_of(item, episodes)
-        paired += paired_comparisons(item, episodes)
+        paired += [_compared(item, *names, episodes) for names in itertools.combinations(episodes, 2)]
     return evaluations, paired
 
 
@@ -229,14 +226,10 @@ def evaluation(policy: str, item: EvaluationSetting, episodes: Sequence[Episode]
     )
 
 
-def paired_comparisons(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[PairedComparison]:
-    """Compare every two policies of a setting, the later one with the earlier one."""
-    return [_compared(item, before, after, played) for before, after in itertools.combinations(played, 2)]
-
-
 def _compared(
     item: EvaluationSetting, before: str, after: str, played: Mapping[str, Sequence[Episode]]
 ) -> PairedComparison:
+    """Compare a policy of a setting with an earlier one."""
     first, second = (np.sum(wins_by_sample(played[name], item.samples_per_game), axis=0) for name in (before, after))
     differences = second - first
     gain = mean_interval(differences / item.samples_per_game, lowest=-1.0)

@@ -4,12 +4,11 @@ Policies that answer in text run in this process.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
@@ -28,6 +27,8 @@ from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
+
+PoolOf = Callable[[Run, str], Awaitable[EnvPool]]  # returns an environment's pool
 
 
 @dataclass(frozen=True)
@@ -151,23 +152,16 @@ def common_failure(episodes: Sequence[Episode]) -> str:
     return " ".join(episodes[0].error.split())
 
 
-class Pools:
-    """Environment pools, started on first use and closed with the context."""
+@asynccontextmanager
+async def open_pools(legal: bool = False) -> AsyncIterator[PoolOf]:
+    """Yield a function that returns an environment's pool, started on first use."""
+    pools: dict[str, EnvPool] = {}
+    async with AsyncExitStack() as stack:
 
-    def __init__(self, *, legal: bool = False) -> None:
-        self._legal = legal
-        self._stack = AsyncExitStack()
-        self._pools: dict[str, EnvPool] = {}
+        async def of(run: Run, name: str) -> EnvPool:
+            if name not in pools:
+                env = run.of_environment(name).config.env
+                pools[name] = await stack.enter_async_context(pool_of(env, legal=legal))
+            return pools[name]
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._stack.aclose()
-
-    async def of(self, run: Run, name: str) -> EnvPool:
-        """Return the pool of an environment."""
-        if name not in self._pools:
-            env = run.of_environment(name).config.env
-            self._pools[name] = await self._stack.enter_async_context(pool_of(env, legal=self._legal))
-        return self._pools[name]
+        yield of

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
+from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +15,7 @@ from turngrid.records.statistics import Interval
 
 WIDTH = 110
 SHOWN_HEX = 8  # shown digits of an evaluation set's hash
-WORDS = ("stage", "model", "models", "task", "episodes not won")  # columns of words, aligned left
+WORDS = ("stage", "environment", "model", "models", "task", "episodes not won")  # columns of words, aligned left
 
 
 T = TypeVar("T")
@@ -33,17 +34,19 @@ def summary_table(result: RunResult) -> str:
         "tokens": lambda stage: f"{stage.tokens:,}",
         "seconds": lambda stage: f"{stage.seconds:.0f}",
     }
-    table = _filled(result.name, columns, result.stages)
+    table = filled(result.name, columns, result.stages)
     table.caption, table.caption_justify = _caption(result), "left"
     tables = [table, *matrix_tables(result.matrix), *comparisons_table(result.comparisons)]
-    flat = result.notes.get("no_signal")
-    places = f"run folder:     {result.folder}\n"  # outside the tables, so that no line break falls into a path
-    places += f"learning curve: {Path(result.folder) / result.plot}\n" if result.plot else ""
-    places += f"library:        {frozen}\n" if (frozen := result.notes.get("library")) else ""
-    return plain_text(tables) + places + (f"no signal:      {flat}\n" if flat else "")
+    below = {  # the tables, so that no line break falls into a path
+        "run folder": result.folder,
+        "learning curve": result.plot and Path(result.folder) / result.plot,
+        "library": result.notes.get("library"),
+        "no signal": result.notes.get("no_signal"),
+    }
+    return plain_text(tables) + "".join(f"{name + ':':<16}{text}\n" for name, text in below.items() if text)
 
 
-def plain_text(tables: list[Table], width: int = WIDTH) -> str:
+def plain_text(tables: Sequence[Any], width: int = WIDTH) -> str:
     console = Console(file=StringIO(), width=width, no_color=True)
     for table in tables:
         console.print(table)
@@ -51,7 +54,7 @@ def plain_text(tables: list[Table], width: int = WIDTH) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def _filled(title: str, columns: Mapping[str, Column[T]], items: Sequence[T]) -> Table:
+def filled(title: str, columns: Mapping[str, Column[T]], items: Sequence[T]) -> Table:
     table = Table(title=title, title_justify="left")
     for name in columns:
         table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
@@ -66,16 +69,10 @@ def _caption(result: RunResult) -> str:
     played = f"test games played {times} each, temperature {first.temperature:g}, at most {first.max_turns} turns"
     if first.optimal_turns:
         played += f", {first.max_turns / first.optimal_turns:.3g} x the expert plan"
-    return f"{played}\n{_spent(result)}; {result.seconds:.0f} s in all"
-
-
-def _spent(result: RunResult) -> str:
-    """Return the charged units, then the units by both ways of counting."""
-    words = f"{result.units:g} units spent, {result.units_left:g} left"
-    sums = result.notes.get("spent")
-    if not sums:
-        return words
-    return f"{words} ({sums['units_by_games']:g} counting games, {sums['units_by_rollouts']:g} counting rollouts)"
+    spent = f"{result.units:g} units spent, {result.units_left:g} left"
+    if sums := result.notes.get("spent"):
+        spent += f" ({sums['units_by_games']:g} counting games, {sums['units_by_rollouts']:g} counting rollouts)"
+    return f"{played}\n{spent}; {result.seconds:.0f} s in all"
 
 
 def matrix_tables(evaluations: Sequence[EvaluationResult]) -> list[Table]:
@@ -92,15 +89,12 @@ def matches_table(evaluations: Sequence[EvaluationResult]) -> list[Table]:
         "task": lambda row: heading(row[0], evaluations),
         "seat": lambda row: row[1],
         "matches": lambda row: f"{row[0].matches[row[1]]['matches']:.0f}",
-        **{
-            f"{name} %": lambda row, name=name: _share(row[0].matches[row[1]][name])
-            for name in ("won", "drawn", "lost")
-        },
-        "score % [95 %]": lambda row: Interval(
-            *(row[0].matches[row[1]][key] for key in ("score", "low", "high"))
-        ).percent(),
     }
-    return [_filled("matches", columns, rows)] if rows else []
+    for name in ("won", "drawn", "lost"):
+        columns[f"{name} %"] = lambda row, name=name: _share(row[0].matches[row[1]][name])
+    score = itemgetter("score", "low", "high")
+    columns["score % [95 %]"] = lambda row: Interval(*score(row[0].matches[row[1]])).percent()
+    return [filled("matches", columns, rows)] if rows else []
 
 
 def _columns(evaluations: Sequence[EvaluationResult]) -> list[tuple[str, str, float]]:
@@ -143,20 +137,19 @@ def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
         "turns to win": lambda one: _number(one.mean_turns_to_success),
         "invalid %": lambda one: _share(one.invalid_share),
         "tokens a turn": lambda one: _number(one.tokens_per_turn),
-        "episodes not won": _ends,
+        "episodes not won": lambda one: (
+            ", ".join(f"{count} {end.replace('_', ' ')}" for end, count in one.outcomes.items() if end != "won") or "-"
+        ),
     }
     if any(one.unparsed_share for one in evaluations):
         columns["unparsed %"] = lambda one: _share(one.unparsed_share)
     if any(one.mean_score not in (None, one.interval.mean) for one in evaluations):
         columns["score, % of best"] = lambda one: _share(one.mean_score)
-    if several := [one.samples_per_game for one in evaluations if one.pass_at]:
-        columns[f"pass@{several[0]} %"] = _pass_at
-    return _filled("how the episodes went", columns, evaluations)
-
-
-def _ends(evaluation: EvaluationResult) -> str:
-    ends = {end: count for end, count in evaluation.outcomes.items() if end != "won"}
-    return ", ".join(f"{count} {end.replace('_', ' ')}" for end, count in ends.items()) or "-"
+    if several := [one.samples_per_game for one in evaluations if one.pass_at]:  # result.json has it for fewer too
+        columns[f"pass@{several[0]} %"] = lambda one: (
+            Interval(*one.pass_at[str(one.samples_per_game)]).percent() if one.pass_at else "-"
+        )
+    return filled("how the episodes went", columns, evaluations)
 
 
 def _number(value: float | None) -> str:
@@ -165,11 +158,6 @@ def _number(value: float | None) -> str:
 
 def _share(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
-
-
-def _pass_at(evaluation: EvaluationResult) -> str:
-    """Return pass@k of all samples; ``result.json`` has it for fewer samples too."""
-    return Interval(*evaluation.pass_at[str(evaluation.samples_per_game)]).percent() if evaluation.pass_at else "-"
 
 
 def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
@@ -185,7 +173,7 @@ def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
         "worse in": lambda pair: f"{pair.lost} games",
         "p": lambda pair: p_value(pair.p),
     }
-    return [_filled("compared on the same games", columns, comparisons)]
+    return [filled("compared on the same games", columns, comparisons)]
 
 
 def p_value(p: float) -> str:

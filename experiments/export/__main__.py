@@ -37,26 +37,22 @@ CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.ji
 UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which loaders reject without an adapter config
 
 
-class ExportError(Refusal):
-    """The model cannot be exported; the message is one line."""
-
-
 def find(asked: str) -> tuple[Run, Path, str]:
     """Find the model of a run; return the run, the model's folder, and the stage that made it.
 
     The stage is "" for a checkpoint that the run did not evaluate.
 
     Raises:
-        ExportError: the run has no model, or its model is incomplete.
+        Refusal: the run has no model, or its model is incomplete.
     """
     folder = Path(asked.removeprefix("run://")).expanduser().absolute()
     try:
         model = checkpoint(folder)
     except ModelError as error:
-        raise ExportError(str(error).replace("model.path=", "")) from error
+        raise Refusal(str(error).replace("model.path=", "")) from error
     home = run_of(str(model))
     if home is None or local_folder(str(model)) is None:
-        raise ExportError(f"{folder} lies in no run folder: it is a plain model already")
+        raise Refusal(f"{folder} lies in no run folder: it is a plain model already")
     _check(model)
     run = Run.read(home)
     return run, model, {home / "sft" / "model": "sft", run.rl.model(run.rl.saved_step()): "rl"}.get(model, "")
@@ -66,12 +62,12 @@ def _check(model: Path) -> None:
     """Check files and weights."""
     sealed = model.parents[1] if model.as_posix().endswith(MODEL) else model
     if is_sealed(sealed) and (flaw := flaw_in(sealed, inside=MODEL if sealed != model else "")):
-        raise ExportError(f"{sealed}/{flaw}; name another checkpoint of the run")
+        raise Refusal(f"{sealed}/{flaw}; name another checkpoint of the run")
     names = [name for name, _ in tensors_in(model)]
     if not names:
-        raise ExportError(f"{model} has no weights (*.safetensors)")
+        raise Refusal(f"{model} has no weights (*.safetensors)")
     if adapter := next((name for name in names if any(part in name for part in UNMERGED)), None):
-        raise ExportError(f"{model}: the weights are not merged (there is {adapter})")
+        raise Refusal(f"{model}: the weights are not merged (there is {adapter})")
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
@@ -88,16 +84,18 @@ def export(asked: str, target: Path) -> str:
     """Write ``target`` whole or not at all; return a line on what was written.
 
     Raises:
-        ExportError: there is no such model, it is damaged or not merged, or ``target`` is there.
+        Refusal: there is no such model, it is damaged or not merged, or ``target`` is there.
     """
     run, model, stage = find(asked)
     if target.exists():
-        raise ExportError(f"--to {target}: it is there already; name a new folder")
+        raise Refusal(f"--to {target}: it is there already; name a new folder")
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copytree(model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
     if run.chat.template:
         (draft / TEMPLATE).write_text(run.chat.template, encoding="utf-8")
-    _drop_sampling(draft / "generation_config.json")
+    if (sampling := draft / "generation_config.json").exists():  # servers would sample with the base model's top_p
+        kept = {key: value for key, value in json.loads(sampling.read_text()).items() if key.endswith("_token_id")}
+        sampling.write_text(json.dumps(kept, indent=2) + "\n")
     file = episodes_file(run.folder, stage)
     first = next((episode.messages[:3] for episode in read_episodes(file)), []) if stage and file.exists() else []
     write_whole(draft / PROMPT_FORM, json.dumps(prompt_form(run, first), indent=2) + "\n")
@@ -120,13 +118,6 @@ def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:
         "max_action_tokens": config.env.max_action_tokens,
         "first_messages": first,
     }
-
-
-def _drop_sampling(file: Path) -> None:
-    """Keep only the special tokens: servers would otherwise sample with the base model's top_p."""
-    if file.exists():
-        kept = {key: value for key, value in json.loads(file.read_text()).items() if key.endswith("_token_id")}
-        file.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 def card(run: Run, stage: str, first: list[dict[str, str]], name: str) -> str:

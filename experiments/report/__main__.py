@@ -15,7 +15,6 @@ docs/report.md explains the tables, intervals and verdicts."""
 import sys
 import time
 from collections import Counter
-from io import StringIO
 from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
@@ -60,14 +59,12 @@ def write(subject: Subject, folder: Path) -> str:
 
 def text(subject: Subject) -> str:
     """Return the report in Markdown as text for a terminal."""
-    from rich.console import Console
     from rich.markdown import Markdown
 
+    from turngrid.experiments.evaluation.tables import plain_text
     from turngrid.experiments.report.contents import markdown
 
-    console = Console(file=StringIO(), width=WIDTH, no_color=True)
-    console.print(Markdown(markdown(subject, subject.folder)))
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return plain_text([Markdown(markdown(subject, subject.folder))], WIDTH).rstrip("\n")
 
 
 if __name__ == "__main__":

@@ -70,8 +70,7 @@ def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[
 
 
 def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None) -> TableCell:
-    selector = {**row[1], **column[1]}
-    estimated, why = None, ""
+    estimated, why, selector = None, "", {**row[1], **column[1]}
     try:
         estimated = estimate(runs, selector)
     except Unfilled as error:
@@ -125,9 +124,6 @@ def by_set(parts: Sequence[tuple[float, Sample]], seeds: Sequence[int] | None = 
     return list(vectors.values())
 
 
-# ---- published figures
-
-
 @dataclass(frozen=True)
 class Table:
     """A table of the study.
@@ -155,17 +151,17 @@ class Table:
         return self.rows.get(row, {}).get(column)
 
 
-@cache
 def tables() -> dict[str, Table]:
     """Return all tables by name, in the paper's order."""
     return {table.name: table for table in _read("", yaml.safe_load(FILE.read_text(encoding="utf-8")))}
 
 
+@cache
 def table_of(name: str) -> Table:
     """Return a table; raise Refusal if there is none of that name."""
-    if name not in tables():
-        raise Refusal(f"published={name}: no such table; use published={nearest(name, tables())}")
-    return tables()[name]
+    if name not in (known := tables()):
+        raise Refusal(f"published={name}: no such table; use published={nearest(name, known)}")
+    return known[name]
 
 
 def _read(name: str, node: Any) -> Iterator[Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -16,7 +16,6 @@ from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ACROSS = 3  # panels side by side
 MOST_LINES = 8  # in a panel of metrics: as many as there are colours
@@ -79,20 +78,15 @@ def curves(runs: Sequence[Run]) -> list[Chart]:
         for task, group in tasks.items()
     ]
     note = CURVES_NOTE
-    if raised := alarm_list(trained):
-        note += f" Triangles are alarms (docs/health.md): {raised}."
+    raised = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in trained}
+    if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
+        note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
     if same := equal_lines(panels):
         note += f" Equal in every step, so that one line covers the others: {'; '.join(same)}."
     return [
         Chart(f"curves-{by}", f"Learning curves by {by}", draw_panels(f"curves-{by}", panels, column), note)
         for by, column in (("steps", ""), ("episodes", "episodes"))
     ]
-
-
-def alarm_list(runs: Sequence[Run]) -> str:
-    """Return the alarms, as ``RUN: policy_kl in step 3, success in step 9; OTHER: ...``."""
-    texts = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in runs}
-    return "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
 
 
 def equal_lines(panels: Sequence[Panel]) -> list[str]:
@@ -123,36 +117,22 @@ def metric_panels(runs: Sequence[Run]) -> list[Panel]:
     return panels
 
 
-def render(name: str, title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
-    """Return ``<svg>`` of a figure that ``draw`` fills.
+def draw_panels(name: str, panels: Sequence[Panel], by: str = "") -> str:
+    """Return ``<svg>`` with small charts side by side.
 
     Args:
         name: unique in the page; prefixes the SVG's ids.
-        title: text for screen readers.
-        size: width and height in inches.
-        draw: fills an empty figure.
+        by: a column of the lines' data; "" for the step.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    text = StringIO()
-    with rc_context({"svg.hashsalt": name}, fname=STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    body = text.getvalue()
-    named = f'<svg class="chart" role="img" data-chart="{name}" aria-label="{escape(title)}" '
-    return body[body.index("<svg") :].replace("<svg ", named, 1)
-
-
-def draw_panels(name: str, panels: Sequence[Panel], by: str = "") -> str:
-    """Draw small charts side by side; ``by`` is a column of the lines' data, "" for the step."""
     names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
-    across = min(ACROSS, len(panels))
-    down = -(-len(panels) // across)
-    success = name.startswith("curves")
-
-    def draw(figure: Figure) -> None:
+    success, across = name.startswith("curves"), min(ACROSS, len(panels))
+    down, text = -(-len(panels) // across), StringIO()
+    with rc_context({"svg.hashsalt": name}, fname=STYLE):
+        width, height = 9.6 if across > 1 else 7.6, 3.1 if success else 1.9
+        figure = Figure(figsize=(width, 0.6 + height * down), layout="constrained")
         grid = figure.subplots(down, across, squeeze=False, sharey=success)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
@@ -168,9 +148,10 @@ def draw_panels(name: str, panels: Sequence[Panel], by: str = "") -> str:
             entries = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
             handles = {label: handle for pairs in entries for handle, label in pairs}
             figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
-
-    width, height = 9.6 if across > 1 else 7.6, 3.1 if success else 1.9
-    return render(name, f"{name.replace('-', ' by ')} of each setting", (width, 0.6 + height * down), draw)
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    body, label = text.getvalue(), escape(f"{name.replace('-', ' by ')} of each setting")
+    named = f'<svg class="chart" role="img" data-chart="{name}" aria-label="{label}" '
+    return body[body.index("<svg") :].replace("<svg ", named, 1)
 
 
 def _line(axes: Axes, name: str, line: pd.DataFrame, index: int, by: str, scale: float) -> None:

@@ -22,7 +22,7 @@ from math import sqrt
 import numpy as np
 
 from turngrid.experiments.report.cells import by_set
-from turngrid.experiments.report.runs import Run, apart, value_name
+from turngrid.experiments.report.runs import Run, except_axis, value_name
 from turngrid.experiments.report.samples import Sample, Unfilled, samples
 from turngrid.experiments.sweep.definition import Selector, Takeaway, flattened
 from turngrid.experiments.sweep.record import Sweep
@@ -38,10 +38,6 @@ class Word(StrEnum):
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
     NOT_ENOUGH = "not enough data"
-
-
-class TooFewSeeds(Unfilled):
-    """The parts have results, but fewer than ``MIN_SEEDS`` seeds in common."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +73,7 @@ def _verdict(takeaway: Takeaway, runs: Sequence[Run]) -> Comparison:
     try:
         difference = contrast(runs, _parts(takeaway.higher, 1) + _parts(takeaway.lower, -1))
     except Unfilled as error:
-        why = f"{error}." if isinstance(error, TooFewSeeds) else f"a side has no result: {error}."
-        return Comparison(takeaway.claim, detail, None, why, Word.NOT_ENOUGH)
+        return Comparison(takeaway.claim, detail, None, f"{error}.", Word.NOT_ENOUGH)
     word, why = judged(difference)
     return Comparison(takeaway.claim, detail, difference, why, word)
 
@@ -112,34 +107,25 @@ def differences(runs: Sequence[Run]) -> list[Comparison]:
     compared = []
     for axis in dict.fromkeys(axis for run in runs for axis in run.coordinates):
         values = dict.fromkeys(run.coordinates[axis] for run in runs if axis in run.coordinates)
+        groups = except_axis(runs, axis)
         for second, first in combinations(values, 2):
-            if both := _with_both(runs, axis, {first, second}):
-                compared += [_difference(both, axis, first, second, evaluation_set) for evaluation_set in sets]
+            whole = [group for group in groups if {first, second} <= {run.coordinates.get(axis) for run in group}]
+            both = [run for group in whole for run in group]
+            name = f"{value_name(axis, first)} − {value_name(axis, second)}"
+            for on in sets if both else ():
+                sides = [{axis: value, **({"evaluation_set": on} if on else {})} for value in (first, second)]
+                try:
+                    compared.append(Comparison(name, on, contrast(both, list(zip((1, -1), sides, strict=True)))))
+                except Unfilled as error:
+                    compared.append(Comparison(name, on, None, str(error)))
     return compared
-
-
-def _with_both(runs: Sequence[Run], axis: str, values: set[str]) -> list[Run]:
-    contexts = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis)).values()
-    whole = [group for group in contexts if values <= {run.coordinates.get(axis) for run in group}]
-    return [run for group in whole for run in group]
-
-
-def _difference(runs: Sequence[Run], axis: str, first: str, second: str, evaluation_set: str) -> Comparison:
-    name = f"{value_name(axis, first)} − {value_name(axis, second)}"
-    on = {"evaluation_set": evaluation_set} if evaluation_set else {}
-    sides = [{axis: value, **on} for value in (first, second)]
-    try:
-        return Comparison(name, evaluation_set, contrast(runs, list(zip((1, -1), sides, strict=True))))
-    except Unfilled as error:
-        return Comparison(name, evaluation_set, None, str(error))
 
 
 def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
     """Compute the contrast, paired by setting, seed and game, averaged over other axes.
 
     Raises:
-        TooFewSeeds: the parts have fewer than ``MIN_SEEDS`` seeds in common.
-        Unfilled: a part has no data.
+        Unfilled: a part has no data, or the parts have fewer than ``MIN_SEEDS`` seeds in common.
     """
     rows, left_out = samples(runs, [selector for _, selector in parts])
     flat: list[tuple[float, Sample]] = [
@@ -149,7 +135,7 @@ def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
     seeds = sorted(set.intersection(*seeded)) if seeded else []
     if len(seeds) < MIN_SEEDS:
         plural = "s" * (len(seeds) != 1)
-        raise TooFewSeeds(f"{len(seeds)} seed{plural} in common, and an interval needs {MIN_SEEDS} or more")
+        raise Unfilled(f"{len(seeds)} seed{plural} in common, and an interval needs {MIN_SEEDS} or more")
     by_seed = [sum(weight * float(item.of_seeds([seed]).mean()) for weight, item in flat) for seed in seeds]
     over_games = sum(float(vector.var(ddof=1)) / vector.size for vector in by_set(flat, seeds))
     games = min(item.games for _, item in flat)

@@ -1,6 +1,5 @@
 """The contents of a report, and the page as HTML (which needs no network) and as Markdown."""
 
-import itertools
 import json
 import os
 import time
@@ -45,10 +44,10 @@ VIEWER = "trajectories.html"  # a run's own viewer page, as docs/viewer.md makes
 
 def html(subject: Subject, folder: Path) -> str:
     """Return the page; links to run folders are relative to its own ``folder``."""
-    episodes = sampled(subject.runs)
-    drawn = {"curves": curves(subject.runs), "training": metrics(subject.runs)}
-    more = {"viewer": Markup(fragment(episodes, note=VIEWER_NOTE) if episodes else ""), "episodes": len(episodes)}
-    return _render("page.html.j2", subject, folder, **drawn, **more, generalisation=generalisation(subject.runs))
+    runs, episodes = subject.runs, sampled(subject.runs)
+    viewer = Markup(fragment(episodes, note=VIEWER_NOTE) if episodes else "")
+    drawn = {"curves": curves(runs), "training": metrics(runs), "generalisation": generalisation(runs)}
+    return _render("page.html.j2", subject, folder, **drawn, viewer=viewer, episodes=len(episodes))
 
 
 def markdown(subject: Subject, folder: Path) -> str:
@@ -88,9 +87,6 @@ def link(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix() if path.exists() else ""
 
 
-# ---- what both templates read
-
-
 def contents(subject: Subject) -> dict[str, Any]:
     """Return a report's texts and figures; raise Refusal for an unknown published table."""
     sweep, runs, states = subject.sweep, subject.runs, list(State)
@@ -98,7 +94,6 @@ def contents(subject: Subject) -> dict[str, Any]:
     table = table_cells(runs, sweep.layout, sweep.published)
     judged, by_state = verdicts(sweep, runs), Counter(run.state for run in runs)
     by_word = Counter(verdict.word for verdict in judged)
-    names = zip(runs, setting_names(runs), strict=True)
     shared, varied = shared_and_varied(runs)
     measures = list(dict.fromkeys(cell.measure for row in table for cell in row)) or [SUCCESS]
     beside = {cell.measure for row in table for cell in row if cell.published is not None}
@@ -119,7 +114,9 @@ def contents(subject: Subject) -> dict[str, Any]:
         "origins": origins(runs),
         "shared": shared,
         "varied": varied,
-        "labels": {run.name: f"{name} seed {run.seed}".strip() for run, name in names},
+        "labels": {
+            run.name: f"{name} seed {run.seed}".strip() for run, name in zip(runs, setting_names(runs), strict=True)
+        },
         "counts": {state: by_state[state] for state in states if by_state[state]},
         "missing": sorted((run for run in runs if not run.result), key=lambda run: states.index(run.state)),
         "made": time.strftime("%Y-%m-%d %H:%M %Z"),
@@ -150,7 +147,8 @@ def generalisation(runs: Sequence[Run]) -> str:
         (name, f"{one.env}/{one.task}", 100 * one.interval.mean)
         for name, (stage, group) in groups.items()
         for run in group
-        for one in run.stage_evaluations(stage)
+        for evaluation_set in run.evaluation_sets
+        if (one := run.evaluation(stage, "/".join(evaluation_set)))
     ]
     frame = pd.DataFrame(rows, columns=["setting", "set", "success"])
     table = frame.pivot_table(index="setting", columns="set", values="success", sort=False).rename_axis(None, axis=1)
@@ -161,22 +159,21 @@ def generalisation(runs: Sequence[Run]) -> str:
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:
     """Return mean costs of each setting's finished runs, and total costs of all runs."""
-    known = [run for run in runs if run.result and run.result.notes.get("spent")]
-    names = {run.name: name for name, group in grouped(known, nameless="each run").items() for run in group}
-    frame = pd.DataFrame([_cost(run) for run in known], index=[names[run.name] for run in known])
+    known = {run.name: run.result for run in runs if run.result and run.result.notes.get("spent")}
+    settings = grouped([run for run in runs if run.name in known], nameless="each run")
+    names = {run.name: name for name, group in settings.items() for run in group}
+    rows = []
+    for result in known.values():
+        kinds: Mapping[str, Any] = result.notes["spent"]["kinds"]
+        rl, demonstrations = kinds.get("rl_episode", {}), kinds.get("demonstration", {}).get("count", 0)
+        counts = {"episodes": rl.get("count", 0), "games": rl.get("games", 0), "tokens": rl.get("tokens", 0)}
+        rows.append({"units": result.units, "demonstrations": demonstrations, **counts, "seconds": result.seconds})
+    frame = pd.DataFrame(rows, index=[names[name] for name in known])
     if frame.empty:
         return frame
     means = frame.groupby(level=0, sort=False).mean()
     means.insert(0, "runs", frame.index.value_counts())
     return pd.concat([means, frame.sum().to_frame("all runs together").T.assign(runs=len(frame))])
-
-
-def _cost(run: Run) -> dict[str, float]:
-    assert run.result is not None
-    kinds: Mapping[str, Any] = run.result.notes["spent"]["kinds"]
-    rl, demonstrations = kinds.get("rl_episode", {}), kinds.get("demonstration", {}).get("count", 0)
-    counts = {"episodes": rl.get("count", 0), "games": rl.get("games", 0), "tokens": rl.get("tokens", 0)}
-    return {"units": run.result.units, "demonstrations": demonstrations, **counts, "seconds": run.result.seconds}
 
 
 def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
@@ -198,16 +195,15 @@ def sampled(runs: Sequence[Run]) -> list[Shown]:
     """
     finished = sorted((run for run in runs if run.result), key=lambda run: run.seed)
     asked = [(run, run.stage(LAST)) for run in finished] + [(run, BASE) for run in finished[:1]]
-    return [shown for run, stage in asked[: MOST // (2 * EACH)] for shown in _of(run, str(stage))]
+    return [shown for run, stage in asked[: MOST // (2 * EACH)] for shown in _shown(run, str(stage))]
 
 
-def _of(run: Run, stage: str) -> Iterator[Shown]:
+def _shown(run: Run, stage: str) -> Iterator[Shown]:
     path = episodes_file(run.folder, stage)
-    lines = path.read_bytes().splitlines() if path.exists() else []
     won = [line.outcome == "won" for line in read(path)]
-    by_outcome = [[index for index, outcome in enumerate(won) if outcome is asked][:EACH] for asked in (True, False)]
-    tokenizer = tokenizer_of(run.folder, stage) if lines else None
-    for index in sorted(itertools.chain(*by_outcome)):
-        place = f"{path.relative_to(run.folder).as_posix()}:{index}"
-        episode = Episode.from_dict(json.loads(lines[index]))
-        yield Shown(episode, run.name, f"evaluation/{stage}", place, None, tokenizer)
+    chosen = {index for asked in (True, False) for index in [i for i, one in enumerate(won) if one is asked][:EACH]}
+    tokenizer = tokenizer_of(run.folder, stage) if chosen else None
+    for index, line in enumerate(path.read_bytes().splitlines() if chosen else ()):
+        if index in chosen:
+            place, episode = f"{path.relative_to(run.folder).as_posix()}:{index}", Episode.from_dict(json.loads(line))
+            yield Shown(episode, run.name, f"evaluation/{stage}", place, None, tokenizer)

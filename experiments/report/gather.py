@@ -64,10 +64,6 @@ REPORTS = "reports"  # holds a folder for each group of comparable runs
 OF_TEST = ("env.", "eval.")  # keys that decide which games are played, and how
 
 
-class ReportError(Refusal):
-    """A path has nothing to report."""
-
-
 @dataclass(frozen=True)
 class Subject:
     """The subject of a report: its runs and where it goes."""
@@ -84,16 +80,13 @@ def subjects(paths: Sequence[Path]) -> list[Subject]:
     comparable runs in a folder.
 
     Raises:
-        ReportError: a path is neither a sweep, a run nor a folder of runs.
+        Refusal: a path is neither a sweep, a run nor a folder of runs.
     """
-    absolute = [path.expanduser().absolute() for path in paths]
-    sweeps = [path for path in absolute if (_folder(path) / record.FILE).exists()]
-    loose = [path for path in absolute if path not in sweeps]
-    return [_of_sweep(_folder(path)) for path in sweeps] + (_of_runs(loose) if loose else [])
-
-
-def _folder(path: Path) -> Path:
-    return path.parent if path.name == record.FILE else path
+    absolute = (path.expanduser().absolute() for path in paths)
+    folders = [path.parent if path.name == record.FILE else path for path in absolute]
+    sweeps = [path for path in folders if (path / record.FILE).exists()]
+    loose = [path for path in folders if path not in sweeps]
+    return list(map(_of_sweep, sweeps)) + (_of_runs(loose) if loose else [])
 
 
 def _of_sweep(folder: Path) -> Subject:
@@ -110,21 +103,21 @@ def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
     try:
         return read_run(folder, run.coordinates, run.seed) if run else read_run(folder)
     except (ValueError, TypeError, KeyError) as error:
-        raise ReportError(f"{folder} cannot be read: {' '.join(str(error).split())}") from error
+        raise Refusal(f"{folder} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _runs_in(path: Path) -> list[Path]:
     """Return the path if it is a run folder, else the run folders in it."""
     if not path.is_dir():
         there = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
-        raise ReportError(f"{path} does not exist{meant(path.name, there)}")
+        raise Refusal(f"{path} does not exist{meant(path.name, there)}")
     if _is_run(path):
         return [path]
     if folders := [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _is_run(folder)]:
         return folders
     sweeps = sorted(path.glob(f"**/{record.FILE}"))[:1]
     hint = f"; it holds the sweep {sweeps[0].parent}" if sweeps else ""
-    raise ReportError(f"{path} is no run folder and holds none{hint}")
+    raise Refusal(f"{path} is no run folder and holds none{hint}")
 
 
 def _is_run(folder: Path) -> bool:
@@ -171,9 +164,6 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
     }
 
 
-# ---- settings
-
-
 def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Return the shown settings that all runs share, and all settings that vary, by key."""
     known = [run for run in runs if run.settings]
@@ -212,14 +202,9 @@ def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
     keys, table = varying(runs), _table(runs)
     axes = [key for key in keys if key in NAMED]
     for key in (key for key in keys if key not in NAMED):
-        if _different(table, [*axes, key]) > _different(table, axes):
+        if not axes or len(table[[*axes, key]].drop_duplicates()) > len(table[axes].drop_duplicates()):
             axes.append(key)
     return [{NAMED.get(key, key): _text(run.settings.get(key)) for key in axes} for run in runs]
-
-
-def _different(table: pd.DataFrame, keys: Sequence[str]) -> int:
-    """Count the distinct combinations of these keys' values."""
-    return len(table[list(keys)].drop_duplicates()) if keys else 1
 
 
 def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
@@ -228,7 +213,14 @@ def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ..
     A run with no other in its group is left out, unless every run is alone. So is a group without a
     result, unless there is none at all.
     """
-    groups = apart(runs, _settings).values()
+    outside = outside_identity()
+
+    def of_test(run: Run) -> str:
+        return repr(
+            sorted((key, run.settings[key]) for key in run.settings if key.startswith(OF_TEST) and key not in outside)
+        )
+
+    groups = apart(runs, of_test).values()
     tested = [group for group in groups if any(run.result for run in group)]
     if not tested:
         return {"": list(runs)}, ()
@@ -238,11 +230,6 @@ def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ..
     others = [run for group in groups if group not in several for run in group]
     left_out = (f"{run.name}: {run.state}, no other run was tested in its way" for run in others)
     return dict(zip(full, several, strict=True)), tuple(left_out)
-
-
-def _settings(run: Run) -> str:
-    outside = outside_identity()
-    return repr(sorted(item for item in run.settings.items() if item[0].startswith(OF_TEST) and item[0] not in outside))
 
 
 def _name(run: Run) -> str:

@@ -92,11 +92,6 @@ class Run:
             return names[-1] if names else None
         return asked if asked in names else None
 
-    def stage_evaluations(self, stage: str) -> list[EvaluationResult]:
-        """Return one model's results on every evaluation set, in the run's order."""
-        evaluations = [self.evaluation(stage, "/".join(one)) for one in self.evaluation_sets]
-        return [evaluation for evaluation in evaluations if evaluation]
-
     def evaluation(self, stage: str, evaluation_set: str | None = None) -> EvaluationResult | None:
         """Return one result. ``evaluation_set``: a task or ``ENV/TASK``; None for the first one."""
         name = self.stage(stage)
@@ -130,14 +125,19 @@ def apart(runs: Sequence[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]
     return groups
 
 
+def except_axis(runs: Sequence[Run], axis: str) -> list[list[Run]]:
+    """Group runs that differ on one axis only."""
+    return [*apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis)).values()]
+
+
 def task_axes(runs: Sequence[Run]) -> list[str]:
     """Return the axes along which the test games change while all other axes are fixed."""
-
-    def changes_sets(axis: str) -> bool:
-        groups = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis))
-        return any(len({tuple(run.evaluation_sets) for run in group}) > 1 for group in groups.values())
-
-    return [axis for axis in dict.fromkeys(axis for run in runs for axis in run.coordinates) if changes_sets(axis)]
+    axes = dict.fromkeys(axis for run in runs for axis in run.coordinates)
+    return [
+        axis
+        for axis in axes
+        if any(len({tuple(run.evaluation_sets) for run in group}) > 1 for group in except_axis(runs, axis))
+    ]
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
@@ -179,9 +179,6 @@ def _reason(folder: Path, current: State, curve: pd.DataFrame) -> str:
     return "no folder yet" if current is State.NOT_STARTED else ""
 
 
-# ---- its metrics
-
-
 @cache
 def family(name: str) -> str | None:
     """Return the entry of ``SHOWN`` that a metric belongs to; None if the metric is not drawn."""
@@ -190,11 +187,9 @@ def family(name: str) -> str | None:
 
 def title_of(name: str) -> tuple[str, str]:
     """Return title and unit of a drawn metric."""
-    key = family(name)
-    if key is None or key == name:
-        return SHOWN.get(name, (name, ""))
+    key = str(family(name))
     title, unit = SHOWN[key]
-    return f"{title} {name.removeprefix(key).replace('/', ' ').replace('_', ' ')}", unit
+    return f"{title} {name.removeprefix(key).replace('/', ' ').replace('_', ' ')}".rstrip(), unit
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

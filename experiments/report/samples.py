@@ -34,9 +34,6 @@ class Line(msgspec.Struct, frozen=True):
     score: float | None = None
 
 
-_decoder = msgspec.json.Decoder(Line)
-
-
 @dataclass(frozen=True)
 class Sample:
     """Success or score of one setting's models on one evaluation set, one row per seed."""
@@ -78,12 +75,6 @@ def samples(runs: Sequence[Run], selectors: Sequence[Selector]) -> tuple[list[li
     return rows, [*problems]
 
 
-def taken(runs: Sequence[Run], selector: Selector) -> list[Run]:
-    """Return the runs that a selector names."""
-    wanted = {key: value for key, value in selector.items() if key not in RESERVED}.items()
-    return [run for run in runs if wanted <= run.coordinates.items()]
-
-
 def sample(runs: Sequence[Run], selector: Selector) -> Sample:
     """Build the sample of the runs that ``selector`` names.
 
@@ -91,7 +82,8 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
         Unfilled: no run is finished, the runs have several settings, were tested on different
             games, or lack episodes.
     """
-    chosen = taken(runs, selector)
+    wanted = {key: value for key, value in selector.items() if key not in RESERVED}.items()
+    chosen = [run for run in runs if wanted <= run.coordinates.items()]
     rows = _measured(chosen, selector)
     first = rows[0][1]
     if len({evaluation.games_hash for _, evaluation in rows}) > 1:
@@ -161,4 +153,4 @@ def _lines(run: Run, evaluation: EvaluationResult) -> Sequence[Line]:
 @cache
 def read(path: Path) -> Sequence[Line]:
     """Read a file of episodes; return nothing if it is missing."""
-    return _decoder.decode_lines(path.read_bytes()) if path.exists() else ()
+    return msgspec.json.Decoder(Line).decode_lines(path.read_bytes()) if path.exists() else ()

@@ -27,6 +27,7 @@ from turngrid.tasks import demonstrations, early_experience, rejection
 from turngrid.tasks.run import Run
 
 FILE = "ledger.jsonl"
+SUMMED = ("count", "games", "units", "uncharged", "tokens", "episode_seconds", "wall_seconds")  # by kind
 
 
 @dataclass(frozen=True)
@@ -66,34 +67,23 @@ def spent(config: DictConfig, entries: Sequence[Entry]) -> dict[str, Any]:
     demonstrated = sum(entry.units for entry in entries if entry.kind in ("demonstration", "alternative"))
     rl = [entry for entry in entries if entry.kind == "rl_episode"]
     cost = float(config.budget.episode_cost)
+    kinds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for entry in entries:
+        for name in SUMMED:
+            kinds[entry.kind][name] += getattr(entry, name) or 0.0
     return {
         "count": config.budget.count,
         "units": sum(entry.units for entry in entries),
         "units_by_games": demonstrated + sum(entry.games for entry in rl) * cost,
         "units_by_rollouts": demonstrated + sum(entry.count for entry in rl) * cost,
-        "kinds": _by_kind(entries),
+        "kinds": {kind: {name: round(value, 3) for name, value in sums.items()} for kind, sums in kinds.items()},
     }
-
-
-def _by_kind(entries: Iterable[Entry]) -> dict[str, dict[str, float]]:
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for entry in entries:
-        for name in ("count", "games", "units", "uncharged", "tokens", "episode_seconds"):
-            sums[entry.kind][name] += getattr(entry, name)
-        sums[entry.kind]["wall_seconds"] += entry.wall_seconds or 0.0
-    return {kind: {name: round(value, 3) for name, value in sum_.items()} for kind, sum_ in sums.items()}
-
-
-# ---- a run's entries
 
 
 def ledger(run: Run) -> list[Entry]:
     """Return the run's ledger entries in the order of spending."""
-    parts = (_priors, _demonstrations, _alternatives, _sft, _training, _never_charged)
+    parts = (_priors, _demonstrations, _sft, _training, _never_charged)
     return [entry for part in parts for entry in part(run)]
-
-
-# ---- other runs
 
 
 def _priors(run: Run) -> Iterator[Entry]:
@@ -109,17 +99,10 @@ def _priors(run: Run) -> Iterator[Entry]:
 def _other(kind: str, run: Path, entries: list[Entry]) -> Entry:
     """Sum another run's entries into one line, which is not charged here."""
     kept = [entry for entry in entries if entry.units or entry.kind in ("prior", "demonstration_source")]
-    return Entry(
-        kind,
-        0,
-        sum(entry.count for entry in kept),
-        0.0,
-        sum(entry.tokens for entry in kept),
-        sum(entry.episode_seconds for entry in kept),
-        games=sum(entry.games for entry in kept),
-        uncharged=sum(entry.units + entry.uncharged for entry in kept),
-        note=f"not charged: {run}",
-    )
+    names = ("count", "tokens", "episode_seconds", "games")
+    sums = {name: sum(getattr(entry, name) for entry in kept) for name in names}
+    uncharged = sum(entry.units + entry.uncharged for entry in kept)
+    return Entry(kind, 0, units=0.0, uncharged=uncharged, note=f"not charged: {run}", **sums)
 
 
 def _own(folder: Path) -> list[Entry]:
@@ -139,23 +122,16 @@ def _reached(run: Path, path: str) -> list[Entry]:
     return [entry for entry in _own(run) if last is None or entry.kind != "rl_episode" or entry.step <= last]
 
 
-# ---- this run
-
-
 def _demonstrations(run: Run) -> Iterator[Entry]:
-    path = demonstrations.episodes_file(run.folder)
+    """Charge demonstrations, and their alternatives at a fixed price for each demonstration."""
+    path, others = demonstrations.episodes_file(run.folder), early_experience.alternatives_file(run.folder)
+    episodes, budget = list(read_episodes(path)) if path.exists() else [], run.config.budget
     if path.exists():
-        episodes = list(read_episodes(path))
-        units = len(episodes) * run.config.budget.demo_cost
+        units = len(episodes) * budget.demo_cost
         yield of_episodes("demonstration", 0, episodes, units, **_clocks(run, "demonstrations"))
-
-
-def _alternatives(run: Run) -> Iterator[Entry]:
-    """Charge a fixed price for each demonstration, whatever its number of alternatives."""
-    path = early_experience.alternatives_file(run.folder)
-    if path.exists():
-        units = len(list(read_episodes(demonstrations.episodes_file(run.folder)))) * run.config.budget.experience_cost
-        yield of_episodes("alternative", 0, list(read_episodes(path)), units, **_clocks(run, "experience"))
+    if others.exists():
+        units = len(episodes) * budget.experience_cost
+        yield of_episodes("alternative", 0, list(read_episodes(others)), units, **_clocks(run, "experience"))
 
 
 def _sft(run: Run) -> Iterator[Entry]:
@@ -188,16 +164,12 @@ def _training(run: Run) -> Iterator[Entry]:
         units = float(config.budget.episode_cost * len(new if config.budget.count == "games" else episodes))
         clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
         yield of_episodes("rl_episode", step, episodes, units, games=len(new), **clocks)
-        yield from _dropped(step, line, config)
+        if lost := int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n):
+            cost = lost * float(config.budget.episode_cost)  # of groups lost to errors of the environment
+            yield Entry("dropped_group", step, lost, 0.0, 0, 0.0, uncharged=cost)
         if written := list(map(json.loads, read_lines(rl.library / path.name))):
             tokens = sum(text["tokens"] for text in written)
             yield Entry("written", step, len(written), 0.0, tokens, 0.0, note="texts of the policy for a library")
-
-
-def _dropped(step: int, line: dict[str, Any], config: DictConfig) -> Iterator[Entry]:
-    """Count the episodes of groups that were lost to errors of the environment."""
-    if count := int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n):
-        yield Entry("dropped_group", step, count, 0.0, 0, 0.0, uncharged=count * float(config.budget.episode_cost))
 
 
 def _never_charged(run: Run) -> Iterator[Entry]:

@@ -19,7 +19,7 @@ from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, 
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
 from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
-from turngrid.experiments.stages.rl import no_signal
+from turngrid.records.health.alarms import Curves, alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
@@ -126,7 +126,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
             "library": FROZEN if any(made.library for made in checkpoints) else "",
-            "no_signal": no_signal(metrics, run.algorithm.needs_group),
+            "no_signal": _no_signal(run, metrics),
         },
         matrix=matrix,
         comparisons=paired,
@@ -136,8 +136,16 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     return result
 
 
+def _no_signal(run: Run, metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first alarm of steps without signal, also with ``health=off``; "" without one."""
+    if (limit := run.config.health.no_signal) is None:
+        return ""
+    raised = alarms(Curves.of(metrics, run.algorithm.needs_group), {"no_signal": limit})
+    return str(raised[0]) if raised else ""
+
+
 def _stage(
-    checkpoint: Checkpoint, first: EvaluationResult, entries: list[Entry], seconds: dict[str, float]
+    checkpoint: Checkpoint, first: EvaluationResult, entries: list[Entry], seconds: Mapping[str, float]
 ) -> StageResult:
     """Return a checkpoint's result in the ``first`` evaluation setting, and its training cost."""
     mine = [entry for entry in entries if entry.kind in CHARGED.get(checkpoint.name, ())]
@@ -149,9 +157,6 @@ def _stage(
         seconds=sum(seconds.get(name, 0.0) for name in TIMED.get(checkpoint.name, ())),
         **first.measures(),
     )
-
-
-# ---- the learning curve
 
 
 def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:

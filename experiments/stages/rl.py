@@ -1,11 +1,15 @@
-"""The RL stage: verl's trainer in a separate process, and a progress bar that reads its files."""
+"""The RL stage: verl's trainer in a separate process, and a progress bar that reads its files.
 
+``health=rollback``: after an alarm, RL goes back to the checkpoint before it, with half the rate.
+The trainer ends with an alarm whose action is ``rollback N``.
+"""
+
+import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tqdm import tqdm
@@ -13,9 +17,12 @@ from tqdm import tqdm
 from turngrid.config import lora
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils import stacks
+from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
-from turngrid.experiments.stages import rollback
-from turngrid.records.health.raising import NewAlarms
+from turngrid.records.files import checkpoints
+from turngrid.records.files.json_lines import append_line, read_lines, write_lines
+from turngrid.records.health.alarms import Alarm
+from turngrid.records.health.raising import ROLLBACK, NewAlarms, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed, run_stage
@@ -27,12 +34,7 @@ from turngrid.tasks.splits import task_file, validates
 
 PROCESS = "turngrid.verl_plugin.rl"
 STARTING = "starting Ray, models and games"
-IN_A_ROW = 3  # length of a streak without signal that is reported
-SHARE, LOW, HIGH = "credit/groups_without_signal", "reward/trained/min", "reward/trained/max"
-ADVICE = (
-    "an easier env.task, a larger actor_rollout_ref.rollout.n, more demonstrations for SFT (budget.sft_share), "
-    "another reward or filter=[dynamic_sampling]"
-)
+FACTOR = 0.5  # of the learning rate, at each rollback
 TERMINAL_SECONDS, LOG_SECONDS = 1.0, 20.0  # between two states of the bar: each is a line of a log
 
 
@@ -45,7 +47,7 @@ def train(run: Run, allocation: Allocation, model: str) -> Path:
     rl, steps, rate = run.rl, allocation.steps, float(run.config.actor_rollout_ref.actor.optim.lr)
     going_on = True
     while going_on:
-        if line := rollback.go_back(rl, rate):
+        if line := go_back(rl, rate):
             say(line)
         going_on = _attempt(run, allocation, model)
     if rl.saved_step() < steps:
@@ -64,11 +66,11 @@ def _attempt(run: Run, allocation: Allocation, model: str) -> bool:
         return False
     set_evaluation_aside(run.folder, "rl*")
     prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-    with closing(Progress(rl, allocation.steps, done, prompts, samples, run.algorithm.needs_group)) as bar:
+    with closing(Progress(rl, allocation.steps, done, prompts, samples)) as bar:
         try:
             run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update)
         except StageFailed:
-            if not rollback.is_asked(rl):
+            if not is_asked(rl):
                 raise
             return True
         finally:
@@ -91,7 +93,7 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
         result.data.train_files = str(task_file(run.folder, "train"))
         result.data.val_files = str(task_file(run.folder, validation))
         optim = result.actor_rollout_ref.actor.optim
-        optim.lr = rollback.rate_after(rl, float(optim.lr))
+        optim.lr = rate_after(rl, float(optim.lr))
         result.trainer.total_training_steps = allocation.steps
         # More epochs than the steps need, since verl stops at whichever limit comes first. An epoch
         # has only whole batches, in a new order, so a game that one epoch leaves out is in another.
@@ -106,39 +108,76 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
     return result
 
 
-# ---- steps without signal
+# ---- going back after an alarm
 
 
-def streaks_without_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) -> list[list[int]]:
-    """Return the streaks of steps without signal: all compared episodes had the same reward.
+@dataclass(frozen=True)
+class Rollback:
+    """One line of ``rl/rollbacks.jsonl``.
 
-    The last streak is empty if the last step had signal. Lines without these metrics are skipped,
-    such as that of a validation before the first step.
+    Attributes:
+        alarm: the step and name of the alarm.
+        to: step of the checkpoint from which RL goes on; 0: the start of RL.
+        rate: learning rate of the policy from then on.
+        alarms: those of the steps that were dropped.
+    """
+
+    number: int
+    step: int
+    name: str
+    to: int
+    rate: float
+    alarms: list[dict[str, object]]
+
+    def __str__(self) -> str:
+        back = f"the checkpoint of step {self.to}" if self.to else "the start of RL"
+        return (
+            f"health=rollback: {self.name} in step {self.step}: back to {back} with "
+            f"actor_rollout_ref.actor.optim.lr={self.rate:g} (rl/rollbacks.jsonl)"
+        )
+
+
+def read_rollbacks(rl: RlFolder) -> list[Rollback]:
+    return [Rollback(**json.loads(line)) for line in read_lines(rl.rollbacks)]
+
+
+def rate_after(rl: RlFolder, rate: float) -> float:
+    """Return the learning rate after the rollbacks so far."""
+    return rate * FACTOR ** len(read_rollbacks(rl))
+
+
+def is_asked(rl: RlFolder) -> bool:
+    """Return whether an alarm asked for a rollback that was not made yet."""
+    return any(alarm.action.startswith(ROLLBACK) for alarm in read_alarms(rl))
+
+
+def go_back(rl: RlFolder, rate: float) -> str:
+    """Roll back if an alarm asked for it; return a line for the user, or "".
+
+    A kill amid this repeats it: the alarm is dropped last.
 
     Args:
-        of_groups: whether the samples of a prompt are compared, not all episodes of a step.
+        rate: the config's learning rate.
     """
-    streaks: list[list[int]] = [[]]
-    for line in lines:
-        if not all(name in line for name in ((SHARE,) if of_groups else (LOW, HIGH))):
-            continue
-        if line[SHARE] == 1 if of_groups else line[LOW] == line[HIGH]:
-            streaks[-1].append(line["step"])
-        else:
-            streaks.append([])
-    return streaks
-
-
-def no_signal(lines: Iterable[Mapping[str, Any]], of_groups: bool) -> str:
-    """Report the longest streak without signal and what to try; "" without a long one."""
-    longest = max(streaks_without_signal(lines, of_groups), key=len)
-    if len(longest) < IN_A_ROW:
+    raised = read_alarms(rl)
+    asked = next((alarm for alarm in raised if alarm.action.startswith(ROLLBACK)), None)
+    if asked is None:
         return ""
-    compared = "samples of each prompt" if of_groups else "episodes of a step"
-    return (
-        f"in steps {longest[0]} to {longest[-1]} all {compared} scored alike, so RL had little or nothing to "
-        f"learn from; try {ADVICE}"
-    )
+    number = int(asked.action.split()[1])
+    if len(read_rollbacks(rl)) < number:
+        append_line(rl.rollbacks, asdict(_planned(rl, asked, number, raised, rate)))
+    last = read_rollbacks(rl)[-1]
+    for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):
+        remove_folder(checkpoints.folder_of(rl.checkpoints, step))
+    discard_beyond_checkpoint(rl)
+    write_lines(rl.alarms, [asdict(alarm) for alarm in raised if alarm.step <= last.to])
+    return str(last)
+
+
+def _planned(rl: RlFolder, asked: Alarm, number: int, raised: list[Alarm], rate: float) -> Rollback:
+    to = checkpoints.newest(rl.checkpoints, before=asked.since).step
+    dropped = [asdict(alarm) for alarm in raised if alarm.step > to]
+    return Rollback(number, asked.step, asked.name, to, rate * FACTOR**number, dropped)
 
 
 # ---- progress
@@ -166,25 +205,12 @@ def _turns(folder: Path) -> str:
 
 
 class Progress:
-    """A progress bar of RL steps that shows what the trainer is doing.
+    """A progress bar of RL steps that shows what the trainer is doing, and each alarm above it."""
 
-    If several steps in a row had no signal, the bar shows it. Each alarm is a line above the bar.
-    """
-
-    def __init__(
-        self,
-        rl: RlFolder,
-        steps: int,
-        done: int,
-        prompts: int,
-        samples: int,
-        of_groups: bool,
-    ) -> None:
-        self._rl, self._prompts, self._samples, self._of_groups = rl, prompts, samples, of_groups
+    def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int) -> None:
+        self._rl, self._prompts, self._samples, self._done = rl, prompts, samples, done
         self._new_alarms = NewAlarms(rl.alarms)
-        self._done = done
         self._size, self._won, self._shown_at = -1, "", 0.0
-        self._flat = ""
         self._pause = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
 
@@ -201,7 +227,7 @@ class Progress:
         first = ended == self._done
         phase = doing(self._rl, ended + 1, first, self._prompts, self._samples) if ended < whole else ""
         self._shown_at = time.monotonic()
-        self._bar.set_postfix_str(", ".join(filter(None, [phase, self._won, self._flat])))
+        self._bar.set_postfix_str(", ".join(filter(None, [phase, self._won])))
 
     def _count_steps(self) -> None:
         metrics = self._rl.metrics
@@ -209,18 +235,11 @@ class Progress:
         if size == self._size:
             return
         self._size = size
-        lines = list(read_metrics(metrics))
-        named = (
-            (line, next((name for name in sorted(line) if name.startswith("success/train")), "")) for line in lines
-        )
-        shares = [(line["step"], line[name]) for line, name in named if name]
-        if shares:
-            step, share = shares[-1]
-            self._won = f"won {share:.0%} in step {step}"
-            self._bar.update(step - self._bar.n)
-        flat = len(streaks_without_signal(lines, self._of_groups)[-1])
-        self._flat = f"no signal for {flat} steps" if flat >= IN_A_ROW else ""
+        for line in read_metrics(metrics):
+            if name := next((name for name in sorted(line) if name.startswith("success/train")), ""):
+                self._won = f"won {line[name]:.0%} in step {line['step']}"
+                self._bar.update(line["step"] - self._bar.n)
 
     def close(self) -> None:
-        self._bar.set_postfix_str(", ".join(filter(None, [self._won, self._flat])))
+        self._bar.set_postfix_str(self._won)
         self._bar.close()

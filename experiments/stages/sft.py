@@ -7,8 +7,6 @@ a GPU.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +44,17 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
     stage.mkdir(parents=True)
     set_evaluation_aside(run.folder, "sft")
     OmegaConf.save(sft_config(run, episodes_file, model), stage / "config.yaml")
-    with _progress(stage, _steps(run, episodes_file)) as update:
-        module, arguments = _launch(config)
-        arguments.append(str(stage / "config.yaml"))
-        variables = {"PYTHONSAFEPATH": "1", **ALONE, **allocator(config)}
-        run_stage(config, run.folder, "sft", module, arguments, update, **variables)
+    variables = {"PYTHONSAFEPATH": "1", **ALONE, **allocator(config)}
+    module, arguments = _launch(config)
+    with ticking_bar(total=_steps(run, episodes_file), desc="SFT", unit="step") as bar:
+
+        def update() -> None:
+            lines = list(read_metrics(stage / "metrics.jsonl"))
+            if len(lines) > bar.n:
+                bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
+                bar.update(len(lines) - bar.n)
+
+        run_stage(config, run.folder, "sft", module, [*arguments, str(stage / "config.yaml")], update, **variables)
     return _publish(stage)
 
 
@@ -89,9 +93,24 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         "model": _model(config.actor_rollout_ref.model, model),
         "engine": {**_plain(actor.fsdp_config), "seed": run_node["seed"], "forward_only": False},
         "optim": {"lr": config.model.sft.lr, "weight_decay": config.model.sft.weight_decay},
-        "data": _data(config, context),
+        "data": {
+            "train_files": None,
+            "train_batch_size": config.model.sft.batch_size,
+            "max_token_len_per_gpu": max(int(config.model.sft.tokens_per_pass), context),
+            "num_workers": 0,
+        },
         "checkpoint": {"save_contents": ["hf_model"]},
-        "trainer": _trainer(run),
+        "trainer": {
+            "default_local_dir": str(run.folder / "sft" / "checkpoints"),
+            "project_name": config.trainer.project_name,
+            "experiment_name": f"{run.folder.name}-sft",
+            "total_epochs": config.model.sft.epochs,
+            "logger": [],  # those of run.tracking
+            "resume_mode": "disable",
+            "device": config.trainer.device,
+            "nnodes": 1,
+            "n_gpus_per_node": config.trainer.n_gpus_per_node,
+        },
     }
     return OmegaConf.create({"run": run_node, "verl": verl_node})
 
@@ -101,30 +120,6 @@ def _model(settings: DictConfig, path: str) -> dict[str, Any]:
     keys += ["enable_gradient_checkpointing", "use_remove_padding", "use_fused_kernels"]
     keys += ["lora_rank", "lora_alpha", "target_modules"] if settings.lora_rank else []
     return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
-
-
-def _data(config: DictConfig, context: int) -> dict[str, Any]:
-    return {
-        "train_files": None,
-        "train_batch_size": config.model.sft.batch_size,
-        "max_token_len_per_gpu": max(int(config.model.sft.tokens_per_pass), context),
-        "num_workers": 0,
-    }
-
-
-def _trainer(run: Run) -> dict[str, Any]:
-    config = run.config
-    return {
-        "default_local_dir": str(run.folder / "sft" / "checkpoints"),
-        "project_name": config.trainer.project_name,
-        "experiment_name": f"{run.folder.name}-sft",
-        "total_epochs": config.model.sft.epochs,
-        "logger": [],  # those of run.tracking
-        "resume_mode": "disable",
-        "device": config.trainer.device,
-        "nnodes": 1,
-        "n_gpus_per_node": config.trainer.n_gpus_per_node,
-    }
 
 
 def _plain(node: DictConfig) -> dict[str, Any]:
@@ -147,20 +142,6 @@ def _steps(run: Run, episodes_file: Path) -> int:
         rows += sum(1 for _ in read_episodes(early_experience.rows_file(run.folder)))
     settings = run.config.model.sft
     return int(settings.epochs) * -(-rows // int(settings.batch_size))
-
-
-@contextmanager
-def _progress(stage: Path, steps: int) -> Iterator[Callable[[], None]]:
-    """Show a bar that follows the metrics file of the trainer's process."""
-    with ticking_bar(total=steps, desc="SFT", unit="step") as bar:
-
-        def update() -> None:
-            lines = list(read_metrics(stage / "metrics.jsonl"))
-            if len(lines) > bar.n:
-                bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
-                bar.update(len(lines) - bar.n)
-
-        yield update
 
 
 def _publish(stage: Path) -> Path:

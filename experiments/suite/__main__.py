@@ -12,8 +12,6 @@ KEY=VALUE  as for `python -m train`: eval.games=, output_dir=, cluster=, fresh=t
 Writes suite.html and suite.json to FOLDER. Episodes that exist are kept. An environment whose extra
 is missing is listed with the line that installs it. docs/env.md explains the columns."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,13 +69,8 @@ def _usual(overrides: Sequence[str]) -> tuple[Sweep, Path]:
     runs = points(scale, scale.seeds, extra, {})
     sweep = Sweep(NAME, SCALE, *about, extra, runs, suite=definition.suite)
     folder = record.folder_of(sweep, Path(given.get("output_dir", "runs")).expanduser().absolute())
-    launched = record.read(folder)
-    return (msgspec.structs.replace(sweep, runs=_with_folders(runs, launched.runs)) if launched else sweep), folder
-
-
-def _with_folders(runs: Sequence[record.SweepRun], launched: Sequence[record.SweepRun]) -> list[record.SweepRun]:
-    known = {run.label: run for run in launched}
-    return [known.get(run.label, run) for run in runs]
+    known = {run.label: run for run in launched.runs} if (launched := record.read(folder)) else {}
+    return msgspec.structs.replace(sweep, runs=[known.get(run.label, run) for run in runs]), folder
 
 
 def environments(sweep: Sweep) -> dict[str, list[str]]:

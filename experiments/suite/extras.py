@@ -1,7 +1,5 @@
 """Environments of a suite that cannot be played here, since an extra is not installed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from turngrid.envs.extensions import shipped

@@ -6,19 +6,19 @@ import asyncio
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from transformers import AutoTokenizer
 
-from turngrid.envs.hosting.pool import EnvPool, Session
+from turngrid.envs.hosting.pool import Session
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.evaluate import composed, evaluation_folder, hold
 from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.result import Measures, RunResult, evaluation
-from turngrid.experiments.evaluation.stage import Pools, played
+from turngrid.experiments.evaluation.stage import open_pools, played
 from turngrid.experiments.sweep.definition import SweepRun
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
@@ -103,16 +103,22 @@ def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], outp
     results_of = {policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()}
     lengths = [len(episode.turns) for episode in expert if episode.won] or [0]
     results = {run.coordinates["training"]: output_dir / run.folder for run in runs}
+    ended = {training: result for training, folder in results.items() if (result := RunResult.read(folder))}
+    bases = [stage for result in ended.values() if (stage := result.stage(BASE))]
+    trained = {BASE: Success.of(bases[0])} if bases else {}
+    trained |= {training: Success.of(result.stages[-1]) for training, result in ended.items()}
+    steps = (line for folder in results.values() for line in read_metrics(folder / RL / "metrics.jsonl"))
+    repeated = [line["credit/repeated_states"] for line in steps if "credit/repeated_states" in line]
     return Row(
         env=str(run.config.env.name),
         task=item.evaluation_set.task,
         scripted={policy: Success.of(result) for policy, result in results_of.items()},
-        trained=_trained(results),
+        trained=trained,
         steps_per_second=pace,
         load=os.getloadavg()[0],
         workers=int(run.config.env.workers),
         repeated=repeated_states(shown["random"][2]),
-        repeated_in_training=_in_training(results.values()),
+        repeated_in_training=fmean(repeated) if repeated else None,
         optimal=(fmean(lengths), min(lengths), max(lengths)),
         tokens=_tokens(expert, str(run.config.model.path)),
         max_turns=item.evaluation_set.max_turns,
@@ -125,21 +131,6 @@ def _scripted(policy: str, overrides: list[str]) -> tuple[Run, EvaluationSetting
     hold(run, policies([policy], None, config), 1)
     (item,) = run.evaluation_settings
     return run, item, played(run.folder, policy, item.label)
-
-
-def _trained(folders: dict[str, Path]) -> dict[str, Success]:
-    """Return the last stage's success of each run by its training, and that of the base model."""
-    ended = {training: result for training, folder in folders.items() if (result := RunResult.read(folder))}
-    base = next((stage for result in ended.values() if (stage := result.stage(BASE))), None)
-    found = {BASE: Success.of(base)} if base else {}
-    return found | {training: Success.of(result.stages[-1]) for training, result in ended.items()}
-
-
-def _in_training(folders: Iterable[Path]) -> float | None:
-    files = [file for folder in folders if (file := folder / RL / "metrics.jsonl").exists()]
-    lines = (line for file in files for line in read_metrics(file))
-    shares = [line["credit/repeated_states"] for line in lines if "credit/repeated_states" in line]  # if it trained
-    return fmean(shares) if shares else None
 
 
 def repeated_states(episodes: Sequence[Episode]) -> float:
@@ -160,8 +151,8 @@ def _tokens(episodes: Sequence[Episode], model: str) -> float:
 async def steps_per_second(run: Run, item: EvaluationSetting) -> float:
     """Play expert plans in several sessions at once, after opening each game once."""
     tasks = [task for task in read_tasks(Path(item.evaluation_set.file)) if task.expert_plan][:GAMES]
-    async with Pools() as pools:
-        pool: EnvPool = await pools.of(run, item.evaluation_set.env)
+    async with open_pools() as pool_of:
+        pool = await pool_of(run, item.evaluation_set.env)
         sessions = [await pool.open() for _ in range(SESSIONS)]
         games = [tasks[number::SESSIONS] or tasks for number in range(SESSIONS)]
         pairs = list(zip(sessions, games, strict=True))

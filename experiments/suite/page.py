@@ -1,16 +1,15 @@
 """The suite's page: two tables, as HTML and as text."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.table import Table
 
-from turngrid.experiments.evaluation.tables import plain_text
+from turngrid.experiments.evaluation.tables import filled, plain_text
 from turngrid.experiments.report.contents import TEMPLATES as REPORT
-from turngrid.experiments.suite.measures import BASE, Row, Success
+from turngrid.experiments.suite.measures import BASE, SAMPLES, Row, Success
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 180
@@ -51,36 +50,28 @@ def text(suite: Suite) -> str:
 
 
 def _success(suite: Suite) -> Table:
-    names = ["expert", "random", *suite.trainings]
-    heads = ["environment", "expert", "random", *map(heading, suite.trainings), "demonstrations to leave zero"]
-    table = _table("success %, 95 % interval, games (x samples)", heads)
-    for row in suite.rows:
-        cells = [_cell({**row.scripted, **row.trained}.get(name)) for name in names]
-        table.add_row(f"{row.env} {row.task}", *cells, row.leaves_zero or "-")
-    return table
+    columns: dict[str, Callable[[Row], str]] = {"environment": lambda row: f"{row.env} {row.task}"}
+    for name in ("expert", "random", *suite.trainings):
+        head = name if name in SAMPLES else heading(name)
+        columns[head] = lambda row, name=name: _cell({**row.scripted, **row.trained}.get(name))
+    columns["demonstrations to leave zero"] = lambda row: row.leaves_zero or "-"
+    return filled("success %, 95 % interval, games (x samples)", columns, suite.rows)
 
 
 def _about(suite: Suite) -> Table:
-    heads = ("environment", "steps/s", "repeated states %", "expert's turns", "turns at most", "tokens an episode")
-    table = _table("what the environments are like", heads)
-    for row in suite.rows:
-        mean, low, high = row.optimal
-        turns = f"{mean:.1f} ({low} to {high})"
-        shown = (f"{row.steps_per_second:,.0f}", f"{100 * row.repeated:.0f}", turns, str(row.max_turns))
-        table.add_row(f"{row.env} {row.task}", *shown, f"{row.tokens:,.0f}")
-    return table
-
-
-def _table(title: str, heads: tuple[str, ...] | list[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for head in heads:
-        table.add_column(head, justify="left" if head == heads[0] else "right", overflow="fold")
-    return table
+    columns: dict[str, Callable[[Row], str]] = {
+        "environment": lambda row: f"{row.env} {row.task}",
+        "steps/s": lambda row: f"{row.steps_per_second:,.0f}",
+        "repeated states %": lambda row: f"{100 * row.repeated:.0f}",
+        "expert's turns": lambda row: "{:.1f} ({} to {})".format(*row.optimal),
+        "turns at most": lambda row: str(row.max_turns),
+        "tokens an episode": lambda row: f"{row.tokens:,.0f}",
+    }
+    return filled("what the environments are like", columns, suite.rows)
 
 
 def _cell(success: Success | None) -> str:
     if success is None:
         return "-"
-    shares = [f"{100 * share:.0f}" for share in (success.interval.mean, success.low, success.high)]
-    several = f" x {success.samples}" if success.samples > 1 else ""
-    return f"{shares[0]} [{shares[1]}, {shares[2]}]\n{success.games}{several}"
+    mean, low, high = (f"{100 * share:.0f}" for share in (success.interval.mean, success.low, success.high))
+    return f"{mean} [{low}, {high}]\n{success.games}{f' x {success.samples}' * (success.samples > 1)}"

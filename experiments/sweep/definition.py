@@ -75,7 +75,9 @@ def load(name: str, folder: Path = SWEEPS) -> Definition:
     """
     path = Path(name).expanduser() if name.endswith(".yaml") else folder / f"{name}.yaml"
     if not path.exists():
-        raise SweepError(f"unknown sweep={name}{_meant(name)}")
+        known = names()
+        near = nearest(name, known, cutoff=0.3) or next((other for other in known if name in other), "")
+        raise SweepError(f"unknown sweep={name}{f'; use sweep={near}' * bool(near)} (choices: {', '.join(known)})")
     try:
         definition = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Definition)
     except (msgspec.ValidationError, yaml.YAMLError) as error:
@@ -104,11 +106,6 @@ def _measured(scale: Scale) -> Scale:
     return msgspec.structs.replace(scale, layout=layout, takeaways=takeaways)
 
 
-def _meant(name: str) -> str:
-    near = nearest(name, names(), cutoff=0.3) or next((other for other in names() if name in other), "")
-    return f"; use sweep={near}" * bool(near) + f" (choices: {', '.join(names())})"
-
-
 def scale_of(definition: Definition, scale: str) -> Scale:
     """Return a scale by name; raise SweepError if there is none."""
     if scale not in definition.scales:
@@ -130,12 +127,11 @@ def _check(where: str, scale: Scale) -> None:
 
 
 def _selectors(scale: Scale) -> list[tuple[str, Selector]]:
-    selectors = [(f"layout.rows.{name}", selector) for name, selector in scale.layout.rows.items()]
-    selectors += [(f"layout.columns.{name}", selector) for name, selector in scale.layout.columns.items()]
-    for takeaway in scale.takeaways:
-        for side in (takeaway.higher, takeaway.lower):
-            selectors += [(f"takeaway {takeaway.claim!r}", part) for part in flattened(side)]
-    return selectors
+    layout, sides = scale.layout, ("higher", "lower")
+    selectors = [(f"layout.rows.{name}", selector) for name, selector in layout.rows.items()]
+    selectors += [(f"layout.columns.{name}", selector) for name, selector in layout.columns.items()]
+    parts = ((one.claim, part) for one in scale.takeaways for side in sides for part in flattened(getattr(one, side)))
+    return selectors + [(f"takeaway {claim!r}", part) for claim, part in parts]
 
 
 def flattened(side: dict[str, str | Selector]) -> list[Selector]:
@@ -145,18 +141,13 @@ def flattened(side: dict[str, str | Selector]) -> list[Selector]:
 
 
 def _problem(scale: Scale, key: str, value: str) -> str:
-    if key == "stage":
-        return "" if value in STAGES else f"stage: {value} is none of {', '.join(STAGES)}"
-    if key == "measure":
-        return "" if value in MEASURES else f"measure: {value} is none of {', '.join(MEASURES)}"
+    if (words := {"stage": STAGES, "measure": MEASURES}.get(key)) and value not in words:
+        return f"{key}: {value} is none of {', '.join(words)}"
     if key in RESERVED:
         return ""
     if key not in scale.axes:
         return f"no axis {key}" + (meant(key, [*scale.axes, *RESERVED]) or f" (axes: {', '.join(scale.axes)})")
     return "" if value in scale.axes[key] else f"axis {key} has no {value} (values: {', '.join(scale.axes[key])})"
-
-
-# ---- its runs
 
 
 class SweepRun(msgspec.Struct, frozen=True):
@@ -201,15 +192,16 @@ def part(points: Sequence[SweepRun], only: Mapping[str, str]) -> list[SweepRun]:
         SweepError: there is no such axis or value; the message names the nearest.
     """
     axes = dict.fromkeys(name for point in points for name in point.coordinates)
-    if unknown := [axis for axis in only if axis not in axes]:
-        raise _unknown(unknown[0], "axis", unknown[0], list(axes))
-    chosen = {axis: _named(axis, text, points) for axis, text in only.items()}
+    chosen = {}
+    for axis, text in only.items():
+        if axis not in axes:
+            raise _unknown(axis, "axis", axis, list(axes))
+        chosen[axis] = _named(axis, text, list(dict.fromkeys(point.coordinates[axis] for point in points)))
     return [point for point in points if all(point.coordinates[axis] in values for axis, values in chosen.items())]
 
 
-def _named(axis: str, text: str, points: Sequence[SweepRun]) -> list[str]:
+def _named(axis: str, text: str, choices: Sequence[str]) -> list[str]:
     """Split a comma-separated list of values; a value may itself contain commas."""
-    choices = list(dict.fromkeys(point.coordinates[axis] for point in points))
     names: list[str] = []
     rest = text.translate(NO_QUOTES).strip()
     while rest or not names:

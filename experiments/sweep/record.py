@@ -43,22 +43,22 @@ def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = (
     """Write the record and return the sweep's folder.
 
     Runs of earlier launches that still belong to the sweep are kept, such as those of other seeds.
+    Runs are in the order of seeds, then of settings.
     """
     folder = folder_of(sweep, output_dir)
-    merged = msgspec.structs.replace(sweep, runs=_with_earlier(sweep, read(folder), whole))
-    write_whole(folder / FILE, msgspec.json.format(msgspec.json.encode(merged), indent=2))
-    return folder
-
-
-def _with_earlier(sweep: Sweep, earlier: Sweep | None, whole: Sequence[Mapping[str, str]]) -> list[SweepRun]:
-    """Return the runs seed by seed, in the order of the settings."""
+    earlier = read(folder)
     settings = list(whole) or [run.coordinates for run in sweep.runs]
     launched = [(run.coordinates, run.seed) for run in sweep.runs]
-    old = earlier.runs if earlier else []
-    kept = [run for run in old if (run.coordinates, run.seed) not in launched and run.coordinates in settings]
     overrides = {run.folder: run.overrides for run in sweep.runs}  # two settings may share a run
-    kept = [msgspec.structs.replace(run, overrides=overrides.get(run.folder, run.overrides)) for run in kept]
-    return sorted([*kept, *sweep.runs], key=lambda run: (run.seed, settings.index(run.coordinates)))
+    kept = [
+        msgspec.structs.replace(run, overrides=overrides.get(run.folder, run.overrides))
+        for run in (earlier.runs if earlier else [])
+        if (run.coordinates, run.seed) not in launched and run.coordinates in settings
+    ]
+    runs = sorted([*kept, *sweep.runs], key=lambda run: (run.seed, settings.index(run.coordinates)))
+    merged = msgspec.structs.replace(sweep, runs=runs)
+    write_whole(folder / FILE, msgspec.json.format(msgspec.json.encode(merged), indent=2))
+    return folder
 
 
 def read(folder: Path) -> Sweep | None:

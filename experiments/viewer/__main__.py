@@ -22,8 +22,9 @@ from pathlib import Path
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.viewer.page import LIMIT, page
-from turngrid.experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, SourceError, episode_files
-from turngrid.records.process.exit_codes import command, own_words
+from turngrid.experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, episode_files
+from turngrid.records.process.exit_codes import Refusal, command, own_words
+from turngrid.rollouts.store import DamagedEpisodes
 
 PAGE = "trajectories.html"
 
@@ -35,21 +36,21 @@ class Options:
     title: str = ""
 
 
-@command(__doc__, refused=(OSError,), resumes=False)
+@command(__doc__, refused=(OSError, DamagedEpisodes), resumes=False)
 def main(given: list[str]) -> int:
     print(_write(*split(given)))
     return 0
 
 
 def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
-    """Split the command line into paths and options; raise SourceError for a wrong one."""
+    """Split the command line into paths and options; raise Refusal for a wrong one."""
     options = Options()
-    words, others = own_words(arguments, options, SourceError)
+    words, others = own_words(arguments, options, Refusal)
     if not words:
-        raise SourceError("no run or file of episodes is named; use python -m experiments.viewer runs/NAME")
+        raise Refusal("no run or file of episodes is named; use python -m experiments.viewer runs/NAME")
     if others:
         key = others[0].partition("=")[0]
-        raise SourceError(f"unknown key {key}{meant(key, vars(options)) or '; there are: ' + ', '.join(vars(options))}")
+        raise Refusal(f"unknown key {key}{meant(key, vars(options)) or '; there are: ' + ', '.join(vars(options))}")
     return [Path(word) for word in words], options
 
 
@@ -64,10 +65,8 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
     write_whole(output, text)
-    episodes = min(options.limit, _count(files))
-    lines = [note] if note else []
-    lines.append(f"{output}: {episodes:,} episodes, {len(text) / 1e6:.1f} MB, {time.perf_counter() - start:.1f} s")
-    return "\n".join(lines)
+    size = f"{min(options.limit, _count(files)):,} episodes, {len(text) / 1e6:.1f} MB"
+    return f"{note}\n" * bool(note) + f"{output}: {size}, {time.perf_counter() - start:.1f} s"
 
 
 def thin(files: Sequence[EpisodeFile], limit: int) -> tuple[list[EpisodeFile], str]:

@@ -10,6 +10,7 @@ Text from models and environments is embedded as JSON, and displayed as text, ne
 import base64
 import gzip
 import html
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
@@ -23,7 +24,7 @@ from tokenizers import Tokenizer
 from turngrid.envs.utils.printable import REPLACEMENT, printable
 from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import pack_runs
-from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.episode import Turn
 
 LIMIT = 5000  # episodes
 SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
@@ -60,11 +61,8 @@ def fragment(episodes: Iterable[Shown], *, limit: int = LIMIT, note: str = "") -
 
 def page(episodes: Iterable[Shown], title: str, *, limit: int = LIMIT, note: str = "") -> str:
     """Return a complete HTML page, as high as the window."""
-    return (
-        asset("page.html")
-        .replace("{{title}}", html.escape(title))
-        .replace("{{viewer}}", fragment(episodes, limit=limit, note=note))
-    )
+    titled = asset("page.html").replace("{{title}}", html.escape(title))
+    return titled.replace("{{viewer}}", fragment(episodes, limit=limit, note=note))
 
 
 @cache
@@ -72,19 +70,23 @@ def asset(name: str) -> str:
     return (files("turngrid.experiments.viewer") / "assets" / name).read_text(encoding="utf-8")
 
 
-# ---- packed episodes
-
-
 def _pack(shown: Iterator[Shown]) -> tuple[str, list[str]]:
     """Return the index and the blocks, each as ``squeeze`` writes it."""
     blocks: list[str] = []
     rows: list[dict[str, Any]] = []
-    vocabularies = Vocabularies()
+    used: dict[str, set[int]] = {}  # text of a tokenizer.json, which runs may share -> ids of its tokens
     while block := list(islice(shown, BLOCK)):
-        rows += [_row(item) | {"words": vocabularies.use(item.tokenizer, item.episode)} for item in block]
+        for item in block:
+            text = _text(item.tokenizer / TOKENIZER) if item.tokenizer else None
+            if text is not None:
+                turns = item.episode.turns
+                ids = used.setdefault(text, set(item.episode.prompt_ids))
+                ids.update(item.episode.prompt_ids, *((*t.prompt_ids, *t.action_ids, *t.context_ids) for t in turns))
+            rows.append(_row(item) | {"words": -1 if text is None else list(used).index(text)})
         blocks.append(squeeze([_episode(item) for item in block]))
     columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-    return squeeze({"block": BLOCK, "nats": NATS, "columns": columns, "words": vocabularies.words()}), blocks
+    vocabularies = [words(Tokenizer.from_str(text), ids) for text, ids in used.items()]
+    return squeeze({"block": BLOCK, "nats": NATS, "columns": columns, "words": vocabularies}), blocks
 
 
 def squeeze(data: Any) -> str:
@@ -93,8 +95,13 @@ def squeeze(data: Any) -> str:
 
 
 def _row(shown: Shown) -> dict[str, Any]:
-    episode = shown.episode
+    episode, credit = shown.episode, shown.credit
+    totals: Counter[str] = Counter()
+    for turn in episode.turns:
+        totals.update(turn.rewards)
     task, _, game = episode.task.rpartition("/")
+    trained = sum(turn.trained(shown.reward) for turn in episode.turns) if shown.reward else sum(totals.values())
+    series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
     return {
         "address": shown.address,
         "run": shown.run,
@@ -108,33 +115,12 @@ def _row(shown: Shown) -> dict[str, Any]:
         "tokens": sum(len(turn.action_ids) for turn in episode.turns),
         "invalid": sum(not turn.valid for turn in episode.turns),
         "unparsed": sum(not turn.parsed for turn in episode.turns),
-        "rewards": _totals(episode),
-        "trained": _trained(shown) if episode.trained else None,
+        "rewards": {name: _short(total) for name, total in totals.items()},
+        "trained": _short(trained) if episode.trained else None,
         "parent": episode.parent,
         "replaced": shown.replaced,
-        "peaks": _peaks(shown),
+        "peaks": [_short(max((abs(x) for x in numbers if x is not None), default=0.0)) for numbers in series],
     }
-
-
-def _trained(shown: Shown) -> float:
-    """Return the episode's trained reward; if that is unknown, the sum of all rewards."""
-    turns = shown.episode.turns
-    return _short(sum(turn.trained(shown.reward) if shown.reward else sum(turn.rewards.values()) for turn in turns))
-
-
-def _totals(episode: Episode) -> dict[str, float]:
-    totals: dict[str, float] = {}
-    for turn in episode.turns:
-        for name, reward in turn.rewards.items():
-            totals[name] = totals.get(name, 0.0) + reward
-    return {name: _short(total) for name, total in totals.items()}
-
-
-def _peaks(shown: Shown) -> list[float]:
-    """Return the largest absolute advantage, return and value, which set a common scale."""
-    credit = shown.credit
-    series = (credit.advantages, credit.returns, credit.values) if credit else ((), (), ())
-    return [_short(max((abs(number) for number in numbers if number is not None), default=0.0)) for numbers in series]
 
 
 def _short(number: float) -> float:
@@ -143,11 +129,12 @@ def _short(number: float) -> float:
 
 def _episode(shown: Shown) -> dict[str, Any]:
     episode = shown.episode
+    answers = [index for index, message in enumerate(episode.messages) if message["role"] == "assistant"]
     return {
         "seed": episode.seed,
         "split": episode.split,
         "goal": printable(episode.goal),
-        "messages": _prompt_messages(episode),
+        "messages": _words(episode.messages[: [*answers, None][len(episode.prefix)]]),  # later ones repeat the turns
         "ids": episode.prompt_ids,
         "turns": [_turn(turn, credit) for turn, credit in zip(episode.turns, _by_turn(shown), strict=True)],
         "final": printable(episode.final_observation),
@@ -161,12 +148,6 @@ def _episode(shown: Shown) -> dict[str, Any]:
         "again": [[step, None if number is None else _short(number)] for step, number in shown.again],
         "shaping": {printable(name): _short(number) for name, number in episode.shaping.items()},
     }
-
-
-def _prompt_messages(episode: Episode) -> list[dict[str, str]]:
-    """Return the messages before the first action; later messages only repeat the turns."""
-    answers = [index for index, message in enumerate(episode.messages) if message["role"] == "assistant"]
-    return _words(episode.messages[: [*answers, None][len(episode.prefix)]])
 
 
 def _words(value: Any) -> Any:
@@ -217,30 +198,6 @@ def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:
             credits |= {name: {key: _short(row[index]) for key, row in rows.items()}} if rows else {}
         yield credits
         start = end
-
-
-# ---- tokens
-
-
-class Vocabularies:
-    """The tokens that a page uses; runs with equal ``tokenizer.json`` share a vocabulary."""
-
-    def __init__(self) -> None:
-        self._used: dict[str, set[int]] = {}  # text of tokenizer.json -> ids
-
-    def use(self, folder: Path | None, episode: Episode) -> int:
-        """Register the episode's tokens; return its vocabulary's index in ``words()``, or -1."""
-        if folder is None:
-            return -1
-        text = _text(folder / TOKENIZER)
-        used = self._used.setdefault(text, set())
-        used.update(episode.prompt_ids)
-        for turn in episode.turns:
-            used.update(turn.prompt_ids, turn.action_ids, turn.context_ids)
-        return list(self._used).index(text)
-
-    def words(self) -> list[dict[int, str]]:
-        return [words(Tokenizer.from_str(text), used) for text, used in self._used.items()]
 
 
 @cache

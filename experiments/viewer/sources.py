@@ -13,14 +13,14 @@ from pathlib import Path
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
-from turngrid.records.credit import Credit, read_credit, read_replayed, tokens_of
+from turngrid.records.credit import Credit, Replayed, read_credit, read_replayed, tokens_of
 from turngrid.records.models.locate import ASSET, PACKAGED, local_folder
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import to_rows
-from turngrid.rollouts.store import DamagedEpisodes, read_episodes
+from turngrid.rollouts.store import read_episodes
 
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
@@ -28,10 +28,6 @@ EVALUATION = "evaluation"
 RUN_MARK = "attempts.jsonl"
 TOKENIZER = "tokenizer.json"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
-
-
-class SourceError(Refusal):
-    """A path has no episodes to show."""
 
 
 @dataclass(frozen=True)
@@ -89,67 +85,42 @@ class EpisodeFile:
         """Yield the episodes in order.
 
         Raises:
-            SourceError: a line is no episode, or the credit file belongs to other episodes.
+            DamagedEpisodes: a line is no episode.
+            Refusal: the credit file belongs to other episodes.
         """
         run = self.run.name if self.run else ""
         tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
         reward = _reward(self.run) if self.run else ""
-        credits = self._credit()
-        known = replays(self.run) if self.run and self.step else Replays({}, {})
-        for line, episode in enumerate(islice(self._episodes(), self.first)):
+        file = self.path.parent.parent / "credit" / self.path.name
+        credits = read_credit(file) if self.stage == TRAINING and file.exists() else []
+        replayed = _replays(self.run) if self.run and self.step else []
+        instead = {one.instead: one.played for step, one in replayed if step == self.step and one.instead is not None}
+        later: dict[str, list[tuple[int, float | None]]] = defaultdict(list)  # by an episode's tokens
+        for step, one in replayed:
+            if one.played == self.step:
+                later[one.tokens].append((step, one.advantage))
+        for line, episode in enumerate(islice(read_episodes(self.path), self.first)):
             credit = credits[line] if line < len(credits) else None
             tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
             if credit is not None and len(credit.advantages) != tokens:
                 words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
-                raise SourceError(f"{self.path}, line {line + 1}: {words}")
+                raise Refusal(f"{self.path}, line {line + 1}: {words}")
             place = f"{self.relative.as_posix()}:{line}"
-            again, replaced = known.of(self.step, line, episode)
-            yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, replaced)
+            rows = to_rows(episode, "") if later and episode.turns else []
+            again = later.get(tokens_of([(row.prompt_ids, row.response_ids) for row in rows]), ())
+            yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, instead.get(line))
 
     @property
     def step(self) -> int:
         """Return the training step; 0 outside training and for an unfinished step."""
         return int(self.path.stem) if self.stage == TRAINING and self.path.stem.isdigit() else 0
 
-    def _episodes(self) -> Iterator[Episode]:
-        try:
-            yield from read_episodes(self.path)
-        except DamagedEpisodes as error:
-            raise SourceError(str(error)) from error
-
-    def _credit(self) -> Sequence[Credit | None]:
-        path = self.path.parent.parent / "credit" / self.path.name
-        return read_credit(path) if self.stage == TRAINING and path.exists() else []
-
-
-@dataclass(frozen=True)
-class Replays:
-    """Which episodes a run learned from again.
-
-    Attributes:
-        again: (step of the episode, its tokens) -> later steps with their advantages.
-    """
-
-    again: Mapping[tuple[int, str], Sequence[tuple[int, float | None]]]
-    instead: Mapping[tuple[int, int], int]  # (step, line) -> step of the episode learned from instead
-
-    def of(self, step: int, line: int, episode: Episode) -> tuple[Sequence[tuple[int, float | None]], int | None]:
-        if not any(played == step for played, _ in self.again) or not episode.turns:
-            return (), self.instead.get((step, line))
-        tokens = tokens_of([(row.prompt_ids, row.response_ids) for row in to_rows(episode, "")])
-        return self.again.get((step, tokens), ()), self.instead.get((step, line))
-
 
 @cache
-def replays(run: Path) -> Replays:
-    again: dict[tuple[int, str], list[tuple[int, float | None]]] = defaultdict(list)
-    instead = {}
-    for path in sorted(RlFolder(run).replayed.glob("*.jsonl")):
-        for one in read_replayed(path):
-            again[one.played, one.tokens].append((int(path.stem), one.advantage))
-            if one.instead is not None:
-                instead[int(path.stem), one.instead] = one.played
-    return Replays(dict(again), instead)
+def _replays(run: Path) -> list[tuple[int, Replayed]]:
+    """Return the replayed episodes of a run, each with the step that learned from it again."""
+    files = sorted(RlFolder(run).replayed.glob("*.jsonl"))
+    return [(int(path.stem), one) for path in files for one in read_replayed(path)]
 
 
 @cache
@@ -158,7 +129,7 @@ def _reward(run: Path) -> str:
 
 
 def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
-    """Return the files under ``paths``; raise SourceError if a path has no episodes."""
+    """Return the files under ``paths``; raise Refusal if a path has no episodes."""
     return [file for path in paths for file in _files(path.expanduser().absolute())]
 
 
@@ -167,7 +138,7 @@ def _files(path: Path) -> list[EpisodeFile]:
         return [EpisodeFile(path, _run_around(path))]
     if not path.is_dir():
         names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise SourceError(f"{path} does not exist{meant(path.name, names, f'{path.parent}/', cutoff=0.3)}")
+        raise Refusal(f"{path} does not exist{meant(path.name, names, f'{path.parent}/', cutoff=0.3)}")
     sweep = record.read(path)
     folders = [path.parents[1] / run.folder for run in sweep.runs] if sweep else [path]
     files = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
@@ -176,7 +147,7 @@ def _files(path: Path) -> list[EpisodeFile]:
     if not files:
         runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
         hint = f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
-        raise SourceError(f"{path} holds no episodes{hint}")
+        raise Refusal(f"{path} holds no episodes{hint}")
     return [EpisodeFile(file, _run_around(file)) for file in files]
 
 
@@ -185,9 +156,6 @@ def _run_around(path: Path) -> Path | None:
     marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
     evaluated = (folder.parent for folder in path.parents if folder.name == EVALUATION)
     return next(chain(marked, evaluated), None)
-
-
-# ---- tokenizers
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:
@@ -205,15 +173,10 @@ def _candidates(run: Path, policy: str) -> Iterator[Path]:
     if step := rl.saved_step():
         yield rl.model(step)
     yield run / "sft" / "model"
-    for name in (*_models_of_policies(run, policy), str(composed(run).get("model", {}).get("path") or "")):
-        if folder := _folder(name):
-            yield folder
-
-
-def _models_of_policies(run: Path, policy: str) -> list[str]:
     result = run / "result.json"
     content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
-    return [entry.get("path", "") for entry in content.get("policies", []) if entry.get("name") == policy]
+    models = [entry.get("path", "") for entry in content.get("policies", []) if entry.get("name") == policy]
+    yield from filter(None, map(_folder, [*models, str(composed(run).get("model", {}).get("path") or "")]))
 
 
 def _folder(model: str) -> Path | None:

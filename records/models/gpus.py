@@ -15,6 +15,7 @@ GPUS = {  # memory in bytes
     "H200": 141 * GB,
     "B200": 180 * GB,
 }
+SIZE = re.compile(r"([1-9]\d{0,3})GB")
 WEIGHTS, ADAM = 4, 8  # bytes a parameter, in fp32; the policy is saved twice: evaluation loads a plain copy
 DISK = 2e9  # assumed speed of the disk in bytes a second
 STEP_SECONDS = 20.0  # seconds of a step on GPUs
@@ -28,7 +29,7 @@ class GpuError(Refusal):
 
 def memory(name: str) -> float:
     """Return the bytes of one of ``GPUS``, or of one as ``24GB``; KeyError for others."""
-    size = re.fullmatch(r"([1-9]\d{0,3})GB", name)
+    size = SIZE.fullmatch(name)
     return int(size[1]) * GB if size else GPUS[name]
 
 
@@ -41,16 +42,10 @@ def parse(text: str) -> tuple[str, int]:
     match = re.fullmatch(r"(?:(?P<n>\d+)x)?(?P<name>[A-Za-z][\w-]*?|\d+[gG][bB])(?:x(?P<m>\d+))?", text)
     name = match["name"].upper() if match else text.upper()
     number = int((match["n"] or match["m"] or 1) if match else 1)
-    try:
-        memory(name)
-    except KeyError:
-        number = 0
-    if number < 1:
-        known = f"or a memory size, as 24GB; known: {', '.join(GPUS)}"
-        raise GpuError(
-            f"estimate_gpu={text}: unknown; use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, {known}"
-        )
-    return name, number
+    if number and (name in GPUS or SIZE.fullmatch(name)):
+        return name, number
+    use = f"use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, or a memory size, as 24GB"
+    raise GpuError(f"estimate_gpu={text}: unknown; {use}; known: {', '.join(GPUS)}")
 
 
 def checkpoint_size(parameters: int, critic: bool, adapter: int = 0) -> float:

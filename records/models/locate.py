@@ -6,7 +6,6 @@
 """
 
 import json
-from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -82,10 +81,8 @@ def checkpoint(folder: Path) -> Path:
     """
     for model in (folder, folder / "actor" / "huggingface"):
         if (model / "adapter_config.json").exists():
-            raise ModelError(
-                f"model.path={model}: a PEFT adapter, not a model; "
-                "merge it (merge_and_unload) and use the merged folder"
-            )
+            use = "merge it (merge_and_unload) and use the merged folder"
+            raise ModelError(f"model.path={model}: a PEFT adapter, not a model; {use}")
         if (model / "config.json").exists():
             return model
     if not folder.is_dir():
@@ -189,15 +186,11 @@ def load_whole(kind: Any, path: str, head: tuple[str, ...] = (), **settings: Any
         ModelError: the checkpoint lacks weights or has unknown ones; the message names them.
     """
     model, report = kind.from_pretrained(path, output_loading_info=True, **settings)
-    if problem := _misfit(report, head):
-        raise ModelError(f"model.path={path} {problem}: it is no whole {type(model).__name__}")
-    return model
-
-
-def _misfit(report: Mapping[str, Iterable[str]], head: tuple[str, ...]) -> str:
-    words = []
+    problems = []
     for verb, what in (("lacks", "missing_keys"), ("has unknown", "unexpected_keys")):
         if names := sorted(name for name in report[what] if not name.startswith(head)):
             more = f" and {len(names) - SHOWN} more weights" if len(names) > SHOWN else ""
-            words.append(f"{verb} {', '.join(names[:SHOWN])}{more}")
-    return " and ".join(words)
+            problems.append(f"{verb} {', '.join(names[:SHOWN])}{more}")
+    if problems:
+        raise ModelError(f"model.path={path} {' and '.join(problems)}: it is no whole {type(model).__name__}")
+    return model

@@ -76,8 +76,13 @@ def linears(path: str) -> dict[str, int] | None:
 
     A rank of an adapter costs so many parameters. None if they are not known.
     """
-    if path in PUBLISHED:
-        return _of_llama(PUBLISHED[path])
+    if config := PUBLISHED.get(path):
+        layers, hidden, heads = (int(config[k]) for k in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
+        size = int(config.get("head_dim") or hidden // heads)
+        query, key = hidden + heads * size, hidden + int(config["num_key_value_heads"]) * size
+        each = {"q_proj": query, "k_proj": key, "v_proj": key, "o_proj": query}  # of a Llama or Qwen
+        each |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), hidden + int(config["intermediate_size"]))
+        return {name: layers * ends for name, ends in each.items()}
     sizes: Counter[str] = Counter()
     for name, shape in tensors_in(Path(resolve_model(path))):
         if len(shape) == 2 and (block := IN_A_BLOCK.search(name)):
@@ -88,17 +93,6 @@ def linears(path: str) -> dict[str, int] | None:
 def has_experts(settings: Mapping[str, Any]) -> bool:
     """Return whether ``config.json`` describes a mixture of experts."""
     return any((settings.get(key) or 0) > 1 for key in EXPERTS)
-
-
-def _of_llama(settings: Mapping[str, Any]) -> dict[str, int]:
-    """Return names and sizes of the layers of a Llama or Qwen."""
-    layers, hidden, heads = (int(settings[k]) for k in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
-    size = int(settings.get("head_dim") or hidden // heads)
-    query, key = hidden + heads * size, hidden + int(settings["num_key_value_heads"]) * size
-    inner = hidden + int(settings["intermediate_size"])
-    each = {"q_proj": query, "k_proj": key, "v_proj": key, "o_proj": query}
-    each |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), inner)
-    return {name: layers * ends for name, ends in each.items()}
 
 
 def tensors_in(folder: Path) -> Iterator[tuple[str, list[int]]]:

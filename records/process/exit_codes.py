@@ -11,7 +11,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.utils.names import nearest
@@ -37,16 +37,10 @@ class Parser(ArgumentParser):
         raise Refusal(f"{message}; use {self.usage}")
 
 
-class Main(Protocol):
-    """A command."""
-
-    def __call__(self, arguments: Sequence[str] | None = None) -> int: ...
-
-
-def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Main]:
+def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]], Callable[..., int]]:
     """Make a function a command with an exit code; a foreseen error is one line on stderr."""
 
-    def main_of(run: Callable[[list[str]], int]) -> Main:
+    def main_of(run: Callable[[list[str]], int]) -> Callable[..., int]:
         @functools.wraps(run)
         def main(arguments: Sequence[str] | None = None) -> int:
             given = list(sys.argv[1:] if arguments is None else arguments)
@@ -76,19 +70,17 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
     others = []
     for item in (item for item in arguments if item not in words):
         key, _, value = item.partition("=")
-        number = isinstance(getattr(options, key, None), int)
+        kind: Any = type(getattr(options, key, None))
         if key not in vars(options):
             if "." not in key and (near := nearest(key, vars(options), cutoff=0.7)):
                 raise error(f"unknown key {key}; use {near}")
             others.append(item)
-        elif isinstance(getattr(options, key), bool):
-            if value not in ("true", "false"):
-                raise error(f"{key}={value} must be true or false")
-            setattr(options, key, value == "true")
-        elif number and not (value.isdecimal() and int(value) >= 1):
+        elif kind is bool and value not in ("true", "false"):
+            raise error(f"{key}={value} must be true or false")
+        elif kind is int and not (value.isdecimal() and int(value) >= 1):
             raise error(f"{key}={value} must be a number of 1 or more")
         else:
-            setattr(options, key, int(value) if number else value)
+            setattr(options, key, value == "true" if kind is bool else kind(value))
     return words, others
 
 

@@ -19,42 +19,29 @@ import psutil
 LOOK_SECONDS = 0.5
 GRACE_SECONDS = 2.0  # seconds for processes to end by themselves
 
-Process = tuple[int, float]  # id and start time, which together are unique
+
+def grow(seen: set[psutil.Process]) -> None:
+    """Add all descendants; members whose parent is gone have a new one outside."""
+    ids = {process.pid for process in seen}
+    for process in list(seen):
+        with suppress(psutil.Error):
+            if process.ppid() not in ids:
+                seen.update(process.children(recursive=True))
 
 
-def processes() -> dict[Process, int]:
-    """Return every process and its parent's id."""
-    listed = psutil.process_iter(["ppid", "create_time"])
-    return {(process.pid, process.info["create_time"]): process.info["ppid"] for process in listed}
-
-
-def family(root: int, known: set[Process]) -> set[Process]:
-    """Return the process ``root``, the known members of its family, and all their descendants."""
-    parents = processes()
-    members = {process for process in parents if process[0] == root} | (known & parents.keys())
-    grown = True
-    while grown:
-        ids = {pid for pid, _ in members}
-        more = {process for process, parent in parents.items() if parent in ids} - members
-        members |= more
-        grown = bool(more)
-    return members
-
-
-def watch(root: int) -> set[Process]:
+def watch(root: int) -> set[psutil.Process]:
     """Return all members of the family that were seen until the pipe closed."""
-    seen: set[Process] = set()
+    seen = {psutil.Process(root)}
     while not (select.select([sys.stdin], [], [], LOOK_SECONDS)[0] and not os.read(0, 1)):
-        seen |= family(root, seen)
-    return seen | family(root, seen)
-
-
-def end(seen: set[Process]) -> None:
-    time.sleep(GRACE_SECONDS)
-    for pid, _ in seen & processes().keys():
-        with suppress(psutil.NoSuchProcess):
-            psutil.Process(pid).kill()
+        grow(seen)
+    grow(seen)
+    return seen
 
 
 if __name__ == "__main__":
-    end(watch(int(sys.stdin.buffer.raw.readline())))  # type: ignore[union-attr]
+    with suppress(psutil.NoSuchProcess):  # the stage ended at once
+        members = watch(int(sys.stdin.buffer.raw.readline()))  # type: ignore[union-attr]
+        time.sleep(GRACE_SECONDS)
+        for member in members:
+            with suppress(psutil.Error):
+                member.kill()

@@ -66,7 +66,7 @@ model.name={"x" * 250}
 algo=ppo critic.enable=false
     critic.enable=false; use critic.enable=null
 algo=rloo {ROLLOUT}.n=1
-    {ROLLOUT}.n=1; use {ROLLOUT}.n=2
+    algo=rloo and {ROLLOUT}.n=1; use {ROLLOUT}.n=2
 {ACTOR}.ppo_mini_batch_size=5
     data.train_batch_size=16 and {ACTOR}.ppo_mini_batch_size=5; use {ACTOR}.ppo_mini_batch_size=16
 cluster=gpu8 data.train_batch_size=12 {ROLLOUT}.n=3

@@ -10,7 +10,7 @@ from finished_run import ONE_OF_TWO
 from benchmarks.credit_tables import GAIN, MEAN, gains_of, predicted, predictions, rank_correlation
 from turngrid.experiments.credit_quality.results import Results
 from turngrid.experiments.evaluation.result import RunResult, StageResult
-from turngrid.records.metrics import MetricsLog
+from turngrid.records.metrics import append_metrics
 from turngrid.records.statistics import Interval
 
 RATED = {"grpo": 0.3, "gigpo": 0.35, "salt": 0.4, "graft": 0.6, "hgpo": 0.1}
@@ -28,7 +28,7 @@ def finished(folder: Path, algo: str, seed: int, won: int, stages: str = "base r
     ]
     RunResult(run.name, str(run), seed, made, 0.0).write(run)
     for step, share in enumerate((0.0, won / 100), 1):  # its mean is the success at the end
-        MetricsLog(run / "rl/metrics.jsonl").append(step, {"success/train": share})
+        append_metrics(run / "rl/metrics.jsonl", step, {"success/train": share})
     name, _, state = algo.partition(":state=")
     (run / "config.yaml").write_text(f"algo: {{name: {name}, state: {state or 'null'}}}\nseed: {seed}\n")
     return run

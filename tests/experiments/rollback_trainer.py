@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from turngrid.records.files import checkpoints
 from turngrid.records.health.raising import Watch
-from turngrid.records.metrics import MetricsLog
+from turngrid.records.metrics import append_metrics
 from turngrid.records.process.child import stage_exit_code
 from turngrid.records.resume import RlFolder
 
@@ -18,7 +18,7 @@ def train(file: Path) -> None:
     watch = Watch(rl, config.health, lambda *_: None, True)
     for step in range(rl.saved_step() + 1, config.trainer.total_training_steps + 1):
         metrics = {"success/train": 0.5, "actor/lr": rate, "actor/ppo_kl": rate * (step > 2)}
-        MetricsLog(rl.metrics).append(step, metrics)
+        append_metrics(rl.metrics, step, metrics)
         watch(step, metrics)
         folder = checkpoints.folder_of(rl.checkpoints, step)
         (folder / "actor").mkdir(parents=True)

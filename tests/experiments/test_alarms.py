@@ -13,13 +13,12 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
-from turngrid.experiments.stages import rollback
 from turngrid.experiments.stages.rl import Progress
 from turngrid.records.files import checkpoints
 from turngrid.records.health.alarms import Curves, alarms
 from turngrid.records.health.raising import Unhealthy, Watch, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
-from turngrid.records.metrics import MetricsLog, read_metrics
+from turngrid.records.metrics import append_metrics, read_metrics
 from turngrid.records.process.child import StageFailed
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import run_name
@@ -99,7 +98,7 @@ def watched(rl: RlFolder, option: str, lines: list[dict[str, Any]]) -> list[str]
     watch = Watch(rl, {**HEALTH, "name": option}, lambda title, text: alerts.append(f"{title}: {text}"), True)
     for line in lines:
         step, metrics = line["step"], {name: value for name, value in line.items() if name != "step"}
-        MetricsLog(rl.metrics).append(step, metrics)
+        append_metrics(rl.metrics, step, metrics)
         watch(step, metrics)
     return alerts
 
@@ -107,7 +106,7 @@ def watched(rl: RlFolder, option: str, lines: list[dict[str, Any]]) -> list[str]
 def test_an_alarm_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """In the folder, the terminal and trackers; a resumed run does not repeat it."""
     rl, lines = RlFolder(tmp_path), lines_of("policy_kl", 0, [0.0, 0.5, 0.0, 0.5])
-    bar = Progress(rl, 4, 0, 4, 2, True)
+    bar = Progress(rl, 4, 0, 4, 2)
     (alert,) = watched(rl, "warn", lines[:2])
     assert alert.startswith("turngrid: policy_kl: step 2: policy_kl: actor/ppo_kl: 0.5 is above 0.1; the policy is far")
     bar.update()
@@ -146,20 +145,20 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
         checkpoint(rl, step)
     with pytest.raises(Unhealthy, match="health=rollback: step 8: success"):
         watched(rl, "rollback", fallen)
-    assert rollback.is_asked(rl)
-    assert "back to the checkpoint of step 5 with actor_rollout_ref.actor.optim.lr=0.05" in rollback.go_back(rl, 0.1)
-    assert not rollback.is_asked(rl) and rollback.go_back(rl, 0.1) == ""
+    assert stage.is_asked(rl)
+    assert "back to the checkpoint of step 5 with actor_rollout_ref.actor.optim.lr=0.05" in stage.go_back(rl, 0.1)
+    assert not stage.is_asked(rl) and stage.go_back(rl, 0.1) == ""
     assert (rl.saved_step(), [line["step"] for line in read_metrics(rl.metrics)]) == (5, [1, 2, 3, 4, 5])
     for line in lines_of("out_of_context", 0, [0.5])[:1]:
         assert len(watched(rl, "rollback", [{**line, "step": 6}])) == 1
     with pytest.raises(Unhealthy):
         watched(rl, "rollback", [{"step": 7, "actor/ppo_kl": 9.0}])
-    assert "step 5 with actor_rollout_ref.actor.optim.lr=0.025" in rollback.go_back(rl, 0.1)
-    assert rollback.rate_after(rl, 0.1) == 0.025
+    assert "step 5 with actor_rollout_ref.actor.optim.lr=0.025" in stage.go_back(rl, 0.1)
+    assert stage.rate_after(rl, 0.1) == 0.025
     with pytest.raises(Unhealthy):
         watched(rl, "rollback", [{"step": 6, "actor/ppo_kl": 9.0}])
-    assert not rollback.is_asked(rl) and read_alarms(rl)[-1].action == "stop"
-    first, second = rollback.read_rollbacks(rl)
+    assert not stage.is_asked(rl) and read_alarms(rl)[-1].action == "stop"
+    first, second = stage.read_rollbacks(rl)
     assert (first.step, first.name, first.to, second.step, second.to) == (8, "success", 5, 7, 5)
     assert [alarm["name"] for alarm in second.alarms] == ["out_of_context", "policy_kl"]
 
@@ -170,10 +169,10 @@ def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
     with pytest.raises(Unhealthy):
         watched(rl, "rollback", lines_of("policy_kl", 0, [0.0, 0.5]))
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
-        killed.setattr(rollback, "discard_beyond_checkpoint", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
-        rollback.go_back(rl, 1.0)
-    assert rollback.is_asked(rl) and "step 1" in rollback.go_back(rl, 1.0)
-    assert len(rollback.read_rollbacks(rl)) == 1 and rollback.rate_after(rl, 1.0) == 0.5
+        killed.setattr(stage, "discard_beyond_checkpoint", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        stage.go_back(rl, 1.0)
+    assert stage.is_asked(rl) and "step 1" in stage.go_back(rl, 1.0)
+    assert len(stage.read_rollbacks(rl)) == 1 and stage.rate_after(rl, 1.0) == 0.5
 
 
 @pytest.mark.parametrize(("limit", "count", "ends"), [(0.3, 1, False), (0.15, 2, False), (0.05, 2, True)])
@@ -190,7 +189,7 @@ def test_the_stage_starts_its_trainer_again(
         with pytest.raises(StageFailed, match="health=rollback: step 3: policy_kl: (.|\\n)*the same command goes on"):
             stage.train(run, allocation, "model")
     assert stage.train(run, allocation, "model") == run.rl.model(4)  # at once, or past the alarm
-    made, lines = rollback.read_rollbacks(run.rl), list(read_metrics(run.rl.metrics))
+    made, lines = stage.read_rollbacks(run.rl), list(read_metrics(run.rl.metrics))
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     assert [(one.step, one.to) for one in made] == [(3, 2)] * len(made)
     assert [one.rate for one in made] == [0.2, 0.1][: len(made)]

@@ -26,7 +26,7 @@ from turngrid.experiments.evaluation import stage as evaluation
 from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.process import evaluate
 from turngrid.experiments.evaluation.result import RunResult
-from turngrid.experiments.evaluation.stage import Checkpoint, Pools, episode_specs, roll_out_in_text
+from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, open_pools, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
@@ -125,8 +125,8 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
 
         async def play() -> None:
             run = Run(config, Path())
-            async with Pools() as pools, acting(run, candidate, item) as policy:
-                pool = await pools.of(run, item.evaluation_set.env)
+            async with open_pools() as pool_of, acting(run, candidate, item) as policy:
+                pool = await pool_of(run, item.evaluation_set.env)
                 await roll_out_in_text(policy, episode_specs(run, item), pool, 1, lambda: None)
 
         asyncio.run(play())

@@ -15,7 +15,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.experiments.evaluate import composed, main
 from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.result import RunResult, evaluations_of
-from turngrid.experiments.evaluation.stage import Pools, episode_specs, roll_out_in_text
+from turngrid.experiments.evaluation.stage import episode_specs, open_pools, roll_out_in_text
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
@@ -125,8 +125,8 @@ def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
     run = Run(config, Path())
 
     async def play() -> list[Episode]:
-        async with Pools() as pools:
-            pool = await pools.of(run, item.evaluation_set.env)
+        async with open_pools() as pool_of:
+            pool = await pool_of(run, item.evaluation_set.env)
             return await roll_out_in_text(Eater(), episode_specs(run, item), pool, 4, lambda: None)
 
     (evaluation,) = evaluations_of(item, {"eater": asyncio.run(play())})

@@ -9,7 +9,7 @@ from turngrid.envs.types import TaskRef
 from turngrid.experiments.evaluation.result import (
     EvaluationResult,
     evaluations_of,
-    paired_comparisons,
+    results_of,
 )
 from turngrid.experiments.evaluation.tables import comparisons_table, matrix_tables, p_value, plain_text
 from turngrid.records.statistics import sign_flip, wilson
@@ -111,7 +111,7 @@ def test_several_samples_by_hand(once: EvaluationSetting) -> None:
 
 
 def test_a_comparison_by_hand(once: EvaluationSetting) -> None:
-    (comparison,) = paired_comparisons(once, {"base": episodes(1, 0, 0, 0), "rl": episodes(0, 1, 1, 0)})
+    (comparison,) = results_of([once], lambda _: {"base": episodes(1, 0, 0, 0), "rl": episodes(0, 1, 1, 0)})[1]
     assert (comparison.before, comparison.after, comparison.games) == ("base", "rl", 4)
     assert (comparison.gained, comparison.lost, comparison.p) == (2, 1, sign_flip([1, 1, -1]))
     assert comparison.gain == 0.25
@@ -124,7 +124,7 @@ def test_a_comparison_by_hand(once: EvaluationSetting) -> None:
 def test_a_comparison_of_several_samples_counts_games(once: EvaluationSetting) -> None:
     """Wins by game 2, 0, 1, 0 before and 2, 2, 0, 1 after: differences 0, +2, -1, +1."""
     before, after = episodes(1, 1, 0, 0, 1, 0, 0, 0), episodes(1, 1, 1, 1, 0, 0, 0, 1)
-    (comparison,) = paired_comparisons(replace(once, samples_per_game=2), {"sft": before, "rl": after})
+    (comparison,) = results_of([replace(once, samples_per_game=2)], lambda _: {"sft": before, "rl": after})[1]
     assert (comparison.gained, comparison.lost, comparison.p) == (2, 1, sign_flip([0, 2, -1, 1]))
     assert comparison.gain == pytest.approx(2 / 8)
 

@@ -12,8 +12,9 @@ from benchmarks.synthetic_runs import begin_run, make_run
 from turngrid.experiments.report.__main__ import main, text, write
 from turngrid.experiments.report.comparisons import differences
 from turngrid.experiments.report.contents import VIEWER
-from turngrid.experiments.report.gather import ReportError, coordinates, shared_and_varied, subjects
+from turngrid.experiments.report.gather import coordinates, shared_and_varied, subjects
 from turngrid.experiments.sweep import record
+from turngrid.records.process.exit_codes import Refusal
 
 
 def config(algo: str, lr: float, seed: int) -> dict:
@@ -136,7 +137,7 @@ def test_a_wrong_path_gets_one_line(tmp_path: Path, make: str, message: str) -> 
     (tmp_path / "runs" / "sweeps").mkdir(parents=True)
     if make:
         (tmp_path / "runs" / make).mkdir()
-    with pytest.raises(ReportError) as error:
+    with pytest.raises(Refusal) as error:
         subjects([tmp_path / "runs" / "sweap"])
     assert str(error.value).endswith(message)
 
@@ -144,7 +145,7 @@ def test_a_wrong_path_gets_one_line(tmp_path: Path, make: str, message: str) -> 
 def test_a_config_that_is_no_yaml_gets_one_line(tmp_path: Path) -> None:
     run = begin_run(tmp_path / "run", seed=3)
     (run / "config.yaml").write_text("seed: [3")
-    with pytest.raises(ReportError, match=r"cannot be read: \S+/config.yaml is not YAML"):
+    with pytest.raises(Refusal, match=r"cannot be read: \S+/config.yaml is not YAML"):
         subjects([run])
 
 
@@ -152,7 +153,7 @@ def test_a_folder_that_only_holds_sweeps_names_one(tmp_path: Path) -> None:
     maker = SweepMaker(tmp_path / "runs")
     maker.not_started(0, algo="ppo")
     sweep = maker.write({"all": {}}, {"last": {}})
-    with pytest.raises(ReportError, match="it holds the sweep") as error:
+    with pytest.raises(Refusal, match="it holds the sweep") as error:
         subjects([tmp_path / "runs"])
     assert str(error.value).endswith(str(sweep))
 

@@ -12,17 +12,13 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import pipeline
 from turngrid.experiments.stages.rl import (
-    HIGH,
     LOG_SECONDS,
-    LOW,
-    SHARE,
     STARTING,
     Progress,
     doing,
-    no_signal,
     rl_config,
 )
-from turngrid.records.metrics import MetricsLog
+from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
@@ -44,7 +40,7 @@ def gathered(rl: RlFolder, step: int, won: float, what: str = "success/train") -
         file.unlink()
     folder.rmdir()
     folder.with_suffix(".jsonl").touch()
-    MetricsLog(rl.metrics).append(step, {what: won})
+    append_metrics(rl.metrics, step, {what: won})
 
 
 def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
@@ -125,7 +121,7 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("turngrid.experiments.stages.rl.LOG_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr", shown)
     rl = RlFolder(tmp_path)
-    bar = Progress(rl, 3, 0, 4, 2, True)
+    bar = Progress(rl, 3, 0, 4, 2)
     for change in (
         lambda: None,
         lambda: groups(rl, 1, 2),
@@ -146,7 +142,7 @@ def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytes
     shown, clock = io.StringIO(), [100.0]
     monkeypatch.setattr("turngrid.experiments.stages.rl.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("sys.stderr", shown)
-    bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2, True)
+    bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2)
     bar.update()
     before = shown.getvalue()
     bar.update()
@@ -157,48 +153,10 @@ def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytes
     bar.close()
 
 
-FLAT_GROUPS, SOME_SIGNAL = {SHARE: 1.0}, {SHARE: 0.75}
-FLAT_STEP, UNEQUAL = {LOW: 0.0, HIGH: 0.0}, {LOW: 0.0, HIGH: 1.0}
-
-
-@pytest.mark.parametrize(
-    ("of_groups", "steps", "note"),
-    [
-        (True, [FLAT_GROUPS] * 3, "in steps 1 to 3 all samples of each prompt"),
-        (True, [FLAT_GROUPS | UNEQUAL] * 3, "in steps 1 to 3 all samples"),
-        (True, [FLAT_GROUPS, SOME_SIGNAL | FLAT_STEP, FLAT_GROUPS, FLAT_GROUPS], ""),
-        (True, [SOME_SIGNAL, *[FLAT_GROUPS] * 4, SOME_SIGNAL], "in steps 2 to 5 all samples of each prompt"),
-        (False, [FLAT_STEP] * 3, "in steps 1 to 3 all episodes of a step"),
-        (False, [FLAT_GROUPS | UNEQUAL] * 3, ""),
-    ],
-)
-def test_three_steps_in_a_row_without_signal(of_groups: bool, steps: list[dict[str, float]], note: str) -> None:
-    lines = [{"step": 0, "success/validation": 0.0}, *({"step": i, **step} for i, step in enumerate(steps, 1))]
-    found = no_signal(lines, of_groups)
-    assert found.startswith(note) and bool(found) == bool(note)
-    assert not note or "; try " in found and "budget.sft_share" in found
-
-
-def test_a_resumed_bar_knows_of_the_steps_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rl = RlFolder(tmp_path)
-    log = MetricsLog(rl.metrics)
-    for step in (1, 2):
-        log.append(step, {"success/train": 0.0, **FLAT_GROUPS})
-    bar = Progress(rl, 4, 2, 4, 2, True)
-    bar.update()
-    assert "no signal" not in capsys.readouterr().err
-    log.append(3, {"success/train": 0.0, **FLAT_GROUPS})
-    bar.update()
-    bar.update()
-    bar.close()
-    shown = capsys.readouterr().err
-    assert "won 0% in step 3, no signal for 3 steps" in shown
-
-
 def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
-    config = compose(["budget=rl_only"])
+    config = compose(["budget=rl_only", "health=off"])
     for step in (1, 2, 3):
-        MetricsLog(RlFolder(tmp_path).metrics).append(step, {"success/train": 0.0, **FLAT_GROUPS})
+        append_metrics(RlFolder(tmp_path).metrics, step, {"success/train": 0.0, "credit/groups_without_signal": 1.0})
     won = Episode("doors/1", 1, "test", "leave", [], [1], [Turn("a door.", "go", [1])], Outcome.WON)
     write_episodes(tmp_path / "evaluation" / "base.jsonl", [won])
     (tmp_path / "tasks").mkdir()
@@ -206,9 +164,8 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
     (tmp_path / "tasks" / "skipped.json").write_text("{}")
     pipeline.write_summary(Run(config, tmp_path), [Checkpoint("base", "asset://tiny")])
     result = RunResult.read(tmp_path)
-    assert result is not None and str(result.notes["no_signal"]).startswith(
-        "in steps 1 to 3 all samples of each prompt"
-    )
+    assert result is not None and result.notes["no_signal"].startswith("step 3: no_signal: ")
+    assert "filter=[dynamic_sampling]" in result.notes["no_signal"]
 
 
 @pytest.mark.parametrize(

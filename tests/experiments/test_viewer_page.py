@@ -22,8 +22,9 @@ from turngrid.experiments.sweep.definition import Layout
 from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.experiments.viewer.__main__ import Options, main, thin
 from turngrid.experiments.viewer.page import asset, fragment, page, words
-from turngrid.experiments.viewer.sources import Shown, SourceError, episode_files
+from turngrid.experiments.viewer.sources import Shown, episode_files
 from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit, write_replayed
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes
 
@@ -239,7 +240,7 @@ def test_a_wrong_call_is_one_line(
 
 def test_credit_of_other_episodes_is_refused(run: Path) -> None:
     write_credit(run / "rl" / "credit" / "000002.jsonl", [Credit([0.5] * 3, [0.5] * 3)] * 8)
-    with pytest.raises(SourceError, match=r"000002\.jsonl, line 1: credit for 3 tokens, the episode has \d+"):
+    with pytest.raises(Refusal, match=r"000002\.jsonl, line 1: credit for 3 tokens, the episode has \d+"):
         list(shown_episodes([run]))
 
 

@@ -94,7 +94,7 @@ def test_the_folder_holds_config_and_attempt(config: DictConfig, tmp_path: Path)
     assert json.loads(attempt)["versions"]["torch"]
     assert not (ROOT / ".git").exists() or len(json.loads(attempt)["commit"]) == 40
     assert run.notes == ()
-    assert not run.finished
+    assert not (run.path / "result.json").exists()
 
 
 def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_fresh_puts_the_old_run_aside_whole(config: DictConfig, tmp_path: Path) 
     config.fresh = True
     for number in range(2):
         with open_run(config, tmp_path) as run:
-            assert not run.finished
+            assert not (run.path / "result.json").exists()
             (run.path / "result.json").write_text("{}")
         assert (tmp_path / ".old" / f"{run.path.name}.{number:03d}" / "result.json").exists()
 

@@ -24,14 +24,14 @@ from turngrid.records.tracking import StageRun, Tensorboard
 LOG = """
 import json, os, signal, sys
 from pathlib import Path
-from turngrid.records.metrics import MetricsLog, read_metrics
+from turngrid.records.metrics import append_metrics, read_metrics
 from turngrid.records.tracking import StageRun, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
 trackers = Trackers(StageRun.from_node(run), list(read_metrics(log)))
 for step in range(first, last + 1):
     metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
-    MetricsLog(log).append(step, metrics)
+    append_metrics(log, step, metrics)
     trackers.log(step, metrics)
     if step == 5:
         trackers.alert("turngrid: policy_kl", "step 5: it is far")

@@ -30,7 +30,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.precision import instructions
 from turngrid.envs.games.catalogue import cache_root
-from turngrid.experiments.cost_estimate import amounts
+from turngrid.experiments.cost_estimate import amounts, estimate
 from turngrid.experiments.cost_estimate.memory import demand, devices
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.locate import check_hub, resolve_model
@@ -61,10 +61,8 @@ SECONDS = 1.0  # between two looks at the memory
 def facts(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Return rows of the report."""
     memory, attempt, rank = psutil.virtual_memory(), Attempt.now(), config.model.lora_rank
-    yield (
-        "machine",
-        f"{amounts.machine()}, {instructions() or 'no instructions'} for bf16, {' '.join(platform.libc_ver())}",
-    )
+    bf16 = f"{instructions() or 'no instructions'} for bf16"
+    yield "machine", f"{amounts.machine()}, {bf16}, {' '.join(platform.libc_ver())}"
     places = {"on this disk": Path.cwd(), "in /dev/shm": Path("/dev/shm")}
     disks = [f"{shutil.disk_usage(path).free / GB:.0f} GB {where}" for where, path in places.items() if path.exists()]
     yield "free", ", ".join([f"{memory.available / GB:.1f} of {memory.total / GB:.1f} GB memory", *disks])
@@ -90,21 +88,20 @@ class Peak:
         if time.monotonic() - self._looked >= SECONDS:
             self._looked = time.monotonic()
             gpus = [float(line) * 2**20 for line in machine.nvidia_smi("memory.used")] if self._on_gpus else []
-            self._bytes = max(self._bytes, *(gpus or [_of_processes()]))
+            self._bytes = max(self._bytes, *(gpus or [self._of_processes()]))
+
+    def _of_processes(self) -> float:
+        """Return proportional set sizes: memory that processes share counts once."""
+        total, own = 0.0, psutil.Process()
+        for process in [own, *own.children(recursive=True)]:
+            with suppress(psutil.Error):
+                total += process.memory_full_info().pss
+        return total
 
     def beside_estimate(self) -> str:
         shape, where = shape_of(self._config.model.path), devices(self._config)
         expected = f"{demand(self._config, shape, where).peak() / GB:.1f} GB" if shape and where else "not known"
         return f"{self._bytes / GB:.1f} GB{' of the fullest GPU' if self._on_gpus else ''}; the estimate is {expected}"
-
-
-def _of_processes() -> float:
-    """Return proportional set sizes: memory that processes share counts once."""
-    total, own = 0.0, psutil.Process()
-    for process in [own, *own.children(recursive=True)]:
-        with suppress(psutil.Error):
-            total += process.memory_full_info().pss
-    return total
 
 
 @command(__doc__, resumes=False)
@@ -167,8 +164,6 @@ def examine(config: DictConfig) -> int:
     """
     from transformers import AutoTokenizer
 
-    from turngrid.experiments.cost_estimate import estimate
-
     estimate.check(config, say)
     output, start, peak = Path(config.output_dir).expanduser().absolute(), time.monotonic(), Peak(config)
     output.mkdir(parents=True, exist_ok=True)
@@ -202,9 +197,6 @@ def train(run: Run, model: str, peak: Peak) -> None:
     run.rl.root.mkdir(parents=True)
     OmegaConf.save(config, run.rl.config)
     run_stage(run.config, run.folder, "rl", PROCESS, [str(run.rl.config), PROBE], peak.look)
-
-
-# ---- the report
 
 
 def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str, str]]:

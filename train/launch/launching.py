@@ -34,11 +34,8 @@ Launcher = Callable[[Sequence[Run]], list[str]]  # starts runs and returns a lin
 
 def elsewhere(config: DictConfig) -> bool:
     """Return whether a launcher must start a run of this config; estimates are always made here."""
-    return config.cluster.launcher != HERE and not _estimates(config) and LAUNCHED not in os.environ
-
-
-def _estimates(config: DictConfig) -> bool:
-    return bool(config.estimate or config.estimate_gpu)
+    estimates = config.estimate or config.estimate_gpu
+    return config.cluster.launcher != HERE and not estimates and LAUNCHED not in os.environ
 
 
 def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
@@ -46,16 +43,15 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
     name = config.cluster.launcher
     folder = Path(config.output_dir).expanduser().absolute() / name
     if name == HERE:
-        if not _estimates(config):
+        if not (config.estimate or config.estimate_gpu):
             machine.check(config)  # refuse it once here, instead of in each run
         return partial(_one_by_one, config_dir=config_dir)
     if name == PARALLEL:
         machine.check_gpus(config)
         return partial(run_all, folder / STARTED, devices(config), config_dir=config_dir)
     if shutil.which("sbatch") is None or shutil.which("srun") is None:
-        raise ConfigError(
-            f"cluster={config.cluster.name} submits jobs and this machine has no sbatch: start it on a login node"
-        )
+        reason = "submits jobs and this machine has no sbatch"
+        raise ConfigError(f"cluster={config.cluster.name} {reason}: start it on a login node")
     check_slurm(config)
     from turngrid.train.launch.slurm import launch
 
@@ -89,19 +85,13 @@ def check_slurm(config: DictConfig) -> None:
     if find_spec("submitit") is None:
         raise ConfigError(f"cluster={name} needs submitit: pip install 'turngrid[slurm]'")
     if slurm.signal_delay_s >= 60 * slurm.timeout_min:
-        raise ConfigError(
-            f"cluster.slurm.signal_delay_s={slurm.signal_delay_s} (seconds) must be less than "
-            f"cluster.slurm.timeout_min={slurm.timeout_min} (minutes)"
-        )
-    if slurm.nodes > 1 and config.trainer.device == "cpu":
-        raise ConfigError(
-            f"cluster={name} computes on one node and cluster.slurm.nodes={slurm.nodes}; use cluster=slurm_multinode"
-        )
+        limit = f"cluster.slurm.timeout_min={slurm.timeout_min} (minutes)"
+        raise ConfigError(f"cluster.slurm.signal_delay_s={slurm.signal_delay_s} (seconds) must be less than {limit}")
+    if (nodes := slurm.nodes) > 1 and config.trainer.device == "cpu":
+        reason = f"cluster={name} computes on one node"
+        raise ConfigError(f"cluster.slurm.nodes={nodes}: {reason}; use cluster=slurm_multinode")
     if not isinstance(slurm.additional_parameters or {}, Mapping):
         raise ConfigError("cluster.slurm.additional_parameters: options of sbatch, as in {mail-type: FAIL}")
-
-
-# ---- several runs at once on this machine
 
 
 def run_all(
@@ -123,7 +113,16 @@ def run_all(
 
     def one(run: Run) -> str:
         device, log, start = free.get(), folder / f"{run.number}.log", time.monotonic()
-        process = _start(command(run, config_dir), device, log)
+        variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command(run, config_dir),
+                env=child_variables(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
+            )
         running.add(process)
         if stopped.is_set():
             process.terminate()
@@ -145,16 +144,3 @@ def run_all(
             for process in list(running):
                 process.terminate()
             raise
-
-
-def _start(arguments: Sequence[str], device: str | None, log: Path) -> subprocess.Popen[bytes]:
-    devices = {} if device is None else {"CUDA_VISIBLE_DEVICES": device}
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            arguments,
-            env=child_variables({LAUNCHED: "1", **devices}),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
-        )

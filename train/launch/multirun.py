@@ -39,7 +39,9 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     if args.shell_completion or args.hydra_help:
         return lambda: _hydra(arguments)
     if not args.multirun:
-        return _ready_hydra(arguments, args)
+        compose(args.overrides, args.config_dir)  # a one-line error for what cannot be composed
+        shown = search_path(packages(parse(args.overrides), args.config_dir))
+        return lambda: _hydra([*arguments, *shown])
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
         return lambda: _print(launch)
@@ -56,26 +58,22 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     left = [run for path, run in runs.items() if state(path) is not State.FINISHED]
     say(f"{launch.sweep.title}: {len(left)} runs to go, {len(runs) - len(left)} finished")
     jobs = [one_run.Run(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
-    code = _exit_code(start(jobs))
+    failed = start(jobs)
+    for line in failed:
+        say(f"failed: {line}")
     if folder:
-        _report("--text", str(folder))
+        _make("report", "--text", str(folder))
     if folder and launch.sweep.scale:
-        _report(str(folder))
+        _make("report", str(folder))
     elif folder:
         print(f"\nas a page, with curves: python -m experiments.report {folder}", flush=True)
     if folder and launch.sweep.suite is not None:
-        one_run.call([sys.executable, "-P", "-m", "turngrid.experiments.suite", str(folder)])
-    return code
-
-
-def _report(*arguments: str) -> None:
-    one_run.call([sys.executable, "-P", "-m", "turngrid.experiments.report", *arguments])
-
-
-def _exit_code(failed: Sequence[str]) -> int:
-    for line in failed:
-        print(f"turngrid: failed: {line}", file=sys.stderr)
+        _make("suite", str(folder))
     return 1 if failed else 0
+
+
+def _make(page: str, *arguments: str) -> None:
+    one_run.call([sys.executable, "-P", "-m", f"turngrid.experiments.{page}", *arguments])
 
 
 def _print(launch: Launch) -> int:
@@ -90,15 +88,6 @@ def _print(launch: Launch) -> int:
         folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
         print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(launch.configs))}")
     return 0
-
-
-# ---- Hydra's own answers
-
-
-def _ready_hydra(arguments: Sequence[str], args: argparse.Namespace) -> Start:
-    compose(args.overrides, args.config_dir)  # a one-line error for what cannot be composed
-    shown = search_path(packages(parse(args.overrides), args.config_dir))
-    return lambda: _hydra([*arguments, *shown])
 
 
 def _hydra(arguments: Sequence[str]) -> int:
@@ -119,29 +108,24 @@ NOT_RECORDED = "no run of this kind was recorded on this machine"
 def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
     """Return the runs in launch order, with totals."""
     root = Path(runs[0][1].output_dir).expanduser().absolute()
-    names = [run_name(config) for _, config in runs]
-    states = [state(root / name) for name in names]
-    hours = [_hours(config) for _, config in runs]
-    episodes = [allocate_budget(config).episodes for _, config in runs]
-    table = Table(title=title, title_justify="left")
+    table, states, episodes = Table(title=title, title_justify="left"), Counter[str](), 0
+    hours: list[float | None] = []  # of the runs that are left, predicted from runs recorded here
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
-    for (label, _), run_state, played, hour, name in zip(runs, states, episodes, hours, names, strict=True):
+    for label, config in runs:
+        name, played, each = run_name(config), allocate_budget(config).episodes, recorded(config)
+        seconds = forecast(amounts(config), each)["all"] if each else None
+        hour, run_state = None if seconds is None else seconds / 3600, state(root / name)
         table.add_row(label, run_state, f"{played:,}", "?" if hour is None else f"{hour:.2f}", name)
-    todo = [index for index, run_state in enumerate(states) if run_state is not State.FINISHED]
-    known = [hour for index in todo if (hour := hours[index]) is not None]
-    counted = ", ".join(f"{count} {run_state}" for run_state, count in Counter(states).items())
-    lines = [f"{len(runs)} runs: {counted}"]
-    lines.append(f"to play: {sum(episodes[index] for index in todo):,} RL episodes; folders are in {root}")
+        states[run_state] += 1
+        if run_state is not State.FINISHED:
+            hours.append(hour)
+            episodes += played
+    known = [hour for hour in hours if hour is not None]
+    lines = [f"{len(runs)} runs: {', '.join(f'{count} {run_state}' for run_state, count in states.items())}"]
+    lines.append(f"to play: {episodes:,} RL episodes; folders are in {root}")
     if known:
         lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
-    if len(known) < len(todo):
-        lines.append(f"hours of {len(todo) - len(known)} runs are not known: {NOT_RECORDED}")
+    if len(known) < len(hours):
+        lines.append(f"hours of {len(hours) - len(known)} runs are not known: {NOT_RECORDED}")
     return "\n".join([plain_text([table], WIDTH).rstrip(), *lines])
-
-
-def _hours(config: DictConfig) -> float | None:
-    """Return the hours predicted from runs recorded here; None if there are none."""
-    each = recorded(config)
-    seconds = forecast(amounts(config), each)["all"] if each else None
-    return None if seconds is None else seconds / 3600

@@ -32,11 +32,7 @@ class Run:
     @property
     def identity(self) -> list[str]:
         """Return the overrides without those for trackers."""
-        return [text for text in self.overrides if _key(text) not in WATCHED]
-
-
-def _key(override: str) -> str:
-    return override.lstrip("+~").split("=")[0]
+        return [text for text in self.overrides if text.lstrip("+~").split("=")[0] not in WATCHED]
 
 
 def plain(override: Override) -> str:

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables, stop
@@ -29,10 +28,6 @@ STOP_SECONDS = 20.0
 HEAD, DRAFT, ENDED = "head.json", ".head", "ended"
 LONGEST_ROOT = 24  # characters: Ray adds 71 for its sockets to our 12, and Linux takes 107
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``turngrid.records.process.child``
-
-
-class RayClusterFailed(Failure):
-    """A Ray node did not start, or the nodes did not find each other."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Cluster:
         """Run the head on the first node; yield a driver's environment once all nodes have joined.
 
         Raises:
-            RayClusterFailed: a node did not join within ten minutes.
+            Failure: a node did not join within ten minutes.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with socket.create_server(("", 0)) as server:  # a free port
@@ -76,13 +71,13 @@ class Cluster:
         """Run a Ray node on another node until the head's block ends.
 
         Raises:
-            RayClusterFailed: there is no head within ten minutes, or this node cannot join it.
+            Failure: there is no head within ten minutes, or this node cannot join it.
         """
         variables = self._meet()
         with self._node([f"--address={variables['RAY_ADDRESS']}"], node_address(), variables) as node:
             while not (self.folder / ENDED).exists():
                 if node.poll() is not None:
-                    raise RayClusterFailed("this Ray node has ended and the others go on; see above")
+                    raise Failure("this Ray node has ended and the others go on; see above")
                 time.sleep(1)
         shutil.rmtree(variables["RAY_TMPDIR"], ignore_errors=True)
 
@@ -114,7 +109,7 @@ class Cluster:
         end = time.monotonic() + MEETING_SECONDS
         while not (self.folder / HEAD).exists():
             if time.monotonic() > end:
-                raise RayClusterFailed(f"no Ray head in {self.folder} within {MEETING_SECONDS:g} s")
+                raise Failure(f"no Ray head in {self.folder} within {MEETING_SECONDS:g} s")
             time.sleep(0.5)
         return json.loads((self.folder / HEAD).read_text(encoding="utf-8"))
 
@@ -130,7 +125,7 @@ class Cluster:
             time.sleep(0.5)
         if asking.poll() != 0:
             asking.kill()
-            raise RayClusterFailed(f"Ray did not start on {self.nodes} nodes; see the job's log")
+            raise Failure(f"Ray did not start on {self.nodes} nodes; see the job's log")
 
 
 def temporary_folder() -> Path:
@@ -155,25 +150,19 @@ def gather(folder: Path, count: int, seconds: float = MEETING_SECONDS) -> bool:
     import ray
 
     end = time.monotonic() + seconds
-    while not _connected(ray):
-        if time.monotonic() > end:
-            return False
-        time.sleep(1)
+    while not ray.is_initialized():
+        try:
+            ray.init(address="auto", log_to_driver=False)
+        except (ConnectionError, RuntimeError, TimeoutError) as error:  # of a head that is still starting
+            print(f"Ray's head does not answer yet: {error}", flush=True)
+            if time.monotonic() > end:
+                return False
+            time.sleep(1)
     (folder / DRAFT).rename(folder / HEAD)  # written whole before it has its name
     while sum(node["Alive"] for node in ray.nodes()) < count:
         if time.monotonic() > end:
             return False
         time.sleep(0.5)
-    return True
-
-
-def _connected(ray: ModuleType) -> bool:
-    """Return whether the head answers; one that is still starting raises several errors."""
-    try:
-        ray.init(address="auto", log_to_driver=False)
-    except (ConnectionError, RuntimeError, TimeoutError) as error:
-        print(f"Ray's head does not answer yet: {error}", flush=True)
-        return False
     return True
 
 

@@ -86,21 +86,17 @@ def _executor(slurm: DictConfig, folder: Path) -> submitit.AutoExecutor:
     settings = {key: value for key, value in node.items() if value is not None and key not in NOT_SBATCH}
     if settings.get("gres"):
         settings.pop("gpus_per_node", None)  # SLURM takes one of them
-    settings["setup"] = [*settings["setup"], *_own_setup()]
-    named = {key if key in ANY_CLUSTER else f"slurm_{key}": value for key, value in settings.items()}
-    executor.update_parameters(name=NAME, tasks_per_node=1, stderr_to_stdout=True, **named)
-    return executor
-
-
-def _own_setup() -> list[str]:
-    """Return shell lines with which submitit finds our modules before the working folder's."""
     root = shlex.quote(str(Path(__file__).resolve().parents[2]))
-    return [
-        f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"',
+    settings["setup"] = [
+        *settings["setup"],
+        f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"',  # submitit finds our modules first
         "export PYTHONSAFEPATH=1",
         # since 22.05 srun does not take a job's cores by itself
         '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
     ]
+    named = {key if key in ANY_CLUSTER else f"slurm_{key}": value for key, value in settings.items()}
+    executor.update_parameters(name=NAME, tasks_per_node=1, stderr_to_stdout=True, **named)
+    return executor
 
 
 def script(slurm: DictConfig, folder: Path, runs: int) -> str:
@@ -136,9 +132,6 @@ def still_there(folder: Path, runs: Sequence[Run]) -> Jobs:
     for run, job in jobs.items():
         say(f"job {job.job_id} of an earlier launch is in the queue: {run.label}")
     return jobs
-
-
-# ---- waiting
 
 
 def queue() -> set[str] | None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,8 +78,10 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
         SweepError: there is no such sweep or scale.
         ConfigError: a run is refused; nothing has started.
     """
-    rest, only = _split_only(overrides)
-    words = parse(rest)
+    # ``sft=0,rl=1000`` is no value in Hydra's grammar
+    chosen_values = (text.removeprefix(ONLY).partition("=") for text in overrides if text.startswith(ONLY))
+    only = {axis: values for axis, _, values in chosen_values}
+    words = parse([text for text in overrides if not text.startswith(ONLY)])
     flags = {key: is_true(words, key) for key in ("dry_run", "fresh")}  # composing takes seconds
     name = _one(words, "sweep", "")
     of_runs = [override for override in words if override.key_or_group not in (TAKEN_BY_SWEEPS if name else TAKEN)]
@@ -94,13 +96,17 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
         chosen_points = playable(chosen_points)
     with composer(config_dir) as composed:
         configs = compose_runs(composed, chosen_points, checked=bool(name) or flags["dry_run"])
-    group = Path(name).stem or _grid_name(words, axes)
+    outside = {*outside_identity()}  # such as cluster.name
+    changing = [o for o in (*single, *several) if outside.isdisjoint((o.key_or_group, o.key_or_group.split(".")[0]))]
+    changed = list(map(typed, changing))
+    digits = hashlib.sha256("\n".join(sorted(changed)).encode()).hexdigest()[:DIGITS]
+    # a grid's name, such as algo-lr-3f2a9c1e, is the same for other seeds
+    group = Path(name).stem or file_name("-".join([*(axis.split(".")[-1] for axis in axes), digits]))
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
     runs = [_placed(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
-    changing = [typed(o) for o in (*single, *several) if name and not _is_outside(o.key_or_group)]
     about = (definition.title, definition.question, definition.published)
-    suite = {} if definition.suite and only else definition.suite
-    sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, changing, runs, suite)
+    suite, extra = {} if definition.suite and only else definition.suite, changed if name else []
+    sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, extra, runs, suite)
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
 
 
@@ -113,7 +119,7 @@ def _of_file(name: str) -> Definition:
 
 def _grid(words: Sequence[Override], several: Sequence[Override]) -> Definition:
     """Return the sweep of a command line without a file; the report lays it out."""
-    varied = " ".join(f"{_short(o.key_or_group)}={typed(o).partition('=')[2]}" for o in several)
+    varied = " ".join(f"{o.key_or_group.split('.')[-1]}={typed(o).partition('=')[2]}" for o in several)
     seeds = any(o.key_or_group == "seed" and o.is_sweep_override() for o in words)
     scale = Scale(axes={}, layout=Layout(rows={}, columns={}), seeds=())
     return Definition(varied or ("Seeds" if seeds else "One run"), "", {"": scale})
@@ -161,31 +167,10 @@ def _placed(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
     return msgspec.structs.replace(run, overrides=[*run.overrides, *watched])
 
 
-def _grid_name(words: Sequence[Override], axes: Iterable[str]) -> str:
-    """Return a name such as ``algo-lr-3f2a9c1e``, the same for other seeds of the grid."""
-    changing = sorted(typed(o) for o in words if o.key_or_group not in TAKEN and not _is_outside(o.key_or_group))
-    digits = hashlib.sha256("\n".join(changing).encode()).hexdigest()[:DIGITS]
-    return file_name("-".join([*map(_short, axes), digits]))
-
-
-def _short(axis: str) -> str:
-    return axis.split(".")[-1]
-
-
 def _axis(override: Override) -> dict[str, list[str]]:
     """Return an axis of the command line: each value, without Hydra's quotes, and its override."""
     given = [f"{override.get_key_element()}={text}" for text in _values(override)]
     return {plain(one).partition("=")[2]: [text] for text, one in zip(given, parse(given), strict=True)}
-
-
-# ---- words of the command line
-
-
-def _split_only(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Split off ``only.AXIS=TEXT``, since ``sft=0,rl=1000`` is no value in Hydra's grammar."""
-    own = [text for text in overrides if text.startswith(ONLY)]
-    named = [text.removeprefix(ONLY).partition("=") for text in own]
-    return [text for text in overrides if text not in own], {axis: values for axis, _, values in named}
 
 
 def _one(words: Sequence[Override], key: str, default: str) -> str:
@@ -211,11 +196,6 @@ def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
         return [int(text) for text in _values(of_seed[-1])] if of_seed else list(usual)
     except ValueError as error:
         raise ConfigError(f"{typed(of_seed[-1])}: seeds are whole numbers, as in seed=0,1,2") from error
-
-
-def _is_outside(key: str) -> bool:
-    """Return whether a key is not part of a run's identity, such as ``cluster.name``."""
-    return key in outside_identity() or key.split(".")[0] in outside_identity()
 
 
 def _values(override: Override) -> list[str]:

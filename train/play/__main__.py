@@ -19,7 +19,7 @@ from turngrid.envs.hosting.pool import EnvPool, Session
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError, TaskRef
 from turngrid.envs.utils.names import meant
-from turngrid.records.process.exit_codes import exit_code, own_words, say
+from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
@@ -28,7 +28,7 @@ from turngrid.tasks.splits import cache_dir
 from turngrid.train.arguments import parsed
 from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
 
-HELP = """turngrid: play an environment by hand, or watch its expert
+HELP = f"""turngrid: play an environment by hand, or watch its expert
 
     python -m train.play [KEY=VALUE ...]   from the repository root
     turngrid-play [KEY=VALUE ...]          from any folder
@@ -39,7 +39,7 @@ Keys of its own, beside all that `python -m train` takes (env=, env.task=, rewar
   game=1         which game of the split
 
 While playing, everything goes to the game except:
-{commands}"""
+{commands()}"""
 PREFIX = "play."
 COLOURS = {"won": "bold green", "lost": "bold red"}
 
@@ -66,38 +66,24 @@ def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
     return settings, [*words, *overrides]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the exit code; every foreseen error is one line on stderr."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    return exit_code(lambda: _dispatch(given), resumes=False)
-
-
-def _dispatch(arguments: list[str]) -> int:
-    flags = {text.partition("=")[0] for text in arguments if text.startswith("-")}
-    if flags - {"--config-dir", "-cd", "--help", "-h"}:
+@command(HELP, resumes=False)
+def main(arguments: list[str]) -> int:
+    if {text.partition("=")[0] for text in arguments if text.startswith("-")} - {"--config-dir", "-cd"}:
         raise ConfigError("python -m train.play takes KEY=VALUE, --config-dir and --help")
     args = parsed(arguments)
-    if args.help:
-        print(HELP.format(commands=commands()))
-        return 0
     settings, overrides = split_settings(args.overrides)
     config = compose(overrides, args.config_dir)
     for warning in check(config, with_model=False):
         say(f"note: {warning}")
-    _choose_task(config)
+    if config.env.tasks:
+        first, *others = map(str, config.env.tasks)
+        config.env.tasks, config.env.task = None, first  # its episodes have training's number of turns
+        if others:
+            say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
     # asyncio's own handler waits for the event loop, which is blocked while it reads input
     signal.signal(signal.SIGINT, signal.default_int_handler)
     asyncio.run(_play(config, settings))
     return 0
-
-
-def _choose_task(config: DictConfig) -> None:
-    """Choose a mixture's first task; its episodes have training's number of turns."""
-    if config.env.tasks:
-        first, *others = map(str, config.env.tasks)
-        config.env.tasks, config.env.task = None, first
-        if others:
-            say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
 
 
 async def _play(config: DictConfig, settings: PlaySettings) -> None:

@@ -93,11 +93,6 @@ class ShownSession:
         if goal := seen.goal or self.spec.task.goal:
             self.screen.show(f"Goal: {goal}", "cyan")
 
-    def next_step(self) -> str | None:
-        """Return the plan's next action, by the number of valid actions so far; None at its end."""
-        done = sum(result.valid for result in self.results)
-        return self.spec.task.expert_plan[done] if done < len(self.spec.task.expert_plan) else None
-
     def show_plan(self) -> None:
         steps = [f"  {number}. {step}" for number, step in enumerate(self.spec.task.expert_plan, 1)]
         self.screen.show("\n".join(steps) or "This game has no expert plan.")
@@ -157,9 +152,10 @@ class Human:
         elif words == "plan":
             self.table.show_plan()
         elif words == "expert":
-            if step := self.table.next_step():
-                self.screen.show(f"> {step}", "bold")
-                return step
+            plan, done = self.table.spec.task.expert_plan, sum(result.valid for result in self.table.results)
+            if done < len(plan):
+                self.screen.show(f"> {plan[done]}", "bold")
+                return plan[done]
             self.table.show_plan()
         else:
             return words.removeprefix("!")

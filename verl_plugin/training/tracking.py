@@ -8,7 +8,7 @@ import torch
 from verl import DataProto
 from verl.utils import tracking as verls
 
-from turngrid.records.metrics import MetricsLog, in_families, read_metrics
+from turngrid.records.metrics import append_metrics, in_families, read_metrics
 from turngrid.records.tracking import TRACKERS, StageRun, Trackers
 
 MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values": "credit/value"}
@@ -34,12 +34,12 @@ class RunTracking:
         others = [name for name in names if name not in TRACKERS]
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
-        self._file = MetricsLog(Path(run["metrics"]))
-        self._ours = Trackers(StageRun.from_node(run["tracking"]), list(read_metrics(Path(run["metrics"]))))
+        self._file = Path(run["metrics"])
+        self._ours = Trackers(StageRun.from_node(run["tracking"]), list(read_metrics(self._file)))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         named = in_families(data)
-        self._file.append(step, named)
+        append_metrics(self._file, step, named)
         self._ours.log(step, named)
         self._verls.log(data=named, step=step, backend=backend)
 
