@@ -33,9 +33,9 @@ def lr(full: float, *, _root_: DictConfig) -> float:
 def far_lr(config: DictConfig) -> Iterator[str]:
     """Warn of a LoRA learning rate far from the default, often one meant for full training."""
     share, rank = config.budget.sft_share, config.model.lora_rank
-    for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True):
+    for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True) if rank else ():
         rate, ours = OmegaConf.select(config, key), LR_FACTOR * _full_lr(config, key)
-        if rank and runs and not ours / FAR <= rate <= ours * FAR:
+        if runs and not ours / FAR <= rate <= ours * FAR:
             reason = f"with model.lora_rank={rank} ours is {ours:g}, {LR_FACTOR} times that of full training"
             yield f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
 

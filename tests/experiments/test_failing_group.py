@@ -109,7 +109,7 @@ def test_a_stage_ends_with_the_cause_and_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (Path(__file__).parent, small.ROOT))))
-    config = compose(["env.name=flaky_environment:Broken", "env.workers=1", "eval.games=1"])
+    config = compose(["env.name=flaky_environment:Broken", "env.task=count-2", "env.workers=1", "eval.games=1"])
     assert exit_code(lambda: stage(config, tmp_path)) == FAILED
     *_, cause, resumes = capsys.readouterr().err.strip().splitlines()
     assert re.search(r"KeyError: '.*' at .*/flaky_environment.py:\d+: return super\(\)", cause), cause
