@@ -226,8 +226,8 @@ def test_env_reward_and_budget_set_only_their_own_node() -> None:
 
 @pytest.mark.parametrize(("number", "algo"), enumerate(ALGORITHMS), ids=lambda value: str(value))
 def test_every_combination_passes_or_is_refused_by_the_table(composed: Composer, number: int, algo: str) -> None:
-    """For one model and one algorithm, each env with all rewards that it offers and with one that it
-    does not; each budget with each of either.
+    """For one model and one algorithm, each env with all rewards that it offers and one that it
+    refuses; each budget with each of either.
 
     For the other models, which the algorithms divide among them, a part of the environments with
     one reward that they offer; verl's own check sees every model with every algorithm

@@ -200,3 +200,24 @@ def test_the_doctors_probe_writes_what_each_sampled_token_had(
     assert found["turn"].tolist() == [0, 0, 0, 1, 1] * len(rows)
     assert found["base"] == pytest.approx(found["before"], abs=1e-5)
     assert (found["after"] - found["before"]).mean() > 1e-3
+
+
+def test_the_credit_log_has_what_the_losses_were_given(given: list[TensorDict], model: str, tmp_path: Path) -> None:
+    """Token by token, in windows: advantages of the policy's loss, values and returns of the
+    critic's."""
+    trainer, *_ = stepped(tmp_path, model, "sync", WINDOWS, "algo=ppo", "credit=[group_scale]")
+    learned: dict[str, dict[tuple[int, ...], list[float]]] = {"advantages": {}, "values": {}, "returns": {}}
+    for one in given:
+        for name in {*learned} & {*one.keys()}:
+            for row in zip(*(one[field].unbind() for field in ("prompts", "responses", name)), strict=True):
+                prompt, response, numbers = (column.tolist() for column in row)
+                learned[name][(*prompt, *response)] = numbers
+    kept = trainer.credit._credits
+    assert len(kept) > 2 * PROMPTS and len({round(x, 5) for one in kept.values() for x in one.advantages}) > len(kept)
+    for key, credit in kept.items():
+        prompt, sample, window = key.split("_")
+        fields = made_up(prompt, int(sample), int(window))[1]
+        for name, rows in learned.items():
+            numbers = rows[tuple(fields["input_ids"].tolist())]
+            sampled = [x for x, mask in zip(numbers, fields["response_mask"].tolist(), strict=True) if mask]
+            assert getattr(credit, name) == pytest.approx(sampled, rel=1e-6), (key, name)
