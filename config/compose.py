@@ -113,9 +113,11 @@ def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConf
     """Compose the options once (0.2 s); runs that differ only in values copy the result (3 ms)."""
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]
-    if any(override.key_or_group not in suggest.groups() for override in rest):  # +node={}: keep the order of all
+    groups = all(override.key_or_group in suggest.groups() for override in rest)
+    if not groups:  # +node={}: keep the order of all
         singles, rest = [], list(overrides)
-    config: DictConfig = pickle.loads(_with_options((*extra, *map(given.typed, rest)), machine.gpu_rollout()))
+    options = (*extra, *map(given.typed, rest))
+    config: DictConfig = pickle.loads(_with_options(options, machine.gpu_rollout(), groups))
     for override in singles:
         key, is_new = override.key_or_group, override.is_add()
         if is_new and OmegaConf.select(config, key) is not None:
@@ -127,6 +129,15 @@ def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConf
 
 
 @lru_cache(maxsize=KEPT)
-def _with_options(options: tuple[str, ...], server: str) -> bytes:
-    """Compose the options."""
-    return pickle.dumps(hydra_compose("config", overrides=list(options)))
+def _with_options(options: tuple[str, ...], server: str, groups: bool) -> bytes:
+    """Compose the options; if they only choose files of ``groups``, without verl's tree below them.
+
+    Hydra would copy that tree's 900 keys three times. Other options may change its keys.
+    """
+    if not groups:
+        return pickle.dumps(hydra_compose("config", overrides=list(options)))
+    with base.without_verl():
+        ours = hydra_compose("config", overrides=list(options))
+    whole = OmegaConf.merge(base.verl_tree(), ours)
+    OmegaConf.set_struct(whole, True)
+    return pickle.dumps(whole)

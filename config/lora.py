@@ -34,12 +34,12 @@ def far_lr(config: DictConfig) -> Iterator[str]:
     """Warn of a LoRA learning rate far from the default, often one meant for full training."""
     share, rank = config.budget.sft_share, config.model.lora_rank
     files = [CONF / group / f"{config[group].name}.yaml" for group in ("model", "scale")]
-    for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True):
+    for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True) if rank else ():
         # of full training: ${lr:NUMBER} in the model's file, else the scale's
         written = (OmegaConf.select(OmegaConf.load(file), key) for file in files if file.exists())
         full = next((float(value) for value in written if value is not None), FULL_LR)
         rate, ours = OmegaConf.select(config, key), LR_FACTOR * full
-        if rank and runs and not ours / FAR <= rate <= ours * FAR:
+        if runs and not ours / FAR <= rate <= ours * FAR:
             reason = f"with model.lora_rank={rank} ours is {ours:g}, {LR_FACTOR} times that of full training"
             yield f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
 

@@ -5,7 +5,7 @@ While Hydra composes, all nodes are untyped, so that an option's file may add ke
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -91,6 +91,12 @@ def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from dotted(value, f"{prefix}{name}.")
 
 
+@lru_cache(maxsize=64)  # the classes of methods' settings are made anew for each config
+def _structured(kind: type) -> Any:
+    """Return a dataclass as a node, which its users copy."""
+    return OmegaConf.structured(kind)
+
+
 def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfig:
     """Return a node with the types of a dataclass.
 
@@ -104,7 +110,7 @@ def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfi
         ConfigError: an unknown key, a missing one, or a value of the wrong type.
     """
     try:
-        result = OmegaConf.merge(OmegaConf.structured(kind), node)
+        result = OmegaConf.merge(_structured(kind), node)
     except ConfigKeyError as error:
         known = [field.name for field in dataclasses.fields(error.object_type or kind)]
         parent, _, name = (error.full_key or str(error.key)).rpartition(".")

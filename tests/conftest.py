@@ -60,8 +60,6 @@ PLAIN_VERL = ("test_platform", "test_verl_changes", "test_verl_bugs")  # share a
 # others have ended.
 LONG = (
     "test_whole_run",
-    "test_failing_group",
-    "test_doctor",
     *WITH_RAY,
     "test_slurm_jobs",
     *PLAIN_VERL,

@@ -119,6 +119,7 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
     assert launching.devices(on_cpus) == [None, None, None]
 
 
+@pytest.mark.slow  # the same front door as for SLURM's jobs, whose failures test_slurm_jobs.py reads
 def test_several_runs_at_once_on_this_machine(tmp_path: Path) -> None:
     """A finished run, which is not started, and two that are refused."""
     shared = ("critic.enable=false", "output_dir=runs")

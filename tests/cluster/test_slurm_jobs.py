@@ -54,7 +54,7 @@ class Fates:
 @pytest.fixture(scope="module", autouse=True)
 def cheap(slurm: SmallSlurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Jobs]]:
     folder = tmp_path_factory.mktemp("cheap")
-    array = {f"array-{code}-{i}": python(AT_WORK, folder / "clock", code) for i, code in enumerate((0, 3, 0, 0))}
+    array = {f"array-{code}-{i}": python(AT_WORK, folder / "clock", code) for i, code in enumerate((0, 3, 0))}
     place = folder / "slurm"
     jobs = launched(place, settings(*SHORT), {"again": python(STUCK_AT_FIRST, folder / "again")})
     once = settings(*SHORT, "cluster.slurm.max_num_timeout=0")
@@ -97,6 +97,7 @@ def test_several_runs_are_one_array_and_the_launch_names_those_that_failed(slurm
         assert "learns from a critic" in Path(line.split("; ")[1].rstrip(")")).read_text()
 
 
+@pytest.mark.slow  # what Ctrl-C does to runs on this machine is tested in test_launching.py
 def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: SmallSlurm, tmp_path: Path) -> None:
     """One run without -m is a job too. SLURM is told to start it tomorrow."""
     later = "cluster.slurm.additional_parameters={begin: tomorrow}"
@@ -158,7 +159,7 @@ def test_one_failure_leaves_the_others(fates: Fates) -> None:
 
 def test_so_many_jobs_of_an_array_run_at_once(fates: Fates) -> None:
     spans = [tuple(map(float, line.split())) for line in (fates.folder / "clock").read_text().splitlines()]
-    assert len(spans) == 4
+    assert len(spans) == 3
     assert max(sum(start <= other[0] < end for other in spans) for start, end in spans) <= 2
 
 

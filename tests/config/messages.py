@@ -1,13 +1,27 @@
-"""Tables of overrides with the message that answers them."""
+"""Tables of overrides with the messages that answer them."""
+
+
+def refusals(table: str) -> list[tuple[str, list[str]]]:
+    """Return (overrides, each ``KEY; use FIX``) for a line and the indented ones below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in table.strip().splitlines():
+        if line.startswith(" "):
+            found[-1][1].append(line.strip())
+        else:
+            found.append((line, []))
+    return found
 
 
 def pairs(table: str) -> list[tuple[str, str]]:
     """Return (overrides, ``KEY; use FIX``) for two lines each."""
-    lines = table.strip().splitlines()
-    return list(zip(lines[::2], map(str.strip, lines[1::2]), strict=True))
+    return [(words, answer) for words, (answer,) in refusals(table)]
+
+
+def names(message: str, expected: str) -> bool:
+    """Whether the message begins with the key, and says what to use."""
+    key, _, fix = expected.partition("; use")
+    return message.startswith(key) and fix.strip() in message and "\n" not in message
 
 
 def assert_names(message: str, expected: str) -> None:
-    """The message begins with the key, and says what to use."""
-    key, _, fix = expected.partition("; use")
-    assert message.startswith(key) and fix.strip() in message and "\n" not in message, message
+    assert names(message, expected), message

@@ -76,6 +76,7 @@ def test_ready_starts_and_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFi
         ["algo=gigpo", "credit.gigpo={weight: 0.5}", "seed=1"],
         ["model=smollm2_135m", "~actor_rollout_ref.model.override_config.attn_implementation"],
         ["model=qwen2.5_7b", "cluster=gpu8", "algo=hiper", "scale=paper"],
+        ["cluster=slurm_multinode", "model=qwen2.5_7b", "correction=icepop", "env=alfworld"],
     ],
     ids=" ".join,
 )

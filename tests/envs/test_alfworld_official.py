@@ -100,11 +100,9 @@ def test_the_listing_is_sorted_whatever_the_file_system_does(data, games, tmp_pa
     places = [make_environment(root) for root in (data, copy)]
     params = [place.for_split(place.parse_task("all_types"), "test") for place in places]
     assert params[0] == params[1]
-    evaluation_sets = [
-        catalogue(root).tasks("all_types", "test", None, workers=1, progress=False) for root in (data, copy)
-    ]
-    assert games_hash(evaluation_sets[0]) == games_hash(evaluation_sets[1])
-    assert [task.seed for task in evaluation_sets[0]] == [task.seed for task in evaluation_sets[1]]
+    assert seeds(data, "test") == seeds(copy, "test")
+    first = [catalogue(root).tasks("all_types", "test", 1, workers=1, progress=False) for root in (data, copy)]
+    assert games_hash(first[0]) == games_hash(first[1])
     paths = official.games(data / "json_2.1.1", "train").paths
     assert list(paths) == sorted(paths)
     assert sorted(seeds(data)) == [1, 2, 3, 4, 5, 6]
@@ -143,9 +141,9 @@ def test_demonstrations_need_a_plan_and_the_searcher_makes_one(data):
 
 def test_an_expert_that_fails_is_counted(data):
     """Through the catalogue, whose listing is what a run reports."""
-    short = catalogue(data, expert_max_commands=1)
+    short = catalogue(data, expert_max_commands=1, task_types=[TYPES[0], TYPES[4]])
     listed = short.listing("all_types", "demonstrations", None, workers=1, progress=False)
-    assert [reason for _, reason in listed.rejected] == ["the searcher expert did not win within 1 commands"] * 6
+    assert [reason for _, reason in listed.rejected] == ["the searcher expert did not win within 1 commands"] * 2
 
 
 BROKEN = {

@@ -11,6 +11,7 @@ from turngrid.envs.alfworld import engine, text
 from turngrid.envs.alfworld.env import AlfWorldEnv
 from turngrid.envs.alfworld.kinds import TYPES
 
+LIKE_OTHERS = ("pick_and_place_simple", "pick_clean_then_place_in_recep", "pick_heat_then_place_in_recep")
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
 
 
@@ -26,7 +27,9 @@ def actions_of(task, legal, number, rng):
     return rng.choice([*legal, "dance with fridge 1"])
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind in LIKE_OTHERS else []) for kind in TYPES]
+)
 def test_the_texts_are_alfworlds_own(games, kind):
     task, stock, env, rng = games[kind], stock_env(), AlfWorldEnv(legal=True), random.Random(kind)
     stock.load(task.game_file)

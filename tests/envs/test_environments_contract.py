@@ -25,6 +25,7 @@ NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of 
 NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 MATCHES = {"two_player"}  # nonsense loses a match, and there is no expert plan: tests of its own
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA | MATCHES]
+JAVALESS = {*NAMES} - NEEDS_JAVA
 GARBAGE = (
     "quit",
     "restart",
@@ -168,9 +169,14 @@ for name, settings, params, seed, folder in json.load(sys.stdin):
 """
 
 
-def test_a_seed_makes_the_same_game_in_another_process(tasks: dict[str, TaskRef], tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [JAVALESS, pytest.param(NEEDS_JAVA, marks=pytest.mark.slow)], ids=["python", "java"])
+def test_a_seed_makes_the_same_game_in_another_process(
+    names: set[str], tasks: dict[str, TaskRef], tmp_path: Path
+) -> None:
     """Under another hash seed, which orders sets otherwise."""
-    request = []
+    request, tasks = [], {name: task for name, task in tasks.items() if name in names}
+    if not tasks:
+        pytest.skip("there is no java on the PATH")
     for name, task in tasks.items():
         (tmp_path / name).mkdir()
         request.append([name, registry.plain(node(name)), dict(task.params), task.seed, str(tmp_path / name)])

@@ -354,7 +354,7 @@ def open_files():
 
 @pytest.mark.parametrize(
     ("commands", "warm", "times"),
-    [(("show shop/calc.py", FIX), 100, 1000), ((FIX, "submit"), 2, 8)],  # each grading starts and ends a sandbox
+    [(("show shop/calc.py", FIX), 100, 1000), ((FIX, "submit"), 2, 4)],  # each grading starts and ends a sandbox
     ids=["edits", "gradings"],
 )
 def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):

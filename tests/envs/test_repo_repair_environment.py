@@ -4,6 +4,7 @@ is seen twice."""
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,8 @@ def test_a_bug_that_no_test_notices_makes_no_task():
         making.instance_of(bug("caches", one + two, two + one))
 
 
-def test_a_bug_that_never_ends_makes_no_task():
+def test_a_bug_that_never_ends_makes_no_task(monkeypatch):
+    monkeypatch.setattr(making, "LIMITS", replace(making.LIMITS, cpu_s=2.0))
     with pytest.raises(Rejected, match="the tests do not end well: out_of_cpu_time"):
         making.instance_of(bug("intervals", "low = middle + 1", "low = middle + 0"))
 

@@ -149,7 +149,8 @@ def test_what_is_no_task_is_skipped_and_counted(mirror, tmp_path):
         {**good, "instance_id": "again"},
     ]
     source = write_rows(tmp_path / "i.jsonl", rows)
-    found = listing(tmp_path, {"instances": source, "mirror_dir": str(mirrors), "test_share": 0.0})
+    settings = {"instances": source, "mirror_dir": str(mirrors), "test_share": 0.0}
+    found = listing(tmp_path, settings)
     assert len(found.tasks) == 1
     reasons = " / ".join(sorted(reason for _, reason in found.rejected))
     assert len(found.rejected) == 8

@@ -7,6 +7,8 @@ So in a group of four samples one fails at its first try and at each retry.
 import os
 from pathlib import Path
 
+from counting_environment import Counting, CountingEnv
+
 from turngrid.envs.text_env import RawStep, TextEnv
 from turngrid.envs.textworld.env import TextWorldEnv
 from turngrid.envs.textworld.environment import TextWorldCustom
@@ -37,13 +39,13 @@ class Flaky(TextWorldCustom):
         return FlakyEnv(legal=legal, expert=expert)
 
 
-class BrokenEnv(TextWorldEnv):
+class BrokenEnv(CountingEnv):
     def step_game(self, command: str) -> RawStep:
         return super().step_game({}[command])
 
 
-class Broken(TextWorldCustom):
+class Broken(Counting):
     """Fails at every step."""
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return BrokenEnv(legal=legal, expert=expert)
+        return BrokenEnv()

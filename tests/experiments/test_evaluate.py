@@ -2,24 +2,33 @@
 
 import asyncio
 import json
+import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import small
 from counting_command import Command, command
+from omegaconf import DictConfig
 
 from turngrid.config.base import ROOT
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
+from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluate import composed, main
 from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.result import RunResult, evaluations_of
-from turngrid.experiments.evaluation.stage import episode_specs, open_pools, roll_out_in_text
+from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, evaluate, open_pools, roll_out_in_text
+from turngrid.records.process.exit_codes import FAILED, exit_code
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.policy import Reply, TurnContext
+from turngrid.tasks.demonstrations import make_demonstrations
 from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
 from turngrid.tasks.run import Run
+from turngrid.tasks.splits import task_file, write_tasks
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
 
@@ -135,13 +144,11 @@ def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
 
 def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Two names of one set of weights: the same tokens; and a second command plays nothing."""
-    words = ["base", str(ROOT / "assets" / "tiny"), "expert", "eval.games=6", f"output_dir={tmp_path / 'out'}"]
+    words = ["base", str(ROOT / "assets" / "tiny"), "eval.games=3", f"output_dir={tmp_path / 'out'}"]
     assert main(words) == 0
     (result,) = results(tmp_path)
-    assert [row["label"] for row in result["policies"]] == ["base tiny", "tiny", "expert"]
-    first, second, _ = (
-        tmp_path.glob(f"out/evaluations/*/evaluation/{row['name']}.jsonl") for row in result["policies"]
-    )
+    assert [row["label"] for row in result["policies"]] == ["base tiny", "tiny"]
+    first, second = (tmp_path.glob(f"out/evaluations/*/evaluation/{row['name']}.jsonl") for row in result["policies"])
     assert small.without_clocks(next(first)) == small.without_clocks(next(second))
     comparison = next(comparison for comparison in result["comparisons"] if comparison["after"] == "tiny")
     assert (comparison["gained"], comparison["lost"], comparison["p"]) == (0, 0, 1.0)
@@ -222,3 +229,33 @@ def test_a_run_of_another_environment_plays_only_where_that_is_said(run: Command
     code, _, err = run(str(folder))
     assert code == 2
     assert "was trained on env=alfworld" in err and "env=textworld" in err
+
+
+# ---- a stage whose environment fails at every step
+
+
+def demonstrate(config: DictConfig, folder: Path) -> None:
+    catalogue = Catalogue(make_environment(config.env.name), folder / "cache")
+    write_tasks(task_file(folder, "demonstrations"), catalogue.tasks(config.env.task, "demonstrations", 1))
+    make_demonstrations(Run(config, folder), "")
+
+
+def evaluate_tiny(config: DictConfig, folder: Path) -> None:
+    prepare_evaluation_sets(config, folder, also_own=True)
+    evaluate(Run(config, folder), [Checkpoint("base", str(ROOT / "assets" / "tiny"))])
+
+
+@pytest.mark.parametrize("stage", [demonstrate, pytest.param(evaluate_tiny, marks=pytest.mark.slow)])
+def test_a_stage_ends_with_the_cause_and_its_place(
+    stage: Callable[[DictConfig, Path], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (Path(__file__).parent, ROOT))))
+    words = ["env.name=flaky_environment:Broken", "env.task=count-2", "env.workers=1", "eval.games=1"]
+    config = compose([*words, f"env.cache_dir={tmp_path / 'cache'}"])
+    assert exit_code(lambda: stage(config, tmp_path)) == FAILED
+    *_, cause, resumes = capsys.readouterr().err.strip().splitlines()
+    assert re.search(r"KeyError: '.*' at .*/flaky_environment.py:\d+: return super\(\)", cause), cause
+    assert resumes.startswith("The same command")

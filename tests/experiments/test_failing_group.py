@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import flaky_environment
@@ -15,24 +14,18 @@ import reward_probe
 import small
 import torch
 import update_probe
-from omegaconf import DictConfig
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_log import WandbRun, read_runs
 
-from turngrid.config.compose import compose
-from turngrid.envs.games.catalogue import Catalogue
-from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluation.result import RunResult
-from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
 from turngrid.records.credit import Credit, read_credit
 from turngrid.records.metrics import FAMILIES
-from turngrid.records.process.exit_codes import FAILED, exit_code
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes
-from turngrid.tasks.demonstrations import make_demonstrations
-from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
-from turngrid.tasks.run import Run
-from turngrid.tasks.splits import task_file, write_tasks
+
+# The fast suite has groups that fail (test_rollout_groups.py), real trackers (test_tracking.py),
+# credit beside what losses are given (test_steps.py), shaping (test_shaping.py)
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="session")
@@ -88,32 +81,6 @@ def test_it_is_counted_and_not_charged(run: tuple[Path, str]):
 def test_its_cause_is_logged_with_its_place(run: tuple[Path, str]):
     log = (run[0] / "logs" / "rl.log").read_text()
     assert re.search(r"dropped: .*KeyError: .*a bad game.* at .*/flaky_environment.py:\d+: raise KeyError", log)
-
-
-def demonstrate(config: DictConfig, folder: Path) -> None:
-    catalogue = Catalogue(make_environment(config.env.name), None)
-    write_tasks(task_file(folder, "demonstrations"), catalogue.tasks(config.env.task, "demonstrations", 1))
-    make_demonstrations(Run(config, folder), "")
-
-
-def evaluate_tiny(config: DictConfig, folder: Path) -> None:
-    prepare_evaluation_sets(config, folder, also_own=True)
-    evaluate(Run(config, folder), [Checkpoint("base", str(small.ROOT / "assets" / "tiny"))])
-
-
-@pytest.mark.parametrize("stage", [demonstrate, pytest.param(evaluate_tiny, marks=pytest.mark.slow)])
-def test_a_stage_ends_with_the_cause_and_its_place(
-    stage: Callable[[DictConfig, Path], None],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (Path(__file__).parent, small.ROOT))))
-    config = compose(["env.name=flaky_environment:Broken", "env.workers=1", "eval.games=1"])
-    assert exit_code(lambda: stage(config, tmp_path)) == FAILED
-    *_, cause, resumes = capsys.readouterr().err.strip().splitlines()
-    assert re.search(r"KeyError: '.*' at .*/flaky_environment.py:\d+: return super\(\)", cause), cause
-    assert resumes.startswith("The same command")
 
 
 # ---- what the trackers were told

@@ -1,4 +1,5 @@
-"""A real instruct model through the whole path: SmolLM2-135M, one SFT step and two RL steps."""
+"""A real instruct model through the whole path: SmolLM2-135M, one SFT step and two RL steps; and
+two RL steps on real games and real tests of two other environments."""
 
 from pathlib import Path
 
@@ -11,21 +12,22 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
-SETTINGS = (
+TWO_STEPS = (
     "model=smollm2_135m",
     "budget.rl_steps=2",
     "data.train_batch_size=2",
     "actor_rollout_ref.rollout.n=2",
     "actor_rollout_ref.actor.ppo_mini_batch_size=2",
     "env.max_turns=3",
-    "env.max_action_tokens=12",
     "eval.games=2",
 )
+RL_ONLY = (*TWO_STEPS, "budget=rl_only", "budget.units=4", "budget.sft_share=0")
+ENVIRONMENTS = {"alfworld": ("algo=rloo", "sparse"), "repo_repair": ("algo=grpo", "ratio")}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small.finish(tmp_path_factory.mktemp("smollm2"), *SETTINGS, timeout_s=1500)
+    return small.finish(tmp_path_factory.mktemp("smollm2"), *TWO_STEPS, "env.max_action_tokens=12", timeout_s=1500)
 
 
 @pytest.mark.timeout(1800)
@@ -49,3 +51,19 @@ def test_its_weights_are_finite(run: Path) -> None:
     weights = load_file(run / "rl" / "checkpoints" / "global_step_2" / "actor" / "huggingface" / "model.safetensors")
     assert sum(tensor.numel() for tensor in weights.values()) > 100e6
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_two_steps(env: str, tmp_path: Path) -> None:
+    algo, reward = ENVIRONMENTS[env]
+    run = small.finish(tmp_path, *RL_ONLY, f"env={env}", algo, f"reward={reward}", timeout_s=1500)
+    result = RunResult.read(run)
+    assert result is not None and [stage.name for stage in result.stages] == ["base", "rl"]
+    assert [line["step"] for line in small.lines(run / "rl" / "metrics.jsonl")] == [1, 2]
+    episodes = [episode for step in (1, 2) for episode in read_episodes(run / "rl" / "episodes" / f"{step:06d}.jsonl")]
+    assert len(episodes) == 8
+    assert {len(episode.turns) for episode in episodes} <= {1, 2, 3}
+    assert all(reward in turn.rewards for episode in episodes for turn in episode.turns)
+    if env == "repo_repair":  # cut off after three turns, and graded all the same
+        assert all(episode.turns[-1].info["tests"]["f2p"] > 0 for episode in episodes)

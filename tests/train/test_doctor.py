@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 SMALL = ("env.max_turns=4", "cluster.start_deadline_s=600")
 
 
+@pytest.mark.slow  # test_steps.py has a step of the probe, and the numbers below are judged
 def test_faults_by_their_names_and_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

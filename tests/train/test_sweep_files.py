@@ -16,7 +16,12 @@ from turngrid.tasks.budget import allocate_budget
 
 SCALES = ("laptop", "paper")
 FILES = {name: file for name in names() if (file := load(name)).suite is None}  # test_suite.py has the suite
-EACH = [pytest.param(name, scale, id=f"{name}-{scale}") for name in FILES for scale in FILES[name].scales]
+SMALL = {"small": pytest.mark.slow}  # the laptop's axes with another model
+EACH = [
+    pytest.param(name, scale, id=f"{name}-{scale}", marks=SMALL.get(scale, ()))
+    for name in FILES
+    for scale in FILES[name].scales
+]
 
 KEY = "OPENAI_API_KEY"
 

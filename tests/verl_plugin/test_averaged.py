@@ -44,8 +44,7 @@ def engine(trainer: Any) -> Any:
 
 
 def test_the_teacher_follows_the_policy(model: str, tmp_path: Path) -> None:  # noqa: F811
-    """It begins as the policy. With decay 1 it stays what it was, with 0 it is the policy; and a
-    copy in between."""
+    """It begins as the policy. With decay 1 it stays what it was, with 0 it is the policy."""
     for words, wanted in ((("ema=1", "ema_every=1"), "first"), (("ema=0", "ema_every=1"), "own")):
         made = trainer(tmp_path, model, *words, "ema_copied=0")
         first, taught = step(made, 1)
@@ -53,10 +52,6 @@ def test_the_teacher_follows_the_policy(model: str, tmp_path: Path) -> None:  # 
         old, taught = step(made, 2)
         assert (old - first).abs().max() > 0.01, "nothing was learned"
         torch.testing.assert_close(taught, first if wanted == "first" else old, rtol=0, atol=1e-5)
-    made = trainer(tmp_path, model, "ema=1", "ema_copied=2")
-    step(made, 1)
-    old, taught = step(made, 2)
-    torch.testing.assert_close(taught, old, rtol=0, atol=1e-5)
 
 
 def test_the_policy_is_as_it_was(model: str, tmp_path: Path) -> None:  # noqa: F811

@@ -5,10 +5,10 @@ import json
 import os
 import shutil
 import signal
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import small
 from parity_servers import TINY, Plain
 
@@ -26,13 +26,14 @@ from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server import launch
 
 EPISODES, TURNS, TOKENS = 12, 6, 8
+REPLICA = 3
 ROLLOUT = SimpleNamespace(max_num_seqs=64, response_length=16, dtype="float32")
 SMALL_CONTEXT = 300
 
 
-async def play_all(replica: int, codec: TokenCodec, games: list[TaskRef], turns: int = TURNS) -> list[Any]:
+async def play_all(codec: TokenCodec, games: list[TaskRef], turns: int = TURNS) -> list[Any]:
     """As a worker plays: two lockstep batches, each of which asks for all its turns in one call."""
-    lockstep_batches = [LockstepBatch(EPISODES // 2, BatchSampler(replica)) for _ in range(2)]
+    lockstep_batches = [LockstepBatch(EPISODES // 2, BatchSampler(REPLICA)) for _ in range(2)]
 
     async def one(pool: EnvPool, number: int) -> Episode:
         params = SamplingParams(0.7, max_action_tokens=TOKENS)
@@ -50,16 +51,20 @@ async def process_of(server: Any) -> int:
     return await server.__ray_call__.remote(lambda _: os.getpid())
 
 
-async def test_an_episode_that_the_model_cannot_hold_ends_alone(
-    ray_session: None, codec: TokenCodec, games: list[TaskRef], tmp_path: Path
-) -> None:
-    """The config allows more than this model attends to: the server says so, for those episodes
-    that grew too long."""
-    model = shutil.copytree(TINY, tmp_path / "small")
+@pytest.fixture(scope="module")
+def server(ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Its model attends to less than the config allows. The last test kills it."""
+    model = shutil.copytree(TINY, tmp_path_factory.mktemp("model") / "small")
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": SMALL_CONTEXT}))
-    server = launch.start(1, str(model), ROLLOUT)
-    episodes = await play_all(1, codec, games, turns=12)
+    return launch.start(REPLICA, str(model), ROLLOUT)
+
+
+async def test_an_episode_that_the_model_cannot_hold_ends_alone(
+    server: Any, codec: TokenCodec, games: list[TaskRef]
+) -> None:
+    """The server says so, for those episodes that grew too long."""
+    episodes = await play_all(codec, games, turns=12)
     outgrown = [episode for episode in episodes if episode.outcome is Outcome.OUT_OF_CONTEXT]
     assert outgrown and {e.outcome for e in episodes} <= {Outcome.OUT_OF_CONTEXT, Outcome.WON, Outcome.LOST}
     plain = Plain()
@@ -74,14 +79,14 @@ async def test_an_episode_that_the_model_cannot_hold_ends_alone(
 
 
 async def test_a_server_that_dies_fails_the_episodes_and_says_why(
-    ray_session: None, codec: TokenCodec, games: list[TaskRef]
+    server: Any, codec: TokenCodec, games: list[TaskRef]
 ) -> None:
-    server = launch.start(3, TINY, ROLLOUT)
-    playing = asyncio.ensure_future(play_all(3, codec, games))
-    while (await server.stats.remote())["batches"] < 2:
+    before = (await server.stats.remote())["batches"]
+    playing = asyncio.ensure_future(play_all(codec, games))
+    while (await server.stats.remote())["batches"] < before + 2:
         await asyncio.sleep(0.002)
     os.kill(await process_of(server), signal.SIGKILL)
     failures = await playing
     assert all(isinstance(failure, EpisodeFailed) for failure in failures)
     assert {str(failure).split(":")[0] for failure in failures} == {"failed 4 times, last"}
-    assert all("rollout server 3 died" in str(failure) for failure in failures)
+    assert all(f"rollout server {REPLICA} died" in str(failure) for failure in failures)

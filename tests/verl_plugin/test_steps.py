@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transfer_queue as tq
@@ -20,6 +21,7 @@ from verl.workers.engine.fsdp import transformer_impl
 from turngrid.algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES
 from turngrid.config.checks.methods import bad_methods
 from turngrid.config.compose import composer
+from turngrid.verl_plugin.training import probe, task
 
 Row = tuple[str, dict[str, Any], dict[str, Any]]
 
@@ -34,9 +36,10 @@ SIZES = (
 )
 KL = ("actor_rollout_ref.actor.use_kl_loss=true",)
 # Each mode, with and without a critic, with windows and without
-CASES = [("sync", "turn_ppo algo.value_at=first", WINDOWS), ("colocate_async", "ppo", WINDOWS)]
-CASES += [("separate_async", "hiper", WINDOWS), ("separate_async", "grpo", 1)]
-SLOW = [*((mode, "ppo", WINDOWS) for mode in ("sync", "separate_async")), ("colocate_async", "rloo", WINDOWS)]
+CASES = [("sync", "turn_ppo algo.value_at=first", WINDOWS), ("separate_async", "hiper", WINDOWS)]
+CASES += [("separate_async", "grpo", 1)]
+SLOW = [*((mode, "ppo", WINDOWS) for mode in ("sync", "colocate_async", "separate_async"))]
+SLOW += [("colocate_async", "rloo", WINDOWS)]
 SLOW += [("separate_async", "grpo", WINDOWS), ("sync", "bi_level_gae", WINDOWS), ("sync", "hiper", 1)]
 
 
@@ -106,7 +109,8 @@ def drawn(seed: int) -> str:
                 return " ".join(words)
 
 
-@pytest.mark.parametrize("seed", [100, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(101, 117))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 117))
 def test_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_path: Path) -> None:
     words = drawn(seed)
     print(words)  # what failed
@@ -116,7 +120,9 @@ def test_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_path: Pa
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 
-@pytest.mark.parametrize("methods", ["credit=[aem,empg]", "algo=rloo terms=[epo]"])
+@pytest.mark.parametrize(
+    "methods", ["credit=[aem,empg]", pytest.param("algo=rloo terms=[epo]", marks=pytest.mark.slow)]
+)
 def test_entropies_that_rows_bring_do_what_those_of_a_pass_do(
     methods: str, given: list[TensorDict], model: str, tmp_path: Path
 ) -> None:
@@ -171,3 +177,47 @@ def test_a_step_of_which_nothing_is_left(
     assert "no update" in capsys.readouterr().out
     assert metrics["filter/updates_left_out/total"] == (UPDATES if mode == "separate_async" else 1)
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
+
+
+def test_the_doctors_probe_writes_what_each_sampled_token_had(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the server, and by the trainer before and after its update, which raises every token's
+    probability; without LoRA's adapter as before, since that begins with none."""
+    monkeypatch.setitem(task.TRAINERS, "sync", probe.ProbedTrainer)
+    words = ("algo=grpo", "model.lora_rank=8", "algorithm.rollout_correction.bypass_mode=false", *SIZES)
+    trainer = made(composed(tmp_path, *words), model, 1)
+    trainer.ref_in_actor = True
+    folder = Path(trainer.config.run.folder) / "rl"
+    folder.mkdir(parents=True, exist_ok=True)
+    batch = trainer.step({}, {})
+    tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
+    with np.load(folder / "probe" / "000001.npz") as columns:
+        found = dict(columns)
+    rows = [made_up(f"{prompt:04d}", sample, 0)[1] for prompt in range(PROMPTS) for sample in range(2)]
+    server = torch.cat([row["rollout_log_probs"][row["response_mask"] == 1] for row in rows])
+    assert sorted(found["server"].tolist()) == pytest.approx(sorted(server.tolist()))
+    assert found["turn"].tolist() == [0, 0, 0, 1, 1] * len(rows)
+    assert found["base"] == pytest.approx(found["before"], abs=1e-5)
+    assert (found["after"] - found["before"]).mean() > 1e-3
+
+
+def test_the_credit_log_has_what_the_losses_were_given(given: list[TensorDict], model: str, tmp_path: Path) -> None:
+    """Token by token, in windows: advantages of the policy's loss, values and returns of the
+    critic's."""
+    trainer, *_ = stepped(tmp_path, model, "sync", WINDOWS, "algo=ppo", "credit=[group_scale]")
+    learned: dict[str, dict[tuple[int, ...], list[float]]] = {"advantages": {}, "values": {}, "returns": {}}
+    for one in given:
+        for name in {*learned} & {*one.keys()}:
+            for row in zip(*(one[field].unbind() for field in ("prompts", "responses", name)), strict=True):
+                prompt, response, numbers = (column.tolist() for column in row)
+                learned[name][(*prompt, *response)] = numbers
+    kept = trainer.credit._credits
+    assert len(kept) > 2 * PROMPTS and len({round(x, 5) for one in kept.values() for x in one.advantages}) > len(kept)
+    for key, credit in kept.items():
+        prompt, sample, window = key.split("_")
+        fields = made_up(prompt, int(sample), int(window))[1]
+        for name, rows in learned.items():
+            numbers = rows[tuple(fields["input_ids"].tolist())]
+            sampled = [x for x, mask in zip(numbers, fields["response_mask"].tolist(), strict=True) if mask]
+            assert getattr(credit, name) == pytest.approx(sampled, rel=1e-6), (key, name)
