@@ -17,6 +17,7 @@ from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
 from turngrid.experiments.credit_quality.study import Size
+from turngrid.experiments.tables import shown, table
 from turngrid.experiments.viewer.page import page
 from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import Credit
@@ -146,13 +147,6 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, 
     )
 
 
-def shown(interval: Interval) -> str:
-    if not math.isfinite(interval.mean):
-        return "-"
-    bounds = f" ({interval.low:.2f} to {interval.high:.2f})" if math.isfinite(interval.low) else ""
-    return f"{interval.mean:.2f}{bounds}".replace("-0.00", "0.00")
-
-
 def by_rating(results: Results) -> list[str]:
     """Return the methods, best correlation first."""
     return sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].mean, nan=-9))
@@ -164,11 +158,6 @@ def markdown(results: Results, only: Sequence[str] = ()) -> str:
     head = ["method", *measures, f"r less that of {results.against}"]
     columns = [*(results.methods[measure] for measure in measures), results.differences["r"]]
     return table(head, [[f"`{name}`", *(shown(column[name]) for column in columns)] for name in by_rating(results)])
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
 def summary(results: Results) -> str:
