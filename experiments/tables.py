@@ -1,7 +1,8 @@
-"""Tables in Markdown, and intervals in their cells."""
+"""Tables in Markdown, intervals in their cells, and both in JSON."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from turngrid.records.statistics import Interval
 
@@ -16,3 +17,17 @@ def shown(interval: Interval) -> str:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+def rounded(value: Any) -> Any:
+    """Round floats to four digits; NaN and infinity become null, tuples lists."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return (round(value, 4) if math.isfinite(value) else None) if isinstance(value, float) else value
+
+
+def interval(bounds: Mapping[str, float | None]) -> Interval:
+    """Return an interval that was written by ``rounded``."""
+    return Interval(**{key: math.nan if item is None else item for key, item in bounds.items()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
 from turngrid.experiments.credit_quality.study import Size
-from turngrid.experiments.tables import shown, table
+from turngrid.experiments.tables import interval, rounded, shown, table
 from turngrid.experiments.viewer.page import page
 from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import Credit
@@ -45,7 +44,7 @@ class Results:
 
     def write(self, folder: Path) -> Results:
         """Write the results; return them rounded, so that table and page show the same numbers."""
-        write_whole(folder / FILE, json.dumps(_rounded(asdict(self)), indent=1) + "\n")
+        write_whole(folder / FILE, json.dumps(rounded(asdict(self)), indent=1) + "\n")
         return self.read(folder / FILE)
 
     @classmethod
@@ -55,20 +54,8 @@ class Results:
         return cls(**{**data, **tables, "truth": _row(data["truth"])})
 
 
-def _rounded(value: Any) -> Any:
-    """Round floats to four digits; NaN and infinity become null."""
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return (round(value, 4) if math.isfinite(value) else None) if isinstance(value, float) else value
-
-
 def _row(row: Mapping[str, Mapping[str, float | None]]) -> dict[str, Interval]:
-    return {
-        name: Interval(**{key: math.nan if item is None else item for key, item in bounds.items()})
-        for name, bounds in row.items()
-    }
+    return {name: interval(bounds) for name, bounds in row.items()}
 
 
 @dataclass(frozen=True)

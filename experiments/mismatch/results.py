@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from turngrid.experiments.credit_quality.intervals import estimated
+from turngrid.experiments.credit_quality.intervals import DRAWS, estimated
 from turngrid.experiments.mismatch.samplers import SAMPLERS
 from turngrid.experiments.mismatch.study import Cell, Size
-from turngrid.experiments.tables import shown, table
+from turngrid.experiments.tables import interval, rounded, shown, table
 from turngrid.records.files.json_lines import read_lines
 from turngrid.records.statistics import Interval
 
 FILE, TABLES = "results.jsonl", "tables.md"
 AGAINST = "none"  # all corrections are compared with it
-DRAWS = 2000  # of the bootstrap over seeds
 DECISIVE = 0.02  # a difference in success below this is no reason to choose
 
 
@@ -76,14 +75,6 @@ def line(key: Key, found: Figures) -> dict[str, Any]:
     return rounded({**about, **asdict(key.size), **asdict(found)})
 
 
-def rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 def read(file: Path) -> dict[Key, Figures]:
     """Return what was measured; a later line replaces an earlier one."""
     return dict(map(_parsed, map(json.loads, read_lines(file))))
@@ -91,7 +82,7 @@ def read(file: Path) -> dict[Key, Figures]:
 
 def _parsed(record: dict[str, Any]) -> tuple[Key, Figures]:
     size = Size(*(record[name] for name in ("seeds", "batches", "steps")))
-    intervals = {name: Interval(**record[name]) for name in ("bias", "cosine", "variance")}
+    intervals = {name: interval(record[name]) for name in ("bias", "cosine", "variance")}
     key = Key(record["sampler"], record["turns"], record["correction"], size)
     return key, Figures(record["nats"], **intervals, kept=record["kept"], success=tuple(record["success"]))
 
@@ -112,7 +103,10 @@ def cells(found: Mapping[Key, Figures], size: Size) -> Cells:
 
 
 def advice(found: Cells) -> str:
-    """Return which corrections learn better or worse than none, by sampler and turns."""
+    """Return which corrections learn better or worse than none, by sampler and turns.
+
+    Only differences whose interval is beyond ``DECISIVE`` are there.
+    """
     turns = sorted({number for _, number in found})
     rows = []
     for name in dict.fromkeys(name for name, _ in found):
@@ -135,8 +129,23 @@ def _advised(own: Mapping[str, Figures]) -> str:
     parts = [f"none {np.mean(own[AGAINST].success):.2f}"]
     for word, names in (("better", better), ("worse", worse)):
         if names:
-            parts.append(f"{word}: " + ", ".join(f"{name} {less[name].mean:+.2f}" for name in names))
+            parts.append(f"{word}: " + ", ".join(f"{name} {_half(less[name])}" for name in names))
     return "; ".join(parts)
+
+
+def _half(one: Interval) -> str:
+    return f"{one.mean:+.2f} ± {(one.high - one.low) / 2:.2f}"
+
+
+def biases(found: Cells, turns: int) -> str:
+    """Return each correction's bias at a number of turns, by sampler."""
+    own = {name: row for (name, number), row in found.items() if number == turns}
+    labels = [*dict.fromkeys(label for row in own.values() for label in row)]
+    rows = [
+        [f"`{name}`", *(shown(row[label].bias) if label in row else "-" for label in labels)]
+        for name, row in own.items()
+    ]
+    return table(["sampler", *(f"`{label}`" for label in labels)], rows)
 
 
 def compared(own: Mapping[str, Figures]) -> dict[str, Interval]:
@@ -173,6 +182,6 @@ def _rows(own: Mapping[str, Figures]) -> Iterable[list[str]]:
     less = compared(own) if AGAINST in own else {}
     for name, one in own.items():
         success = estimated(mean(one.success), len(one.success), DRAWS)
-        intervals = [shown(interval) for interval in (one.bias, one.cosine, one.variance)]
+        intervals = [*map(shown, (one.bias, one.cosine, one.variance))]
         difference = shown(less[name]) if name in less else "-"
         yield [f"`{name}`", *intervals, f"{one.kept:.0%}", shown(success), difference]

@@ -89,7 +89,7 @@ def noisy(nats: float) -> Difference:
 
 SHARES = (0.99, 0.95, 0.9)
 SAMPLERS: dict[str, Difference] = {
-    HEALTHY: Difference("none", lambda history: exact(history[-1])),
+    HEALTHY: Difference("nothing differs", lambda history: exact(history[-1])),
     **{name: in_format(name) for name in FORMATS},
     **{f"int{bits}": in_bits(bits) for bits in (8, 6, 4)},
     **{f"stale_{updates}": stale(updates) for updates in (1, 4, 8)},
