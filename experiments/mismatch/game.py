@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 ROOMS, LENGTH, VOCABULARY, HIDDEN = 4, 3, 12, 24
 ANSWERED = 1 + (LENGTH - 1) * VOCABULARY  # what may precede a token in its answer: nothing, or a place and a token
@@ -27,16 +28,10 @@ def context(room: Tensor, place: int, before: Tensor) -> Tensor:
     return room * ANSWERED + (1 + (place - 1) * VOCABULARY + before if place else 0)
 
 
-def _inputs() -> Tensor:
-    """Return (CONTEXTS, ROOMS + ANSWERED): a 1 for the room and a 1 for what precedes."""
-    numbers = torch.arange(CONTEXTS)
-    inputs = torch.zeros(CONTEXTS, ROOMS + ANSWERED)
-    inputs[numbers, numbers // ANSWERED] = 1
-    inputs[numbers, ROOMS + numbers % ANSWERED] = 1
-    return inputs
-
-
-INPUTS = _inputs()
+_NUMBERS = torch.arange(CONTEXTS)
+INPUTS = torch.cat(  # (CONTEXTS, ROOMS + ANSWERED): a 1 for the room and a 1 for what precedes
+    [one_hot(_NUMBERS // ANSWERED, ROOMS), one_hot(_NUMBERS % ANSWERED, ANSWERED)], dim=1
+).float()
 
 
 def log_probs(weights: Weights, rounded: Callable[[Tensor], Tensor] = lambda numbers: numbers) -> Tensor:
