@@ -23,8 +23,9 @@ from scipy.stats import norm, sem, spearmanr, t
 
 from turngrid.experiments.credit_quality.intervals import LEVEL
 from turngrid.experiments.credit_quality.measures import BEST
-from turngrid.experiments.credit_quality.results import Results, markdown, shown, summary, table
+from turngrid.experiments.credit_quality.results import Results, markdown, summary
 from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.tables import shown, table
 from turngrid.records.metrics import read_metrics
 from turngrid.records.statistics import Interval
 

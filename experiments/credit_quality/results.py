@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
 from turngrid.experiments.credit_quality.methods import Groups, Method
 from turngrid.experiments.credit_quality.study import Size
+from turngrid.experiments.tables import interval, rounded, shown, table
 from turngrid.experiments.viewer.page import page
 from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import Credit
@@ -44,7 +44,7 @@ class Results:
 
     def write(self, folder: Path) -> Results:
         """Write the results; return them rounded, so that table and page show the same numbers."""
-        write_whole(folder / FILE, json.dumps(_rounded(asdict(self)), indent=1) + "\n")
+        write_whole(folder / FILE, json.dumps(rounded(asdict(self)), indent=1) + "\n")
         return self.read(folder / FILE)
 
     @classmethod
@@ -54,20 +54,8 @@ class Results:
         return cls(**{**data, **tables, "truth": _row(data["truth"])})
 
 
-def _rounded(value: Any) -> Any:
-    """Round floats to four digits; NaN and infinity become null."""
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return (round(value, 4) if math.isfinite(value) else None) if isinstance(value, float) else value
-
-
 def _row(row: Mapping[str, Mapping[str, float | None]]) -> dict[str, Interval]:
-    return {
-        name: Interval(**{key: math.nan if item is None else item for key, item in bounds.items()})
-        for name, bounds in row.items()
-    }
+    return {name: interval(bounds) for name, bounds in row.items()}
 
 
 @dataclass(frozen=True)
@@ -144,13 +132,6 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, 
     )
 
 
-def shown(interval: Interval) -> str:
-    if not math.isfinite(interval.mean):
-        return "-"
-    bounds = f" ({interval.low:.2f} to {interval.high:.2f})" if math.isfinite(interval.low) else ""
-    return f"{interval.mean:.2f}{bounds}".replace("-0.00", "0.00")
-
-
 def by_rating(results: Results) -> list[str]:
     """Return the methods, best correlation first."""
     return sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].mean, nan=-9))
@@ -162,11 +143,6 @@ def markdown(results: Results, only: Sequence[str] = ()) -> str:
     head = ["method", *measures, f"r less that of {results.against}"]
     columns = [*(results.methods[measure] for measure in measures), results.differences["r"]]
     return table(head, [[f"`{name}`", *(shown(column[name]) for column in columns)] for name in by_rating(results)])
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
 def summary(results: Results) -> str:

@@ -1,0 +1,33 @@
+"""Tables in Markdown, intervals in their cells, and both in JSON."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turngrid.records.statistics import Interval
+
+
+def shown(interval: Interval) -> str:
+    if not math.isfinite(interval.mean):
+        return "-"
+    bounds = f" ({interval.low:.2f} to {interval.high:.2f})" if math.isfinite(interval.low) else ""
+    return f"{interval.mean:.2f}{bounds}".replace("-0.00", "0.00")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+def rounded(value: Any) -> Any:
+    """Round floats to four digits; NaN and infinity become null, tuples lists."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return (round(value, 4) if math.isfinite(value) else None) if isinstance(value, float) else value
+
+
+def interval(bounds: Mapping[str, float | None]) -> Interval:
+    """Return an interval that was written by ``rounded``."""
+    return Interval(**{key: math.nan if item is None else item for key, item in bounds.items()})
