@@ -43,7 +43,7 @@ SOURCES = (
     Source("bfcl", "base", 60, split="train", apart=False),
 )
 COPYING = Stage("copying", 1500, 0, 0, batches=1, learning_rate=2e-3)
-STAGE = Stage("all environments", 6000, 99, 12, batches=2, learning_rate=2e-3, decay=0.5, observation_weight=0.3)
+STAGE = Stage("all environments", 14000, 99, 12, batches=2, learning_rate=4e-3, decay=0.5, observation_weight=0.3)
 
 
 @dataclass(frozen=True)
