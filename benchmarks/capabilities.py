@@ -41,7 +41,7 @@ def _methods() -> dict[tuple[str, str], Any]:
 
 
 def _configs() -> Iterator[dict[str, list[str]]]:
-    """Yield options by slot, so that few configs have all; the i-th has the i-th of a single slot."""
+    """Yield options by slot: in the i-th config, slots with one method have their i-th."""
     single = {slot: OPTIONS[slot] for slot in (ALGO, *ONE)}
     yield {slot: names for slot, names in OPTIONS.items() if slot not in single}
     for names in zip_longest(*single.values()):
