@@ -3,17 +3,20 @@ run.
 """
 
 import abc
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
 from turngrid.envs import extensions
 from turngrid.envs.functions import CALL_FORM, Function
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskRef
+from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.utils.names import nearest
 
 Params = Mapping[str, Any]
 
@@ -98,8 +101,10 @@ class Environment(abc.ABC):
 
     Attributes:
         Settings: frozen dataclass of the keys that this environment adds to the ``env`` node, with
-            values in ``conf/env/NAME.yaml``. A setting that changes a game must be in its
-            parameters (``parse_task``), which are its cache key.
+            values in ``conf/env/NAME.yaml``; a field's metadata may have its ``choices``. A setting
+            that changes a game must be in its parameters (``parse_task``), which are its cache key.
+        package: the installed distribution that the games depend on, "" for none.
+        recipe: version of what else makes the games.
         grades_unfinished: whether an episode that is cut off is graded (``TextEnv.finish``) and may
             be won.
         examples: names of tasks for suggestions; there may be others.
@@ -120,9 +125,21 @@ class Environment(abc.ABC):
     agent_stops: ClassVar[bool] = False
     answering: ClassVar[str] = ""
     seats: ClassVar[tuple[str, ...]] = ()
+    package: ClassVar[str] = ""
+    recipe: ClassVar[int] = 1
 
     def __init__(self, settings: Any = None) -> None:
+        """Check the settings that have ``choices``.
+
+        Raises:
+            TaskError: a setting is none of its choices.
+        """
         self.settings = self.Settings() if settings is None else settings
+        for item in fields(self.settings):
+            value, choices = getattr(self.settings, item.name), item.metadata.get("choices")
+            if choices and value not in choices:
+                near = f"env.{item.name}={nearest(value, choices)}"
+                raise TaskError(f"env.{item.name}={value} is unknown; use {near} (choices: {', '.join(choices)})")
 
     @property
     def more_games(self) -> str:
@@ -144,12 +161,12 @@ class Environment(abc.ABC):
         """Seconds after which the making of one game counts as hung."""
         return 300.0
 
-    @property
+    @functools.cached_property
     def version(self) -> str:
         """Version of the games, part of their cache key. It must change if a seed gives another
         game.
         """
-        return "1"
+        return f"{self.package}-{metadata.version(self.package)}-{self.recipe}" if self.package else str(self.recipe)
 
     @abc.abstractmethod
     def parse_task(self, task: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A running game of a text environment: cleans actions, and returns score changes and outcomes."""
 
 import abc
+import copy
 import hashlib
 import math
 import re
@@ -87,15 +88,20 @@ class TextEnv(abc.ABC):
 
     Attributes:
         banned_verbs: commands to the program, such as quit and save. They never reach the game.
+        kept: names of the attributes that are the game's state, if ``save_game`` can copy them.
         functions: those of the environment's ``PromptStyle``, set by ``Environment.new_env``.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
+    kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
 
     # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
     __open = False
+
+    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
+        self._legal, self._expert = legal, expert
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -259,11 +265,11 @@ class TextEnv(abc.ABC):
 
     def save_game(self) -> Any:
         """Return a copy of the game's state for ``restore_game``; None if there is no such copy."""
-        return None
+        return copy.deepcopy({name: getattr(self, name) for name in self.kept}) or None
 
     def restore_game(self, saved: Any) -> None:
         """Go back to what ``save_game`` returned."""
-        raise NotImplementedError(f"{type(self).__name__} does not save episodes")
+        vars(self).update(copy.deepcopy(saved))
 
     def close_game(self) -> None:
         """Release the game's resources."""

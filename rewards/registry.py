@@ -15,7 +15,7 @@ REWARDS: dict[str, str] = {
     "binary": "turngrid.rewards.repair:Binary",
     "ratio": "turngrid.rewards.repair:Ratio",
     "pass_ratio_reference": "turngrid.rewards.repair:PassRatioReference",
-    "f1": "turngrid.rewards.answers:F1",
+    "f1": "turngrid.rewards.scores:F1",
     "zero_sum": "turngrid.rewards.scores:ZeroSum",
     "judge": "turngrid.rewards.judge:Judge",
 }

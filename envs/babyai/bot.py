@@ -6,8 +6,7 @@ from typing import Any
 
 from minigrid.utils.baby_ai_bot import BabyAIBot, GoNextToSubgoal, OpenSubgoal, PickupSubgoal
 
-from turngrid.envs.babyai.level import WORDS, Game
-from turngrid.envs.babyai.view import Moves, commands, things
+from turngrid.envs.babyai.level import WORDS, Game, Moves, commands, things
 
 LONGEST = 320  # moves of a plan: the turns of the longest levels
 _SUBGOALS = 100  # that the bot may add before it names an action; in some games it never stops

@@ -1,13 +1,14 @@
-"""Play a level of BabyAI in words."""
+"""Make a seed's game of BabyAI, and play it in words."""
 
-import copy
 import json
+from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from turngrid.envs.babyai.bot import LONGEST, Guide
-from turngrid.envs.babyai.level import WORDS, Game
-from turngrid.envs.babyai.view import VERBS, Moves, commands, told
+from turngrid.envs.babyai.level import VERBS, WORDS, Game, Moves, commands, told
+from turngrid.envs.environment import GameRecord, Rejected
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskRef
 
@@ -17,8 +18,11 @@ class BabyAIEnv(TextEnv):
     than at the start, at least 0.
     """
 
+    kept = ("_game", "_guide", "_rest")
+
     def __init__(self, *, macro: bool = False, legal: bool = False, expert: bool = False) -> None:
-        self._macro, self._legal, self._expert = macro, legal, expert
+        super().__init__(legal=legal, expert=expert)
+        self._macro = macro
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         file = json.loads(accepted_file(task).read_text())
@@ -61,12 +65,6 @@ class BabyAIEnv(TextEnv):
             self._rest = self._guide.rest(self._longest) if self._guide else ()
         return self._rest
 
-    def save_game(self) -> Any:
-        return copy.deepcopy((self._game, self._guide, self._rest))
-
-    def restore_game(self, saved: Any) -> None:
-        self._game, self._guide, self._rest = copy.deepcopy(saved)
-
     def observe_message(self, message: str) -> Observation:
         text = f"{message} {told(self._game)}".lstrip()
         return Observation(text, legal=self._commands() if self._legal else (), expert=self._expert_plan())
@@ -78,3 +76,23 @@ class BabyAIEnv(TextEnv):
         if not self._expert or self._guide is None:
             return ()
         return self._guide.commands() if self._macro else tuple(WORDS[move] for move in self._plan())
+
+
+def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
+    """Write a seed's game.
+
+    Raises:
+        Rejected: the bot does not win it within the turns of an episode.
+    """
+    game, turns = Game(params["level"], seed), params["turns"]
+    guide = Guide(game)
+    moves = guide.rest()
+    plan = guide.commands() if params["actions"] == "macro" else tuple(WORDS[move] for move in moves)
+    if not moves or not plan:
+        raise Rejected("the bot does not win")
+    if len(plan) > turns:
+        raise Rejected(f"a plan of more than {turns} actions")
+    file = folder / "game.json"
+    file.write_text(json.dumps({"level": params["level"], "seed": seed, "start": game.start}))
+    score = len(moves) if params["dense"] else 1.0
+    return GameRecord(file.name, goal=game.env.mission, expert_plan=plan, fingerprint=game.start, max_score=score)

@@ -22,7 +22,8 @@ class OpenEnvEnv(TextEnv):
     """
 
     def __init__(self, url: str | None, image: str | None, timeout_s: float, *, legal: bool = False) -> None:
-        self._server, self._timeout_s, self._legal = (url, image), timeout_s, legal
+        super().__init__(legal=legal)
+        self._server, self._timeout_s = (url, image), timeout_s
         self._connections: Connections | None = None
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a test run, which takes 0.3 s
-_TEST_SPLITS = ("unseen_libraries", "seen_libraries")
 _TASKS = ("all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in _LEVELS))
 _HELD_OUT = ("test", "test_paper", "validation")
 
@@ -112,7 +111,7 @@ class RepairEnvironment(Environment):
 class Settings(RepairSettings):
     """Keys of ``env`` for ``env=repo_repair``; conf/env/repo_repair.yaml explains them."""
 
-    test_split: str
+    test_split: str = field(metadata={"choices": ("unseen_libraries", "seen_libraries")})
 
 
 class RepoRepair(RepairEnvironment):
@@ -133,9 +132,6 @@ class RepoRepair(RepairEnvironment):
     def parse_task(self, task: str) -> dict[str, Any]:
         from turngrid.envs.repair.bugs import TESTS
 
-        if self.settings.test_split not in _TEST_SPLITS:
-            near = nearest(self.settings.test_split, _TEST_SPLITS)
-            raise TaskError(f"env.test_split={self.settings.test_split!r} is unknown; use {near}")
         self.check_settings()
         if task not in _TASKS and task not in TESTS:
             raise TaskError(f"unknown task {task!r} of repo_repair; use {nearest(task, [*_TASKS, *TESTS])}")

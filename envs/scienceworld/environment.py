@@ -6,7 +6,6 @@ Only processes that make or play games import scienceworld and start a JVM.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -113,6 +112,7 @@ class ScienceWorld(Environment):
     """The task is one of ScienceWorld's, ``short`` or ``all``. A seed is a task and a variation."""
 
     name = "scienceworld"
+    package = "scienceworld"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You do experiments in a house of ten rooms.",
@@ -122,10 +122,6 @@ class ScienceWorld(Environment):
     Settings = ScienceWorldSettings
     examples = (*_SETS, *TASKS)
     settings: ScienceWorldSettings
-
-    @property
-    def version(self) -> str:
-        return f"scienceworld-{version('scienceworld')}-1"
 
     @property
     def more_games(self) -> str:
@@ -157,7 +153,7 @@ class ScienceWorld(Environment):
         return [seed for seed in chain.from_iterable(zip_longest(*columns)) if seed is not None]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.scienceworld.games import made
+        from turngrid.envs.scienceworld.env import made
 
         number, variation = divmod(seed, 10_000)
         name = list(TASKS)[number]

@@ -22,9 +22,12 @@ class SearchEnv(TextEnv):
     answer.
     """
 
+    kept = ("_seen", "_searches", "_titles")
+
     def __init__(self, opened: Callable[[dict[str, Any]], Retriever], *, legal: bool = False, expert: bool = False):
         """``opened`` returns the collection of a game file."""
-        self._opened, self._legal, self._expert = opened, legal, expert
+        super().__init__(legal=legal, expert=expert)
+        self._opened = opened
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         game = json.loads(accepted_file(task).read_bytes())
@@ -69,12 +72,6 @@ class SearchEnv(TextEnv):
     def _info(self) -> dict[str, Any]:
         counts = {"facts": len(self._seen), "searches": self._searches}
         return counts | ({TASK_TYPE: self._kind} if self._kind else {})
-
-    def save_game(self) -> tuple[frozenset[int], int, tuple[str, ...]]:
-        return self._seen, self._searches, self._titles
-
-    def restore_game(self, saved: tuple[frozenset[int], int, tuple[str, ...]]) -> None:
-        self._seen, self._searches, self._titles = saved
 
     def observe_message(self, message: str) -> Observation:
         missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +23,6 @@ from turngrid.envs.utils.names import nearest
 if TYPE_CHECKING:
     from turngrid.envs.search.retrieval import Retriever
 
-TEST_SPLITS = ("new_names", "new_wording")
-RETRIEVERS = ("bm25", "http")
 _FILE_TURNS = 5
 _EXTRA_TURNS = 3
 _TASK = re.compile(r"h([1-4])(?:-([1-4]))?")
@@ -43,12 +40,12 @@ class SearchSettings:
     worlds: int = field(metadata={"range": (1, 10_000)})
     passages: int = field(metadata={"range": (100, 20_000)})  # more would exhaust the names
     distractors: float = field(metadata={"range": (0, 20)})
-    test_split: str
+    test_split: str = field(metadata={"choices": ("new_names", "new_wording")})
     top_k: int = field(metadata={"range": (1, 100)})
     result_chars: int = field(metadata={"range": (100, 1_000_000)})
     data_dir: str
     corpus: str
-    retriever: str
+    retriever: str = field(metadata={"choices": ("bm25", "http")})
     url: str
     timeout_s: float = field(metadata={"range": (0.1, 3600)})
 
@@ -59,6 +56,8 @@ class Search(Environment):
     """
 
     name = "search"
+    package = "bm25s"
+    recipe = 2
     rewards = ("sparse", "dense", "f1")
     prompt = PromptStyle(
         "You answer a question with a search tool.",
@@ -69,10 +68,6 @@ class Search(Environment):
     examples = ("h1", "h2", "h3", "h4", "h1-4")
     agent_stops = True
     answering = "answer {}"
-
-    @property
-    def version(self) -> str:
-        return f"bm25s-{version('bm25s')}-2"
 
     @property
     def longest_step_s(self) -> float:
@@ -166,12 +161,6 @@ def check_settings(settings: SearchSettings) -> None:
     Raises:
         TaskError: bm25s is missing, or a setting cannot be.
     """
-    for key, value, choices in (
-        ("test_split", settings.test_split, TEST_SPLITS),
-        ("retriever", settings.retriever, RETRIEVERS),
-    ):
-        if value not in choices:
-            raise TaskError(f"env.{key}={value} is unknown; use env.{key}={nearest(value, choices)}")
     if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
         raise TaskError(f"env.retriever=http needs env.url=http://HOST:8000/retrieve, not {settings.url!r}")
     for key, value in {"env.corpus": settings.corpus, "env.retriever": "http" * (settings.retriever == "http")}.items():

@@ -14,7 +14,7 @@ import numpy as np
 from filelock import FileLock
 
 from turngrid.envs.games.cache import cache_root
-from turngrid.envs.search.question_rows import sentences
+from turngrid.envs.search.files import sentences
 from turngrid.envs.search.retrieval import Bm25, Document
 from turngrid.envs.types import EnvError
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from turngrid.envs.repair.instance import Instance
     from turngrid.envs.repair.providers import RepoProvider
 
-PROVIDERS = ("auto", "inline", "git", "container")
 BINS = {"lines": (8, 31), "tests": (17, 53)}  # last value of easy and of medium (tables 2 and 6 of arXiv 2510.01132)
 LEVELS = ("easy", "medium", "hard")
 PAPER_REPOS = ("getmoto/moto", "pydantic/pydantic", "python/mypy", "pandas-dev/pandas", "iterative/dvc")
@@ -35,7 +34,7 @@ class Settings(DataSetSettings, RepairSettings):
     test_instances: str = field()  # no default here: the YAML has it
     test_share: float = field(metadata={"range": (0, 1)})
     validation_share: float = field(metadata={"range": (0, 1)})
-    provider: str
+    provider: str = field(metadata={"choices": ("auto", "inline", "git", "container")})
     mirror_dir: str
     container_image: str
     python: str
@@ -116,10 +115,6 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
     def check_settings(self) -> None:
         super().check_settings()
         settings = self.settings
-        if settings.provider not in PROVIDERS:
-            near = nearest(settings.provider, PROVIDERS)
-            choices = ", ".join(PROVIDERS)
-            raise TaskError(f"env.provider={settings.provider!r} is unknown; use {near} (choices: {choices})")
         if settings.provider == "git" and not settings.mirror_dir:
             raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():

@@ -5,8 +5,6 @@ TextWorld takes a second to import, so only the code that makes or plays a game 
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +30,8 @@ class TextWorldGames(Environment):
         action_form='Answer with one action, a verb phrase such as "open box".',
     )
     lists_actions = True
-
-    @functools.cached_property
-    def version(self) -> str:
-        return f"textworld-{importlib.metadata.version('textworld')}-2"
+    package = "textworld"
+    recipe = 2
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         from turngrid.envs.textworld.env import TextWorldEnv

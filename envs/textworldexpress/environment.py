@@ -5,7 +5,6 @@ Only processes that make or play games start a JVM.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +64,7 @@ class TextWorldExpress(Environment):
     """The task is a game's name."""
 
     name = "textworldexpress"
+    package = "textworld-express"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are in a small world of text.",
@@ -75,10 +75,6 @@ class TextWorldExpress(Environment):
     examples = tuple(OPTIONS)
     lists_actions = True
     settings: TextWorldExpressSettings
-
-    @property
-    def version(self) -> str:
-        return f"textworld-express-{version('textworld-express')}-1"
 
     @property
     def more_games(self) -> str:
@@ -102,7 +98,7 @@ class TextWorldExpress(Environment):
         return {**params, "fold": _FOLDS.get(split, "train")}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.textworldexpress.games import made
+        from turngrid.envs.textworldexpress.env import made
 
         return made(params, seed, folder)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,6 @@ from turngrid.envs.utils.names import nearest
 if TYPE_CHECKING:
     from turngrid.envs.webshop.shop import Shop
 
-_RECIPE = 1  # version of the instructions and their plans
-_GOALS = ("human", "synthetic")
 _WITH_PLAN = ("demonstrations", "pretraining")
 _FUNCTIONS = (
     CommandFunction("search", "the shop's search engine", pattern="search[{query}]"),
@@ -33,7 +30,7 @@ class WebShopSettings:
     """Keys of ``env`` for this environment; ``conf/env/webshop.yaml`` explains them."""
 
     data_dir: str
-    goals: str
+    goals: str = field(metadata={"choices": ("human", "synthetic")})
     products: int = field(metadata={"range": (1000, 1_000_000)})
 
 
@@ -41,6 +38,7 @@ class WebShop(Environment):
     """Tasks: ``aATTRIBUTES-oOPTIONS``, how many of each an instruction names; ``all``: any."""
 
     name = "webshop"
+    package = "bm25s"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are shopping online. Find, configure and buy a product that fits the instruction.",
@@ -50,10 +48,6 @@ class WebShop(Environment):
     Settings = WebShopSettings
     examples = ("all", *(f"a{attributes}-o{options}" for attributes in (1, 2, 3) for options in (0, 1, 2)))
     settings: WebShopSettings
-
-    @property
-    def version(self) -> str:
-        return f"bm25s-{version('bm25s')}-{_RECIPE}"
 
     @property
     def more_games(self) -> str:
@@ -74,8 +68,6 @@ class WebShop(Environment):
 
     def _source(self) -> dict[str, Any]:
         settings = self.settings
-        if settings.goals not in _GOALS:
-            raise TaskError(f"env.goals={settings.goals} is unknown; use {nearest(settings.goals, _GOALS)}")
         if not settings.data_dir:
             return {"products": settings.products}
         from turngrid.envs.webshop.official import files
@@ -128,9 +120,9 @@ class WebShop(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         import msgspec
 
-        from turngrid.envs.webshop.expert import plan
-        from turngrid.envs.webshop.games import drawn
+        from turngrid.envs.webshop.env import plan
         from turngrid.envs.webshop.pages import SEARCH
+        from turngrid.envs.webshop.products import drawn
 
         shop = self.shop(params)
         goal = shop.goals[seed] if shop.goals else drawn(shop, params, seed)

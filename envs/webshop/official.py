@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from turngrid.envs.types import TaskError
-from turngrid.envs.webshop import games, shop
+from turngrid.envs.webshop import products, shop
 from turngrid.envs.webshop.shop import Goal, Product, words
 
 VERSION = 1
@@ -195,21 +195,21 @@ def _goals(number: int, product: Product, about: Any) -> Iterator[Goal]:
     elif (text := about.get("instruction")) is not None and (attributes := about.get("instruction_attributes")):
         names = sorted(product.options)
         for chosen in combinations(*(product.options[name] for name in names)):
-            asked = text + games.with_options(dict(zip(names, chosen, strict=True)))
+            asked = text + products.with_options(dict(zip(names, chosen, strict=True)))
             yield _goal(number, product, asked, attributes, [*chosen])
 
 
 def _goal(number: int, product: Product, asked: str, attributes: list[str], options: list[str]) -> Goal:
-    limit = games.price_limit(product.price, random.Random(f"{product.asin} {asked}"))
-    same = games.same_as(product.asin, asked.lower())
-    return Goal(number, product.asin, asked + games.price_words(limit), attributes, options, limit, same)
+    limit = products.price_limit(product.price, random.Random(f"{product.asin} {asked}"))
+    same = products.same_as(product.asin, asked.lower())
+    return Goal(number, product.asin, asked + products.price_words(limit), attributes, options, limit, same)
 
 
 def _splits(goals: list[Goal]) -> list[int]:
     """Return the code of each goal's split; -1: not in test, but its product is."""
     count = min(_TEST_GOALS, len(goals) // 4)
     tested = {goal.asin for goal in goals[:count]}
-    rest = (-1 if goal.asin in tested else shop.code_of(games.place_of(goal.asin)) for goal in goals[count:])
+    rest = (-1 if goal.asin in tested else shop.code_of(products.place_of(goal.asin)) for goal in goals[count:])
     return [shop.CODES["test"]] * count + [*rest]
 
 

@@ -17,7 +17,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import sources
-from turngrid.envs.search.question_rows import read_row
+from turngrid.envs.search.files import read_row
 from turngrid.envs.search.retrieval import Document
 from turngrid.envs.search.sources import Corpus, Server, document
 from turngrid.envs.types import EnvError, TaskError, TaskRef

@@ -14,9 +14,8 @@ from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import Call, TaskError, TaskRef
 from turngrid.envs.webshop import pages, products
-from turngrid.envs.webshop.games import _OPENINGS, drawn
 from turngrid.envs.webshop.pages import Page
-from turngrid.envs.webshop.products import DEPARTMENTS, made_shop, product
+from turngrid.envs.webshop.products import _OPENINGS, DEPARTMENTS, drawn, made_shop, product
 from turngrid.envs.webshop.reward import likeness, same_option
 from turngrid.envs.webshop.shop import CODES, TOP, Shop, opened
 
