@@ -71,6 +71,11 @@ class GameRecord:
     max_score: float = 1.0
 
 
+def facts_hash(facts: Any) -> str:
+    """Return a hash of JSON values."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
 def replay(
     env: TextEnv, record: GameRecord, folder: Path, params: Params | None = None, seed: int = 0
 ) -> tuple[bool, str]:
@@ -113,6 +118,11 @@ class Environment(abc.ABC):
         answering: the action that submits an answer, such as ``answer {}``, if each game's
             observations have right answers (``Observation.gold``); "": they have none.
         seats: those of a game for several (``Observation.seat``); () if one agent acts alone.
+        opponents: the scripted policies of ``turngrid.rollouts.policy`` that can take a seat.
+        turns: default limit of turns of an episode, if all tasks have the same.
+        more_games: advice if a split has too few games because seeds repeat games; "" for none.
+        longest_step_s: seconds of a step at most; ``env.step_deadline_s`` must be larger.
+        longest_making_s: seconds after which the making of one game counts as hung.
     """
 
     name: ClassVar[str]
@@ -125,6 +135,11 @@ class Environment(abc.ABC):
     agent_stops: ClassVar[bool] = False
     answering: ClassVar[str] = ""
     seats: ClassVar[tuple[str, ...]] = ()
+    opponents: ClassVar[tuple[str, ...]] = ()
+    turns: ClassVar[int] = 24
+    more_games: ClassVar[str] = ""
+    longest_step_s: ClassVar[float] = 0.0
+    longest_making_s: ClassVar[float] = 300.0
     package: ClassVar[str] = ""
     recipe: ClassVar[int] = 1
 
@@ -140,26 +155,6 @@ class Environment(abc.ABC):
             if choices and value not in choices:
                 near = f"env.{item.name}={nearest(value, choices)}"
                 raise TaskError(f"env.{item.name}={value} is unknown; use {near} (choices: {', '.join(choices)})")
-
-    @property
-    def more_games(self) -> str:
-        """Advice if a split has too few games because seeds repeat games; "" for none."""
-        return ""
-
-    @property
-    def opponents(self) -> tuple[str, ...]:
-        """The scripted policies of ``turngrid.rollouts.policy`` that can take a seat."""
-        return ()
-
-    @property
-    def longest_step_s(self) -> float:
-        """Maximum seconds of a step; ``env.step_deadline_s`` must be larger."""
-        return 0.0
-
-    @property
-    def longest_making_s(self) -> float:
-        """Seconds after which the making of one game counts as hung."""
-        return 300.0
 
     @functools.cached_property
     def version(self) -> str:
@@ -178,7 +173,7 @@ class Environment(abc.ABC):
 
     def max_turns(self, task: str) -> int:
         """Return the default limit of turns of an episode."""
-        return 24
+        return self.turns
 
     def optimal_turns(self, params: Params) -> int | None:
         """Return the length of the games' expert plans, or None if it differs from game to game."""
@@ -223,8 +218,7 @@ class Environment(abc.ABC):
 
     def game_address(self, params: Params, seed: int) -> str:
         """Return a hash of everything that determines a game."""
-        parts = json.dumps([self.name, self.version, dict(params), seed], sort_keys=True)
-        return hashlib.sha256(parts.encode()).hexdigest()
+        return facts_hash([self.name, self.version, dict(params), seed])
 
     @abc.abstractmethod
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:

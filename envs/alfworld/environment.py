@@ -1,7 +1,6 @@
 """ALFWorld: household tasks in text, generated here or from the official data."""
 
-from __future__ import annotations
-
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +44,7 @@ class AlfWorld(Environment):
 
     def __init__(self, settings: AlfWorldSettings) -> None:
         super().__init__(settings)
-        self._listings: dict[str, Games] = {}
+        self._listed = functools.cache(self._games)  # a worker makes thousands of games from a listing
 
     def parse_task(self, task: str) -> dict[str, Any]:
         """Return which types a task draws from, and the source of its games.
@@ -59,13 +58,8 @@ class AlfWorld(Environment):
         return {"types": types, "source": source}
 
     def max_turns(self, task: str) -> int:
-        """Return the study's limit of turns.
-
-        Raises:
-            TaskError: as in ``parse_task``.
-        """
         self.parse_task(task)
-        return 24
+        return self.turns
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add what the split decides.
@@ -92,12 +86,6 @@ class AlfWorld(Environment):
         if root is None:
             raise TaskError(f"env.data_dir={self.settings.data_dir}: the official data is gone")
         return official.games(root, folder)
-
-    def _listed(self, folder: str) -> Games:
-        """List a folder once a process: a worker makes thousands of games from it."""
-        if folder not in self._listings:
-            self._listings[folder] = self._games(folder)
-        return self._listings[folder]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from turngrid.envs.alfworld import games as making

@@ -91,9 +91,10 @@ class Guide:
         next move.
         """
         assert self.next is not None
-        offered = commands(self._game, macro=True)
+        offered, datum = commands(self._game, macro=True), self._bot.stack[-1].datum
+        meant = {id(thing) for thing in getattr(datum, "obj_set", [datum])}
         for verb in self._verbs():
-            named = {f"{verb} {name}" for name, thing, _ in things(self._game) if self._is_meant(thing)}
+            named = {f"{verb} {name}" for name, thing, _ in things(self._game) if id(thing) in meant}
             ways = [(len(way), command, way) for command, way in offered.items() if command in named]
             if ways:
                 return min(ways)[1:]
@@ -107,7 +108,3 @@ class Guide:
             return ()
         then = ("pick up",) if isinstance(after, PickupSubgoal) else ("open",) if isinstance(after, OpenSubgoal) else ()
         return (*then, "go to")
-
-    def _is_meant(self, thing: Any) -> bool:
-        datum = self._bot.stack[-1].datum
-        return any(thing is other for other in getattr(datum, "obj_set", [datum]))

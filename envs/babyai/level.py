@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import io
-import json
+import itertools
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from typing import Any, NamedTuple
 import gymnasium
 import minigrid  # noqa: F401 - registers the levels
 from minigrid.core.constants import OBJECT_TO_IDX
+
+from turngrid.envs.environment import facts_hash
 
 WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # in the order of minigrid's actions
 FORWARD, PICK_UP, TOGGLE = 2, 3, 5
@@ -47,7 +48,7 @@ class Game:
         """A hash of the mission, the whole grid, and the agent's position and direction."""
         here = [int(number) for number in (*self.env.agent_pos, self.env.agent_dir)]
         facts = [self.env.mission, self.env.grid.encode().tolist(), here]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        return facts_hash(facts)
 
     def play(self, move: int) -> None:
         seen, reward, self.over, _, _ = self.env.step(move)
@@ -89,7 +90,8 @@ class Thing(NamedTuple):
 
 def things(game: Game) -> list[Thing]:
     """Return the doors, keys, balls and boxes in view, nearest first, and name the new ones."""
-    seen = sorted((abs(x - 3) + 6 - y, x, y) for x, y in _cells() if game.view[x][y][0] in _THINGS and (x, y) != _HERE)
+    cells = [cell for cell in itertools.product(range(7), range(7)) if cell != _HERE]
+    seen = sorted((abs(x - 3) + 6 - y, x, y) for x, y in cells if game.view[x][y][0] in _THINGS)
     return [Thing(_name(game, thing), thing, (x, y)) for _, x, y in seen for thing in [_object(game, x, y)]]
 
 
@@ -198,7 +200,3 @@ def _place(x: int, y: int) -> str:
     forward = [f"{6 - y} forward"] if y < 6 else []
     side = [f"{abs(x - 3)} {'left' if x < 3 else 'right'}"] if x != 3 else []
     return ", ".join(forward + side)
-
-
-def _cells() -> Iterator[Cell]:
-    return ((x, y) for x in range(7) for y in range(7))

@@ -65,8 +65,10 @@ class Services:
         try:
             method = self._method(written.name)
             bound = inspect.signature(method).bind_partial(*written.values, **written.named)
-        except (AttributeError, TypeError):
-            return _unbound(written)
+        except (AttributeError, TypeError):  # the check against the function's schema answers
+            if written.values:
+                raise InvalidAction(f"The arguments of {written.name[:40]} do not fit: give them by name.") from None
+            return Call(written.name, written.named)
         return Call(written.name, bound.arguments)
 
     def equal(self, gold: Services) -> bool:
@@ -91,13 +93,6 @@ def _instance(name: str, scenario: Mapping[str, Any], long_context: bool) -> Any
     if name not in STATELESS_CLASSES:
         service._load_scenario(copy.deepcopy(dict(scenario)), long_context=long_context)
     return service
-
-
-def _unbound(written: Written) -> Call:
-    """Return the call if it has arguments by name only; the check against its schema answers."""
-    if written.values:
-        raise InvalidAction(f"The arguments of {written.name[:40]} do not fit: give them by name.")
-    return Call(written.name, written.named)
 
 
 def _check_numbers(value: Any, name: str = "") -> None:

@@ -1,13 +1,12 @@
 """Gymnasium games with discrete actions and observations, in words: ``env=gym``."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.gym.games import (
     OTHER,
@@ -94,7 +93,7 @@ class Gym(Environment):
     lists_actions = True
 
     @property
-    def more_games(self) -> str:
+    def more_games(self) -> str:  # type: ignore[override]
         return "env.distinct=false lets splits share a game" if self.settings.distinct else ""
 
     @property
@@ -149,7 +148,7 @@ class Gym(Environment):
             file=file.name,
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
-            fingerprint=hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest(),
+            fingerprint=facts_hash(facts),
             max_score=max(replay(game, rules, plan)[1], 0.0) if plan else self._best_return(),
         )
 

@@ -1,7 +1,5 @@
 """The agent's commands to look and to edit: their syntax and their answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,15 +54,6 @@ class Shape:
     chars: int = 2000
 
 
-@dataclass(frozen=True)
-class Command:
-    """A verb, its argument on the same line, and the lines below (for ``edit``)."""
-
-    verb: str
-    argument: str
-    body: tuple[str, ...]
-
-
 def clean(action: str) -> str:
     """Remove code fences, control characters and blank lines before the command.
 
@@ -80,10 +69,11 @@ def clean(action: str) -> str:
     return "\n".join([head, *below]) if head.split(" ", 1)[0] == "edit" else head
 
 
-def parse(command: str) -> Command:
+def parse(command: str) -> tuple[str, str, list[str]]:
+    """Return the verb, its argument on the same line, and the lines below (for ``edit``)."""
     head, *body = command.split("\n")
     verb, _, argument = head.partition(" ")
-    return Command(verb.lower(), argument.strip(), tuple(body))
+    return verb.lower(), argument.strip(), body
 
 
 def ls(workspace: Workspace, argument: str) -> str:

@@ -1,14 +1,12 @@
 """Repair a repository by text commands: look, search, edit, run tests, submit."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from turngrid.envs.repair import commands
-from turngrid.envs.repair.commands import Command, CommandError, Shape
+from turngrid.envs.repair.commands import CommandError, Shape
 from turngrid.envs.repair.grading import Options, Status, TestRun
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.patches import PatchError
@@ -67,11 +65,11 @@ class RepairEnv(TextEnv):
     def step_game(self, command: str) -> RawStep:
         on_plan = command in self._expert_plan[self._followed : self._followed + 1]
         self._followed = self._followed + 1 if on_plan else len(self._expert_plan)
-        parsed = commands.parse(command)
-        if parsed.verb == "submit":
+        verb, argument, body = commands.parse(command)
+        if verb == "submit":
             return self._graded()
         try:
-            return RawStep(self.observe_message(self._answer(parsed)), 0.0)
+            return RawStep(self.observe_message(self._answer(verb, argument, body)), 0.0)
         except CommandError as answer:
             info = {"refused": answer.refused} if answer.refused else {}
             return RawStep(self.observe_message(str(answer)), 0.0, valid=False, info=info)
@@ -89,9 +87,9 @@ class RepairEnv(TextEnv):
         assert self._workspace is not None  # an episode is open
         return self._workspace
 
-    def _answer(self, command: Command) -> str:
-        workspace, argument, shape = self._open, command.argument, self._setup.shape
-        match command.verb:
+    def _answer(self, verb: str, argument: str, body: list[str]) -> str:
+        workspace, shape = self._open, self._setup.shape
+        match verb:
             case "ls":
                 return commands.ls(workspace, argument)
             case "show":
@@ -101,7 +99,7 @@ class RepairEnv(TextEnv):
             case "replace":
                 return commands.replace(workspace, argument)
             case "edit":
-                return commands.edit(workspace, argument, command.body)
+                return commands.edit(workspace, argument, body)
             case "test":
                 return self._test(argument)
         raise CommandError(_UNKNOWN)

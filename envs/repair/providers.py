@@ -1,7 +1,5 @@
 """Providers of repositories: where the files come from and where the tests run."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import io

@@ -5,8 +5,6 @@ pay itself. A repair may use what the file used before and what the reference re
 ``harmless`` lists. Anything more is refused.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import string

@@ -3,8 +3,6 @@
 An agent's text never becomes a file path: it selects entries of a list read from the checkout.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import os

@@ -4,8 +4,6 @@ A command works in a copy of its folder and leaves no lasting change. Its only r
 status, its standard output and its standard error.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

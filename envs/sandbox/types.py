@@ -1,7 +1,5 @@
 """Levels and limits of a sandbox, and outcomes of commands."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

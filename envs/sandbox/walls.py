@@ -126,19 +126,13 @@ def _readable(visible: Sequence[Path]) -> list[Path]:
     return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))
 
 
-def _system() -> tuple[list[str], list[tuple[str, str]]]:
-    """Return system folders to bind, and links (``/bin -> usr/bin``) as (target, link)."""
-    folders = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
-    return folders, [(os.readlink(path), path) for path in _SYSTEM if os.path.islink(path)]
-
-
 def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
-    folders, links = _system()
     tree: list[str] = []
-    for target, link in links:
-        tree += ["--symlink", target, link]
-    for folder in folders:
-        tree += ["--ro-bind", folder, folder]
+    for path in _SYSTEM:  # a folder, or a link such as /bin -> usr/bin
+        if os.path.islink(path):
+            tree += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            tree += ["--ro-bind", path, path]
     tree += ["--proc", "/proc", "--dev", "/dev"]
     tree += ["--ro-bind", "/dev/null", "/dev/zero"]  # shared mappings of zero are memory that is not counted
     for place in WRITABLE:

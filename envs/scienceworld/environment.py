@@ -112,6 +112,8 @@ class ScienceWorld(Environment):
     """The task is one of ScienceWorld's, ``short`` or ``all``. A seed is a task and a variation."""
 
     name = "scienceworld"
+    more_games = "use env.task=all"
+    longest_making_s = 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
     package = "scienceworld"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
@@ -122,14 +124,6 @@ class ScienceWorld(Environment):
     Settings = ScienceWorldSettings
     examples = (*_SETS, *TASKS)
     settings: ScienceWorldSettings
-
-    @property
-    def more_games(self) -> str:
-        return "use env.task=all"
-
-    @property
-    def longest_making_s(self) -> float:
-        return 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:

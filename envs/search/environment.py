@@ -70,7 +70,7 @@ class Search(Environment):
     answering = "answer {}"
 
     @property
-    def longest_step_s(self) -> float:
+    def longest_step_s(self) -> float:  # type: ignore[override]
         if self.settings.retriever != "http":
             return 0.0
         from turngrid.envs.search.sources import TRIES, WAITS_S

@@ -110,9 +110,6 @@ class QuestionFiles:
     task: str
     paragraphs: bool
 
-    row_id = "id"
-    read_row = staticmethod(read_row)
-
     @property
     def folder(self) -> Path:
         return Path(self.data_dir).expanduser() / self.task
@@ -178,7 +175,7 @@ class QuestionFiles:
             return self._rows(files[1])
 
     def _rows(self, file: Path) -> list[Row]:
-        found = list(rows(str(file), self, "env.data_dir"))
+        found = list(rows(str(file), read_row, key="env.data_dir"))
         if self.paragraphs and not any(row.fields["paragraphs"] for row in found if row.fields):
             raise TaskError(
                 f"env.corpus: the questions of {file} bring no paragraphs to search in; "

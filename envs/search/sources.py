@@ -3,17 +3,14 @@
 import functools
 import hashlib
 import json
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
-from filelock import FileLock
 
-from turngrid.envs.games.cache import cache_root
+from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.search.files import sentences
 from turngrid.envs.search.retrieval import Bm25, Document
 from turngrid.envs.types import EnvError
@@ -55,26 +52,20 @@ class Corpus:
         return document(json.loads(self._file.readline())["contents"])
 
 
-@functools.cache
-def corpus_of(path: Path) -> Corpus:
-    """Return the collection of a file, one a process."""
-    return Corpus(path)
+corpus_of = functools.cache(Corpus)  # one a process
 
 
 def _indexed(path: Path) -> Path:
     """Return the folder of a file's index; make it if it is not there."""
     state = path.stat()
     name = hashlib.sha256(f"{path.resolve()} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:16]
-    folder = cache_root() / "search" / name
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            making = Path(f"{folder}.{os.getpid()}")
-            texts, offsets = _read(path)
-            Bm25(texts).save(making)
-            np.save(making / "offsets.npy", np.array(offsets))
-            making.rename(folder)
-    return folder
+
+    def write(folder: Path) -> None:
+        texts, offsets = _read(path)
+        Bm25(texts).save(folder)
+        np.save(folder / "offsets.npy", np.array(offsets))
+
+    return kept_folder("search", name, write)
 
 
 def _read(path: Path) -> tuple[list[str], list[int]]:
@@ -123,21 +114,11 @@ class Server:
             reply = self._client.post(self._url, json=body)
             if not reply.is_success:
                 raise EnvError(f"the server at env.url={self._url} answered {reply.status_code}")
-            return [document(_contents(item)) for item in reply.json()["result"][0][:count]]
+            return [document(item["document"]["contents"]) for item in reply.json()["result"][0][:count]]
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise EnvError(f"the server at env.url={self._url} did not answer: {error!r}") from error
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError) as error:
             raise EnvError(f"the server at env.url={self._url} sent no passages: {error!r:.200}") from error
 
 
-@functools.cache
-def server_of(url: str, timeout_s: float) -> Server:
-    """Return the client of a server, one a process, which keeps its connection."""
-    return Server(url, timeout_s)
-
-
-def _contents(item: Any) -> str:
-    contents = item["document"]["contents"]
-    if not isinstance(contents, str):
-        raise TypeError("a passage is no text")
-    return contents
+server_of = functools.cache(Server)  # one a process, which keeps its connection

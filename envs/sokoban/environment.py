@@ -49,6 +49,7 @@ class Sokoban(Environment):
     """Tasks: ``sSIDE-bBOXES``, a square room and its number of boxes."""
 
     name = "sokoban"
+    turns = 30
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You are solving a Sokoban puzzle.", "Answer with one action: up, down, left or right.")
     examples = tuple(f"s{side}-b{boxes}" for side in SIDES for boxes in BOXES)
@@ -59,9 +60,6 @@ class Sokoban(Environment):
             raise TaskError(f"unknown task {task!r} of sokoban; use {nearest(str(task), self.examples)}")
         side, boxes = map(int, re.findall(r"\d", task))
         return {"side": side, "boxes": boxes}
-
-    def max_turns(self, task: str) -> int:
-        return 30
 
     def scores_only_at_end(self, params: Params) -> bool:
         return params["boxes"] == 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import Function
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import Call, EnvError, Observation, TaskError, TaskRef
@@ -77,8 +77,7 @@ def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> Gam
         raise Rejected("it is solved at its start")
     facts = [task["ticket"], task["initial_state"], criteria]
     plan = [str(Call(action["name"], action["arguments"])) for action in criteria["actions"]]
-    fingerprint = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    return GameRecord("game.json", expert_plan=(*plan, str(Call(DONE.name))), fingerprint=fingerprint)
+    return GameRecord("game.json", expert_plan=(*plan, str(Call(DONE.name))), fingerprint=facts_hash(facts))
 
 
 class Ticket:
@@ -185,6 +184,7 @@ class Tau2(Environment):
     """Tasks: the names of tau2's telecom domains. A seed is a task's place in tau2's file."""
 
     name = "tau2"
+    turns = 50
     prompt = PromptStyle("You are a customer service agent and solve a ticket by calls.", functions=(DONE,))
     Settings = Tau2Settings
     examples = tuple(POLICIES)
@@ -197,9 +197,6 @@ class Tau2(Environment):
             raise TaskError(f"unknown task {task!r} of tau2; use {near} ({', '.join(POLICIES)})")
         self._check_clone()
         return {"policy": POLICIES[task], "training": self.settings.training, "source": source(self._clone)}
-
-    def max_turns(self, task: str) -> int:
-        return 50
 
     def seeds(self, params: Params, split: str) -> Sequence[int]:
         splits = json.loads((self._clone / SPLITS).read_text())

@@ -3,17 +3,16 @@
 textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
 
-import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.textarena.games import PLANS, legal_words
@@ -80,7 +79,6 @@ KNOWN = {
     "GuessTheNumber-v0": 10,
     "GuessTheNumber-v0-hardcore": 10,
 }
-# The number of different games, where there are few.
 _FEW = {
     "FrozenLake-v0": 364,
     "FrozenLake-v0-random": 4 * 364,
@@ -96,33 +94,53 @@ class TextArenaSettings:
     id: str
 
 
-class TextArena(Environment):
-    """The task is the game's id. The score is textarena's degree of completion, 1 for a win."""
+class ArenaGames(Environment):
+    """Base of both environments; the task is the game's id.
+
+    Attributes:
+        known: games, with the turns of an episode.
+        few: the number of different games, where there are few.
+    """
+
+    package = "textarena"
+    known: ClassVar[Mapping[str, int]]
+    few: ClassVar[Mapping[str, int]]
+
+    def check(self, task: str) -> None:
+        """Refuse a game that is not ``env.id``, or not known, and a missing package.
+
+        Raises:
+            TaskError: the message has the key to set.
+        """
+        if task != self.settings.id:
+            raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
+        if task not in self.known:
+            near = nearest(task, self.known)
+            raise TaskError(f"env.id={task} is no game of env={self.name}; use {near} ({', '.join(self.known)})")
+        if find_spec("textarena") is None:
+            raise TaskError(f'env={self.name} needs textarena: pip install "turngrid[textarena]"')
+
+    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
+        games = self.few.get(params["id"])
+        return few_seeds(split, games) if games else None
+
+
+class TextArena(ArenaGames):
+    """The score is textarena's degree of completion, 1 for a win."""
 
     name = "textarena"
-    package = "textarena"
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You are playing a game.", "Answer with one action and nothing else.")
     Settings = TextArenaSettings
     lists_actions = True
+    known, few = KNOWN, _FEW
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task != self.settings.id:
-            raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
-        if task not in KNOWN:
-            near = nearest(task, KNOWN)
-            raise TaskError(f"env.id={task} is no game of env=textarena; use {near} ({', '.join(KNOWN)})")
-        if find_spec("textarena") is None:
-            raise TaskError('env=textarena needs textarena: pip install "turngrid[textarena]"')
+        self.check(task)
         return {"id": task, "turns": KNOWN[task]}
 
     def max_turns(self, task: str) -> int:
         return self.parse_task(task)["turns"]
-
-    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """List a bounded number of seeds if there are few games."""
-        games = _FEW.get(params["id"])
-        return few_seeds(split, games) if games else None
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         env = TextArenaEnv()
@@ -132,13 +150,8 @@ class TextArena(Environment):
             raise Rejected(f"not to be won within {params['turns']} turns")
         file = folder / "game.json"
         file.write_text(json.dumps({"id": params["id"], "seed": seed, "opening": opening.text}))
-        facts = json.dumps([params["id"], opening.text, plan])  # the number to guess is in the plan only
-        return GameRecord(
-            file=file.name,
-            goal=opening.goal,
-            expert_plan=tuple(plan),
-            fingerprint=hashlib.sha256(facts.encode()).hexdigest(),
-        )
+        same = facts_hash([params["id"], opening.text, plan])  # the number to guess is in the plan only
+        return GameRecord(file.name, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         return TextArenaEnv(legal=legal)

@@ -1,6 +1,5 @@
 """TextWorldExpress's simulator, the game of a seed with its gold path, and how it is played."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from turngrid.envs.environment import GameRecord, Params, Rejected
+from turngrid.envs.environment import GameRecord, Params, Rejected, facts_hash
 from turngrid.envs.jvm.machine import JvmEnv, jar, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import EnvError, InvalidAction, Observation
@@ -102,8 +101,7 @@ def made(params: Params, seed: int, folder: Path) -> GameRecord:
     file = folder / "game.json"
     file.write_text(json.dumps({**game, "gold": plan}, sort_keys=True))
     facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
-    fingerprint = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    return GameRecord(file.name, goal=simulator.goal(), expert_plan=tuple(plan), fingerprint=fingerprint)
+    return GameRecord(file.name, goal=simulator.goal(), expert_plan=tuple(plan), fingerprint=facts_hash(facts))
 
 
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:

@@ -64,6 +64,7 @@ class TextWorldExpress(Environment):
     """The task is a game's name."""
 
     name = "textworldexpress"
+    more_games = "use larger env.options"
     package = "textworld-express"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
@@ -75,10 +76,6 @@ class TextWorldExpress(Environment):
     examples = tuple(OPTIONS)
     lists_actions = True
     settings: TextWorldExpressSettings
-
-    @property
-    def more_games(self) -> str:
-        return "use larger env.options"
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:

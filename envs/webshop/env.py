@@ -25,7 +25,8 @@ def plan(shop: Shop, goal: Goal, page: Page) -> tuple[str, ...]:
         return (*back, *_choices(options, page), f"click[{BUY}]")
     if page.query is not None and page.product is None and (actions := _from_results(shop, goal, page)):
         return actions
-    queries = (_words_of(shop, goal), goal.instruction.lower())
+    words = " ".join([*goal.attributes, shop.product(goal.product).query, *goal.options])
+    queries = (words, goal.instruction.lower())
     plans = ((query, _from_results(shop, goal, Page(query))) for query in queries)
     return next(((f"search[{query}]", *actions) for query, actions in plans if actions), ())
 
@@ -45,10 +46,6 @@ def _wanted(product: Product, goal: Goal) -> Options:
         fitting = [(name, value) for name, value in free if same_option(name, value, wanted)]
         options |= dict(sorted(fitting, key=lambda option: option[1] != wanted)[:1])
     return options
-
-
-def _words_of(shop: Shop, goal: Goal) -> str:
-    return " ".join([*goal.attributes, shop.product(goal.product).query, *goal.options])
 
 
 def _from_results(shop: Shop, goal: Goal, page: Page) -> tuple[str, ...]:
@@ -99,7 +96,8 @@ class WebShopEnv(TextEnv):
         if action[1].lower() == "search":
             self._page = Page(word)
             return RawStep(self.observe_message(""), 0.0)
-        target = {label.lower(): (label, page) for label, page in self._buttons().items()}.get(word)
+        buttons = pages.buttons(self._page, self._shop).items()
+        target = {label.lower(): (label, page) for label, page in buttons}.get(word)
         if target is None:
             raise InvalidAction(f"There is no button {word[:_NAME]!r} on this page.")
         if target[0] == BUY:
@@ -114,9 +112,6 @@ class WebShopEnv(TextEnv):
         end = f"Thank you for shopping with us! [SEP] Your score (min 0.0, max 1.0) [SEP] {parts['score']:.3f}"
         return RawStep(Observation(end), parts["score"], parts["score"] == 1, parts["score"] < 1, info=parts)
 
-    def _buttons(self) -> pages.Buttons:
-        return pages.buttons(self._page, self._shop)
-
     def observe_message(self, message: str) -> Observation:
         text = pages.text(self._page, self._shop)
         expert = plan(self._shop, self._goal, self._page) if self._expert else ()
@@ -124,5 +119,5 @@ class WebShopEnv(TextEnv):
 
     def _commands(self) -> tuple[str, ...]:
         """Return the page's clicks; on the first page, a search for the instruction's words."""
-        clicks = tuple(f"click[{label}]" for label in self._buttons())
+        clicks = tuple(f"click[{label}]" for label in pages.buttons(self._page, self._shop))
         return clicks or (f"search[{self._goal.instruction.lower()[: MAX_CHARS - 10]}]",)

@@ -38,6 +38,8 @@ class WebShop(Environment):
     """Tasks: ``aATTRIBUTES-oOPTIONS``, how many of each an instruction names; ``all``: any."""
 
     name = "webshop"
+    turns = 15
+    more_games = "use env.task=all, or more attributes and options"
     package = "bm25s"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
@@ -48,10 +50,6 @@ class WebShop(Environment):
     Settings = WebShopSettings
     examples = ("all", *(f"a{attributes}-o{options}" for attributes in (1, 2, 3) for options in (0, 1, 2)))
     settings: WebShopSettings
-
-    @property
-    def more_games(self) -> str:
-        return "use env.task=all, or more attributes and options"
 
     def parse_task(self, task: str) -> dict[str, Any]:
         """Return the numbers of attributes and options (None: any), and the shop.
@@ -74,9 +72,6 @@ class WebShop(Environment):
 
         files(settings.data_dir, settings.goals)
         return {"goals": settings.goals}
-
-    def max_turns(self, task: str) -> int:
-        return 15
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add the split, whose products no other has; of official data also a hash of them."""

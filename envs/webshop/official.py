@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.types import TaskError
 from turngrid.envs.webshop import products, shop
 from turngrid.envs.webshop.shop import Goal, Product, words
@@ -73,7 +74,7 @@ def official_shop(found: Files) -> Path:
         TaskError: the files are not WebShop's, or the folder cannot be written.
     """
     try:
-        return shop.kept(f"official-{found.key}", lambda folder: _write(folder, found))
+        return kept_folder("webshop", f"official-{found.key}", lambda folder: _write(folder, found))
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a field is missing or of another kind ({error!r})"
         raise TaskError(f"env.data_dir={found.products.parent}: {problem}; {_ORIGIN}") from error
@@ -120,7 +121,7 @@ def items(file: Path) -> Iterator[Fields]:
     decoder, text, found = json.JSONDecoder(), "", 0
     with file.open(encoding="utf-8") as source:
         while chunk := source.read(_CHUNK):
-            text, start = (text + chunk).lstrip(), 0
+            text = (text + chunk).lstrip()
             start = 1 if found == 0 and text[:1] == "[" else 0
             while True:
                 start = _skipped(text, start)

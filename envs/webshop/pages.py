@@ -63,7 +63,9 @@ def text(page: Page, shop: Shop) -> str:
     if page.part:
         return _joined([_BACK, _PREVIOUS, *_part(product, page.part)])
     clicked = "".join(f"You have clicked {value}.\n" for _, value in page.options)
-    return clicked + _joined(_item(product))
+    options = [part for name, values in product.options.items() for part in (name, *values)]
+    facts = [product.title, f"Price: {product.price_tag}", f"Rating: {product.rating}"]
+    return clicked + _joined([_BACK, _PREVIOUS, *options, *facts, *_PARTS, BUY])
 
 
 def page_of(place: int) -> int:
@@ -80,12 +82,6 @@ def _results(page: Page, shop: Shop) -> list[str]:
     shown = [part for product in found for part in (product.asin, product.title, product.price_tag)]
     total = len(shop.search(page.query or ""))
     return [_BACK, f"Page {page.number} (Total results: {total})", *_turns(page, shop), *shown]
-
-
-def _item(product: Product) -> list[str]:
-    options = [part for name, values in product.options.items() for part in (name, *values)]
-    facts = [product.title, f"Price: {product.price_tag}", f"Rating: {product.rating}"]
-    return [_BACK, _PREVIOUS, *options, *facts, *_PARTS, BUY]
 
 
 def _part(product: Product, part: str) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from turngrid.envs.environment import Params
+from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.webshop import shop
 from turngrid.envs.webshop.shop import Goal, Product, Shop
 
@@ -163,7 +164,7 @@ def _some(sizes: tuple[str, ...], draw: random.Random) -> list[str]:
 
 def made_shop(count: int) -> Path:
     """Return the folder of the shop with the products 0 to ``count`` - 1."""
-    return shop.kept(f"made-{VERSION}-{count}", lambda folder: _write(folder, count))
+    return kept_folder("webshop", f"made-{VERSION}-{count}", lambda folder: _write(folder, count))
 
 
 def _write(folder: Path, count: int) -> None:
