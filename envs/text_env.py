@@ -88,11 +88,14 @@ class TextEnv(abc.ABC):
 
     Attributes:
         banned_verbs: commands to the program, such as quit and save. They never reach the game.
+        ends: characters that are cut from the end of a command, which the game gets in lower case;
+            None if it gets the command as it is written.
         kept: names of the attributes that are the game's state, if ``save_game`` can copy them.
         functions: those of the environment's ``PromptStyle``, set by ``Environment.new_env``.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
+    ends: ClassVar[str | None] = None
     kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
 
@@ -257,7 +260,8 @@ class TextEnv(abc.ABC):
 
     def clean_action(self, action: str) -> str:
         """Return the command that the game gets."""
-        return sanitise(action)
+        command = sanitise(action)
+        return command if self.ends is None else command.lower().rstrip(self.ends)
 
     def finish_game(self) -> RawStep:
         """Grade an episode that was cut off; return its last step."""

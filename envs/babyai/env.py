@@ -18,6 +18,7 @@ class BabyAIEnv(TextEnv):
     than at the start, at least 0.
     """
 
+    ends = " ."
     kept = ("_game", "_guide", "_rest")
 
     def __init__(self, *, macro: bool = False, legal: bool = False, expert: bool = False) -> None:
@@ -34,9 +35,6 @@ class BabyAIEnv(TextEnv):
         self._longest = LONGEST if self._expert else int(self._most)  # a longer plan scores 0 all the same
         self._rest: Moves | None = None
         return self.observe_message("")
-
-    def clean_action(self, action: str) -> str:
-        return super().clean_action(action).lower().rstrip(" .")
 
     def step_game(self, command: str) -> RawStep:
         game, moves = self._game, commands(self._game, self._macro).get(command)

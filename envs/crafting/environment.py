@@ -19,6 +19,7 @@ _CRAFT = re.compile(r"craft (?:([0-9]+) )?(.+?) using (.+)")
 class CraftingEnv(TextEnv):
     """One game at a time; a point for each item of the plan of which no more is needed."""
 
+    ends = " ."
     kept = ("_have",)
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
@@ -26,9 +27,6 @@ class CraftingEnv(TextEnv):
         self._have: Counter[str] = Counter()
         self._most = len(self._book.missing(self._have))
         return self.observe_message(self._inventory())
-
-    def clean_action(self, action: str) -> str:
-        return super().clean_action(action).lower().rstrip(" .")
 
     def step_game(self, command: str) -> RawStep:
         if command == "inventory":

@@ -28,6 +28,8 @@ from turngrid.envs.types import Observation, TaskError, TaskRef
 class GymEnv(TextEnv):
     """One game at a time; the game's seed determines its start and its draws."""
 
+    ends = ""
+
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._rules = json.loads(accepted_file(task).read_text())
         self._described, self._goal, self._return = known(self._rules["id"]), task.goal, 0.0
@@ -35,9 +37,6 @@ class GymEnv(TextEnv):
         self._state, _ = self._game.reset(seed=self._rules["seed"])
         self._words = words(self._game, self._described)
         return self.observe_message("")
-
-    def clean_action(self, action: str) -> str:
-        return super().clean_action(action).lower()
 
     def step_game(self, command: str) -> RawStep:
         if command not in self._words:

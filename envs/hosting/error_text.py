@@ -1,7 +1,6 @@
 """Describe an exception in one line."""
 
 import traceback
-from typing import Any
 
 from turngrid.envs.types import EnvError
 
@@ -17,12 +16,7 @@ def described(error: BaseException, module: str) -> str:
         return str(error)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     lines = traceback.extract_tb(error.__traceback__)
-    own = [
-        line for line, frame in zip(lines, frames, strict=True) if _package(frame.f_globals) == module.partition(".")[0]
-    ]
+    packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
+    own = [line for line, package in zip(lines, packages, strict=True) if package == module.partition(".")[0]]
     places = [f" at {line.filename}:{line.lineno}: {line.line}" for line in own or lines]
     return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
-
-
-def _package(names: dict[str, Any]) -> str:
-    return str(names.get("__name__", "")).partition(".")[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.repair.source_rules import parsed
-from turngrid.envs.repair.workspace import Refused, Workspace
+from turngrid.envs.repair.workspace import Workspace
 
 MAX_ACTION_CHARS = 8000
 FORM = (
@@ -167,11 +167,11 @@ def edit(workspace: Workspace, argument: str, body: Sequence[str]) -> str:
 
 def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) -> str:
     try:
-        workspace.write(path, text)
-    except Refused as error:
-        raise CommandError(f"{error}. Nothing was changed.", error.reason) from error
+        refusal = workspace.write(path, text)
     except ValueError as error:
         raise CommandError(f"{error}.") from error
+    if refusal:
+        raise CommandError(f"{refusal.message}. Nothing was changed.", refusal.reason)
     notes = []
     if workspace.instance.is_protected(path):
         notes.append("Changes to tests and their configuration do not count: they are restored before grading.")

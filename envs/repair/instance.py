@@ -86,10 +86,6 @@ class Instance:
         """All graded tests, without duplicates."""
         return tuple(dict.fromkeys((*self.FAIL_TO_PASS, *self.PASS_TO_PASS)))
 
-    def is_beside_tests(self, path: str) -> bool:
-        """Return whether a file's folder contains test files."""
-        return any(PurePosixPath(test).parent == PurePosixPath(path).parent for test in self.test_files)
-
     def is_protected(self, path: str) -> bool:
         """Return whether a file is a test or configures tests; edits of it are dropped."""
         return path in self.test_files or is_test_path(path)

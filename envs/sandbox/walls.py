@@ -53,19 +53,11 @@ class Walls:
             ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
             return [*seccomp.launcher(), *ends, *_start(argv, map(str, layers), limits, count=False)]
         inside = [f"/layers/{number}" for number in range(len(layers))]
-        start = [*self._privileges(), *_start(argv, inside, limits, count=True)]
+        user = str(random.SystemRandom().choice(_UIDS))  # another in each run: its processes are counted alone
+        drop = ["--reuid", user, "--regid", user, "--clear-groups"] if self.drop else []
+        start = ["setpriv", *drop, *_NO_PRIVILEGES, *_start(argv, inside, limits, count=True)]
         binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
         return _bubblewrap(start, binds, limits, scratch)
-
-    def _privileges(self) -> list[str]:
-        """Return the prefix that takes privileges away, and from root its user id.
-
-        Each run has another user id, so that its processes are counted alone.
-        """
-        if not self.drop:
-            return ["setpriv", *_NO_PRIVILEGES]
-        user = random.SystemRandom().choice(_UIDS)
-        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *_NO_PRIVILEGES]
 
 
 def bubblewrap() -> Walls | None:
@@ -145,12 +137,8 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
     user = [] if os.geteuid() == 0 else ["--unshare-user"]
     ends = ["--die-with-parent", "--new-session"]
     closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
-    command = [_found("bwrap") or "bwrap", *_filtered(scratch), *apart, *user, *ends, *tree, *closed]
-    return ["sh", "-c", 'exec "$@" 9< "$0"', str(scratch / _FILTER), *command, "--chdir", REPO, "--", *start]
-
-
-def _filtered(scratch: Path) -> list[str]:
-    """Write the filter to a file that bubblewrap reads; empty without seccomp."""
     code = seccomp.program() if seccomp.available() else b""
-    (scratch / _FILTER).write_bytes(code)
-    return ["--seccomp", "9"] if code else []
+    (scratch / _FILTER).write_bytes(code)  # bubblewrap reads it
+    filtered = ["--seccomp", "9"] if code else []
+    command = [_found("bwrap") or "bwrap", *filtered, *apart, *user, *ends, *tree, *closed]
+    return ["sh", "-c", 'exec "$@" 9< "$0"', str(scratch / _FILTER), *command, "--chdir", REPO, "--", *start]

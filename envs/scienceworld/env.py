@@ -148,6 +148,7 @@ class ScienceWorldEnv(JvmEnv):
     """One variation of a task at a time. Its score is ScienceWorld's; a failed task has 0."""
 
     banned_verbs = frozenset({"help", "objects", "reset"})
+    ends = " ."
     _simulator: Simulator | None = None
 
     def open_game(self, game: dict[str, Any]) -> str:
@@ -155,9 +156,6 @@ class ScienceWorldEnv(JvmEnv):
             self._simulator = Simulator()
         self._simulator.load(game["task"], game["variation"], game["simplifications"])
         return self._simulator.look()
-
-    def clean_action(self, action: str) -> str:
-        return super().clean_action(action).lower().rstrip(" .")
 
     def play(self, command: str) -> RawStep:
         assert self._simulator

@@ -21,7 +21,7 @@ from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
-    from turngrid.envs.search.retrieval import Retriever
+    from turngrid.envs.search.retrieval import Finder
 
 _FILE_TURNS = 5
 _EXTRA_TURNS = 3
@@ -73,7 +73,7 @@ class Search(Environment):
     def longest_step_s(self) -> float:  # type: ignore[override]
         if self.settings.retriever != "http":
             return 0.0
-        from turngrid.envs.search.sources import TRIES, WAITS_S
+        from turngrid.envs.search.retrieval import TRIES, WAITS_S
 
         return TRIES * self.settings.timeout_s + sum(WAITS_S)
 
@@ -139,20 +139,22 @@ class Search(Environment):
         return SearchEnv(partial(opened, self.settings), legal=legal, expert=expert)
 
 
-def opened(settings: SearchSettings, game: dict[str, Any]) -> Retriever:
+def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
     """Return what a game is searched in.
 
     Raises:
         EnvError: the world, or the file of the collection, is not what it was.
     """
     from turngrid.envs.search.games import collection_in
-    from turngrid.envs.search.sources import Paragraphs, corpus_of, server_of
+    from turngrid.envs.search.retrieval import corpus_of, search_in, server_of
 
     if "world" in game:
-        return collection_in(game)
+        return collection_in(game).search
     if settings.retriever == "http":
-        return server_of(settings.url, settings.timeout_s)
-    return corpus_of(Path(settings.corpus).expanduser()) if settings.corpus else Paragraphs(game["paragraphs"])
+        return server_of(settings.url, settings.timeout_s).search
+    if settings.corpus:
+        return corpus_of(Path(settings.corpus).expanduser()).search
+    return search_in(game["paragraphs"])
 
 
 def check_settings(settings: SearchSettings) -> None:

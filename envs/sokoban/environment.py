@@ -14,15 +14,13 @@ from turngrid.envs.utils.names import nearest
 class SokobanEnv(TextEnv):
     """One room at a time; the score is the number of boxes on targets."""
 
+    ends = ""
     kept = ("_room",)
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._room = read(accepted_file(task).read_text())
         self._distances = distances(self._room) if self._expert else {}
         return self.observe_message("")
-
-    def clean_action(self, action: str) -> str:
-        return super().clean_action(action).lower()
 
     def step_game(self, command: str) -> RawStep:
         if command not in MOVES:

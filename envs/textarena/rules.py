@@ -32,14 +32,6 @@ def _removals(state: Any, player: int) -> list[str]:
     return [f"{pile} {count}" for pile, left in enumerate(state["piles"]) for count in range(1, left + 1)]
 
 
-def _bets(state: Any, player: int) -> list[str]:
-    return list(state["current_legal_action_tree"])
-
-
-def _dice(state: Any, player: int) -> list[str]:
-    return ["roll", "hold"]
-
-
 def _trades(state: Any, player: int) -> list[str]:
     """Return an answer to the offer, if there is one, and the trades of one piece for another."""
     own, offer = state["player_resources"][player], state["current_offer"]
@@ -52,11 +44,11 @@ def _trades(state: Any, player: int) -> list[str]:
 
 LEGAL: dict[str, Callable[[Any, int], list[str]]] = {
     "TicTacToe": _cells,
-    "KuhnPoker": _bets,
+    "KuhnPoker": lambda state, player: list(state["current_legal_action_tree"]),
     "ConnectFour": _columns,
     "Nim": _removals,
     "SimpleNegotiation": _trades,
-    "PigDice": _dice,
+    "PigDice": lambda state, player: ["roll", "hold"],
 }
 
 

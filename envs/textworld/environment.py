@@ -113,13 +113,9 @@ class TwSimple(TextWorldGames):
         return params["rewards"] == "sparse"
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from textworld.challenges import CHALLENGES
-
         from turngrid.envs.textworld import games
 
-        with games.shared_knowledge():
-            game = CHALLENGES[_SIMPLE][1](settings=dict(params), options=games.options(seed))
-        return games.finish(game, folder)
+        return games.finish(games.challenge(_SIMPLE, dict(params), seed), folder)
 
 
 def _nearest(task: str) -> str:

@@ -117,6 +117,7 @@ def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> t
 class TextWorldExpressEnv(JvmEnv):
     """One game at a time. Its score is the simulator's: 1 if won; 0 if lost, where it has -1."""
 
+    ends = " ."
     _simulator: Simulator | None = None
 
     def open_game(self, game: dict[str, Any]) -> str:
@@ -124,9 +125,6 @@ class TextWorldExpressEnv(JvmEnv):
             self._simulator = Simulator()
         self._now = self._simulator.load(game["game"], game["options"], game["fold"], game["seed"])
         return self._now.observation
-
-    def clean_action(self, action: str) -> str:
-        return super().clean_action(action).lower().rstrip(" .")
 
     def play(self, command: str) -> RawStep:
         written = {action.lower(): action for action in self._now.validActions}

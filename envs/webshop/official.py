@@ -28,6 +28,7 @@ _SHUFFLE = 233  # WebShop's seed for the order of its goals
 _ORIGIN = "./setup.sh -d small (or -d all) of github.com/princeton-nlp/WebShop downloads it"
 _CHUNK = 1 << 20
 _NO_PRICE = 100.0
+_GAP = re.compile(r"[ \n\r\t,]*")  # between two items
 Fields = dict[str, Any]
 
 
@@ -124,7 +125,7 @@ def items(file: Path) -> Iterator[Fields]:
             text = (text + chunk).lstrip()
             start = 1 if found == 0 and text[:1] == "[" else 0
             while True:
-                start = _skipped(text, start)
+                start = _GAP.match(text, start).end()  # type: ignore[union-attr]
                 try:
                     item, start = decoder.raw_decode(text, start)
                 except ValueError:
@@ -136,12 +137,6 @@ def items(file: Path) -> Iterator[Fields]:
             text = text[start:]
     if text.strip(" \n\r\t,") != "]" or not found:
         raise TaskError(f"env.data_dir: {file.name} is no whole JSON list of products; {_ORIGIN}")
-
-
-def _skipped(text: str, start: int) -> int:
-    while start < len(text) and text[start] in " \n\r\t,":
-        start += 1
-    return start
 
 
 def _table(file: Path) -> Mapping[str, Any]:

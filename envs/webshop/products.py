@@ -139,7 +139,9 @@ def product(number: int) -> Product:
     kind = draw.choice(DEPARTMENTS)
     query, brand = draw.choice(kind.types), draw.choice(_BRANDS)
     first, second, told, listed, *rest = attributes = draw.sample(kind.attributes, draw.randint(4, 6))
-    options = {kind.look: draw.sample(kind.looks, draw.randint(4, 6)), _SIZE: _some(kind.sizes, draw)}
+    looks = draw.sample(kind.looks, draw.randint(4, 6))
+    sizes = sorted(draw.sample(range(len(kind.sizes)), draw.randint(4, 5)))  # in their order
+    options = {kind.look: looks, _SIZE: [kind.sizes[number] for number in sizes]}
     price = draw.randint(100 * kind.prices[0], 100 * kind.prices[1]) / 100
     return Product(
         asin="B" + hashlib.sha256(f"webshop {number}".encode()).hexdigest()[:9].upper(),
@@ -155,11 +157,6 @@ def product(number: int) -> Product:
         description=f"{query.capitalize()} by {brand} for every day, {told}.",
         features=[f"{attribute.capitalize()}." for attribute in (listed, *rest)],
     )
-
-
-def _some(sizes: tuple[str, ...], draw: random.Random) -> list[str]:
-    """Draw four or five sizes, in their order."""
-    return [sizes[number] for number in sorted(draw.sample(range(len(sizes)), draw.randint(4, 5)))]
 
 
 def made_shop(count: int) -> Path:
