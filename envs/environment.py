@@ -23,7 +23,7 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class NoSettings:
-    """Settings of an environment that has none."""
+    """Settings of an environment or a reward that has none."""
 
 
 class Rejected(Exception):

@@ -105,10 +105,7 @@ def wins(engine: Engine, expert_plan: tuple[str, ...]) -> bool:
     return bool(expert_plan) and engine.step(expert_plan[-1]) is not None and engine.won
 
 
-@functools.cache
-def _engine() -> Engine:
-    """Return the engine of this process for all games that it makes."""
-    return Engine()
+_engine = functools.cache(Engine)  # of this process, for all games that it makes
 
 
 def _loaded(data: Mapping[str, Any]) -> Engine:

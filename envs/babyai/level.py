@@ -9,7 +9,7 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import minigrid  # noqa: F401 - registers the levels
@@ -80,19 +80,14 @@ Cell = tuple[int, int]
 Moves = tuple[int, ...]
 
 
-class Thing(NamedTuple):
-    """An object in view, its name, and its cell of the view."""
+def things(game: Game) -> list[tuple[str, Any, Cell]]:
+    """Return the doors, keys, balls and boxes in view, nearest first, and name the new ones.
 
-    name: str
-    thing: Any
-    cell: Cell
-
-
-def things(game: Game) -> list[Thing]:
-    """Return the doors, keys, balls and boxes in view, nearest first, and name the new ones."""
+    Each has its name, the object, and its cell of the view.
+    """
     cells = [cell for cell in itertools.product(range(7), range(7)) if cell != _HERE]
     seen = sorted((abs(x - 3) + 6 - y, x, y) for x, y in cells if game.view[x][y][0] in _THINGS)
-    return [Thing(_name(game, thing), thing, (x, y)) for _, x, y in seen for thing in [_object(game, x, y)]]
+    return [(_name(game, thing), thing, (x, y)) for _, x, y in seen for thing in [_object(game, x, y)]]
 
 
 def told(game: Game) -> str:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,10 +36,7 @@ class WorkerLost(Exception):
         self.culprit, self.hung = culprit, hung
 
 
-@dataclass
-class _Pending:
-    reply: asyncio.Future[Message]
-    deadline_s: float
+_Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
 
 class WorkerProcess(asyncio.Protocol):
@@ -100,14 +96,14 @@ class WorkerProcess(asyncio.Protocol):
         if self._lost:
             raise WorkerLost(self._lost, culprit=False, hung=False)
         line = msgspec.json.encode(message) + b"\n"  # may fail, so before the request is pending
-        pending = _Pending(self._loop.create_future(), deadline_s)
-        self._waiting.append(pending)
+        pending: asyncio.Future[Message] = self._loop.create_future()
+        self._waiting.append((pending, deadline_s))
         if len(self._waiting) == 1:
             self._set_timer()
         if not self._unsent:
             self._loop.call_soon(self._send)
         self._unsent.append(line)
-        reply = await pending.reply
+        reply = await pending
         if "error" in reply:
             raise EnvError(reply["error"])
         return reply["ok"]
@@ -132,9 +128,9 @@ class WorkerProcess(asyncio.Protocol):
             self._set_timer()
 
     def _answered(self, reply: Message) -> None:
-        pending = self._waiting.popleft()
-        if not pending.reply.done():  # cancelled requests are done
-            pending.reply.set_result(reply)
+        pending, _ = self._waiting.popleft()
+        if not pending.done():  # cancelled requests are done
+            pending.set_result(reply)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.alive:
@@ -145,17 +141,17 @@ class WorkerProcess(asyncio.Protocol):
         if self._timer:
             self._timer.cancel()
         if self._waiting:
-            self._timer = self._loop.call_later(self._waiting[0].deadline_s, self._hung)
+            self._timer = self._loop.call_later(self._waiting[0][1], self._hung)
 
     def _hung(self) -> None:
-        self._lose(f"no answer within {self._waiting[0].deadline_s:g} s", hung=True)
+        self._lose(f"no answer within {self._waiting[0][1]:g} s", hung=True)
 
     def _lose(self, reason: str, *, hung: bool) -> None:
         self._lost = reason
         self._process.kill()
-        for number, pending in enumerate(self._waiting):
-            if not pending.reply.done():
-                pending.reply.set_exception(WorkerLost(reason, culprit=number == 0, hung=hung))
+        for number, (pending, _) in enumerate(self._waiting):
+            if not pending.done():
+                pending.set_exception(WorkerLost(reason, culprit=number == 0, hung=hung))
         self._waiting.clear()
         self._set_timer()
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import Function
-from turngrid.envs.openenv.env import OpenEnvEnv, facts
-from turngrid.envs.openenv.server import fields, schema
+from turngrid.envs.openenv.env import OpenEnvEnv, facts, fields, schema
 from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.utils.names import meant
 

@@ -30,8 +30,7 @@ class ProviderError(RuntimeError):
 class RepoProvider(abc.ABC):
     """A source of repositories. All methods raise ``ProviderError`` if one is not available.
 
-    ``strict``: a repair may only change existing source files (``Workspace.is_source``), and pytest
-    loads no installed plugins.
+    ``strict``: a repair may only change existing source files (``Workspace.is_source``).
     """
 
     strict: ClassVar[bool] = False
@@ -50,7 +49,7 @@ class RepoProvider(abc.ABC):
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         """Run tests on ``layers``; the first is the checked-out folder."""
-        return run_tests(layers, tests, replace(options, autoload=not self.strict))
+        return run_tests(layers, tests, options)
 
 
 class InlineFiles(RepoProvider):
@@ -97,6 +96,9 @@ class GitMirror(RepoProvider):
             last = (archive.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
             raise ProviderError(f"git archive of {instance.repo} failed: {last}")
         _unpack(archive.stdout, folder)
+
+    def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
+        return run_tests(layers, tests, replace(options, autoload=True))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ bm25s takes a while to import, so only processes that make or run games import i
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -116,11 +117,6 @@ class Search(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         if "set" in params:
             return self.files(params["set"]).make(seed, params["split"], folder)
-        return self._make_in_a_world(params, seed, folder)
-
-    def _make_in_a_world(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        import random
-
         from turngrid.envs.search.games import ask, collection_of, fingerprint, written
         from turngrid.envs.search.world import WorldSpec
 

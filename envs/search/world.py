@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -113,16 +113,20 @@ class World:
 
     @functools.cached_property
     def of_kind(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for number, entity in enumerate(self.entities):
-            found.setdefault(entity.kind, []).append(number)
-        return found
+        return _by_kind(self.entities)
 
     @functools.cached_property
     def digest(self) -> str:
         """A hash of the passages."""
         texts = (f"{passage.title}: {' '.join(passage.sentences)}" for passage in self.passages)
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _by_kind(entities: Iterable[Entity]) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = {}
+    for number, entity in enumerate(entities):
+        numbers.setdefault(entity.kind, []).append(number)
+    return numbers
 
 
 def make_world(spec: WorldSpec) -> World:
@@ -184,10 +188,7 @@ def _alias(aliases: list[str], draw: random.Random) -> str:
 
 
 def _facts(entities: list[Entity], draw: random.Random) -> list[Fact]:
-    of_kind: dict[str, list[int]] = {}
-    for number, entity in enumerate(entities):
-        of_kind.setdefault(entity.kind, []).append(number)
-    facts = []
+    of_kind, facts = _by_kind(entities), []
     for name, relation in RELATIONS.items():
         if name == "spouse":
             persons = draw.sample(of_kind["person"], len(of_kind["person"]))
