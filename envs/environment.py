@@ -6,7 +6,7 @@ import abc
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
@@ -170,6 +170,10 @@ class Environment(abc.ABC):
         Raises:
             TaskError: no such task; the message names the nearest choice.
         """
+
+    def unknown(self, task: object, choices: Iterable[str] = ()) -> TaskError:
+        """Return the error for a task that is none of the choices, by default ``examples``."""
+        return TaskError(f"unknown task {task!r} of {self.name}; use {nearest(task, choices or self.examples)}")
 
     def max_turns(self, task: str) -> int:
         """Return the default limit of turns of an episode."""

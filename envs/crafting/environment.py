@@ -9,8 +9,7 @@ from turngrid.envs.crafting.games import counted, make, read
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
-from turngrid.envs.types import InvalidAction, Observation, TaskError, TaskRef
-from turngrid.envs.utils.names import nearest
+from turngrid.envs.types import InvalidAction, Observation, TaskRef
 
 _GET = re.compile(r"get ([1-9][0-9]*) (.+)")
 _CRAFT = re.compile(r"craft (?:([0-9]+) )?(.+?) using (.+)")
@@ -99,7 +98,7 @@ class Crafting(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:
-            raise TaskError(f"unknown task {task!r} of crafting; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         return {"depth": int(task[1:])}
 
     def max_turns(self, task: str) -> int:

@@ -119,18 +119,16 @@ class WorkerProcess(asyncio.Protocol):
         *lines, self._partial = (self._partial + data).split(b"\n")
         try:
             for line in lines:
-                self._answered(msgspec.json.decode(line))
+                reply = msgspec.json.decode(line)
+                pending, _ = self._waiting.popleft()
+                if not pending.done():  # cancelled requests are done
+                    pending.set_result(reply)
         except (ValueError, IndexError) as error:  # no JSON, or no request waits for it
             self._lose(f"worker died: {error}", hung=False)
         if len(self._partial) > _MAX_LINE:
             self._lose(f"an answer has more than {_MAX_LINE} bytes", hung=False)
         if lines:
             self._set_timer()
-
-    def _answered(self, reply: Message) -> None:
-        pending, _ = self._waiting.popleft()
-        if not pending.done():  # cancelled requests are done
-            pending.set_result(reply)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.alive:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
@@ -179,7 +179,13 @@ class JvmEnv(TextEnv):
     """One game at a time. If the JVM dies, the episode is played again in a new one.
 
     A subclass implements ``open_game`` and ``play``.
+
+    Attributes:
+        simulator_class: that of ``simulator``, with its ``machine``; it runs one game.
     """
+
+    simulator_class: ClassVar[type[Any]]
+    simulator: Any = None
 
     @abc.abstractmethod
     def open_game(self, game: dict[str, Any]) -> str:
@@ -211,8 +217,13 @@ class JvmEnv(TextEnv):
         return self._opened()
 
     def _opened(self) -> Observation:
-        self._seen = self.open_game(self._game)
+        self._seen = self._open()
         return self.observe_message(self._seen)
+
+    def _open(self) -> str:
+        if self.simulator is None or not self.simulator.machine.alive:
+            self.simulator = self.simulator_class()
+        return self.open_game(self._game)
 
     def step_game(self, command: str) -> RawStep:
         try:
@@ -233,7 +244,7 @@ class JvmEnv(TextEnv):
         return replace(step, observation=self.observe_message(step.observation.text))
 
     def _play_again(self) -> None:
-        text = self.open_game(self._game)
+        text = self._open()
         for command in self._played:
             text = self.play(command).observation.text
         if text != self._seen:

@@ -25,7 +25,6 @@ from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.types import Limits, SandboxError
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
@@ -121,7 +120,7 @@ class RepoRepair(RepairEnvironment):
     def parse_task(self, task: str) -> dict[str, Any]:
         self.check_settings()
         if task not in _TASKS and task not in TESTS:
-            raise TaskError(f"unknown task {task!r} of repo_repair; use {nearest(task, [*_TASKS, *TESTS])}")
+            raise self.unknown(task, [*_TASKS, *TESTS])
         kind, _, level = str(task).partition("-")
         sizes = {name: level if kind == name else "" for name in ("lines", "tests")}
         return {**sizes, "library": task if task in TESTS else "", "test_split": self.settings.test_split}

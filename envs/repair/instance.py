@@ -6,7 +6,7 @@ The capital names are those of the data sets (https://huggingface.co/datasets/SW
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -82,7 +82,8 @@ class Instance:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values that ``from_dict`` reads."""
-        return asdict(self)
+        lists = {name: list(getattr(self, name)) for name in (*_LISTS, "test_files")}
+        return {**vars(self), **lists, "files": dict(self.files), "meta": dict(self.meta)}
 
     @property
     def tests(self) -> tuple[str, ...]:

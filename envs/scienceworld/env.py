@@ -149,20 +149,16 @@ class ScienceWorldEnv(JvmEnv):
 
     banned_verbs = frozenset({"help", "objects", "reset"})
     ends = " ."
-    _simulator: Simulator | None = None
+    simulator_class = Simulator
 
     def open_game(self, game: dict[str, Any]) -> str:
-        if self._simulator is None or not self._simulator.machine.alive:
-            self._simulator = Simulator()
-        self._simulator.load(game["task"], game["variation"], game["simplifications"])
-        return self._simulator.look()
+        self.simulator.load(game["task"], game["variation"], game["simplifications"])
+        return self.simulator.look()
 
     def play(self, command: str) -> RawStep:
-        assert self._simulator
-        answer, score, over = self._simulator.step(command)
+        answer, score, over = self.simulator.step(command)
         won = score == 100
         return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=understood(answer))
 
     def commands(self) -> tuple[str, ...]:
-        assert self._simulator
-        return tuple(command for command in self._simulator.commands() if not self.refuses(command))
+        return tuple(command for command in self.simulator.commands() if not self.refuses(command))

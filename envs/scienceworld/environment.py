@@ -127,7 +127,7 @@ class ScienceWorld(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:
-            raise TaskError(f"unknown task {task!r} of scienceworld; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         check("scienceworld", "scienceworld")
         for name in filter(None, self.settings.simplifications.split(",")):
             if name not in SIMPLIFICATIONS:

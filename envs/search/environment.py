@@ -19,7 +19,6 @@ from turngrid.envs.functions import CommandFunction
 from turngrid.envs.search.files import QuestionFiles
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
     from turngrid.envs.search.retrieval import Finder
@@ -89,7 +88,7 @@ class Search(Environment):
         match = _TASK.fullmatch(str(task))
         hops = [int(match[1]), int(match[2] or match[1])] if match else []
         if hops != sorted(hops) or not hops:
-            raise TaskError(f"unknown task {task!r} of search; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         sizes = {"worlds": settings.worlds, "passages": settings.passages, "distractors": settings.distractors}
         return {"hops": hops, **sizes, **shown}
 

@@ -7,8 +7,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.sokoban.games import MOVES, distances, make, plan_of, read, same
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
-from turngrid.envs.types import InvalidAction, Observation, TaskError, TaskRef
-from turngrid.envs.utils.names import nearest
+from turngrid.envs.types import InvalidAction, Observation, TaskRef
 
 
 class SokobanEnv(TextEnv):
@@ -55,7 +54,7 @@ class Sokoban(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:
-            raise TaskError(f"unknown task {task!r} of sokoban; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         side, boxes = map(int, re.findall(r"\d", task))
         return {"side": side, "boxes": boxes}
 

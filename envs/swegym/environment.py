@@ -14,7 +14,6 @@ from turngrid.envs.repair.games import accept
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
 from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
 BINS = {"lines": (8, 31), "tests": (17, 53)}  # last value of easy and of medium (tables 2 and 6 of arXiv 2510.01132)
 LEVELS = ("easy", "medium", "hard")
@@ -54,8 +53,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         if not match or match["level"] not in (None, *LEVELS):
             names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
             sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
-            near = nearest(str(task), [*names, *sized])
-            raise TaskError(f"unknown task {task!r} of swegym; use {near}")
+            raise self.unknown(task, [*names, *sized])
         self.check_settings()
         return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
 

@@ -118,20 +118,17 @@ class TextWorldExpressEnv(JvmEnv):
     """One game at a time. Its score is the simulator's: 1 if won; 0 if lost, where it has -1."""
 
     ends = " ."
-    _simulator: Simulator | None = None
+    simulator_class = Simulator
 
     def open_game(self, game: dict[str, Any]) -> str:
-        if self._simulator is None or not self._simulator.machine.alive:
-            self._simulator = Simulator()
-        self._now = self._simulator.load(game["game"], game["options"], game["fold"], game["seed"])
+        self._now = self.simulator.load(game["game"], game["options"], game["fold"], game["seed"])
         return self._now.observation
 
     def play(self, command: str) -> RawStep:
         written = {action.lower(): action for action in self._now.validActions}
         if command not in written:
             raise InvalidAction("That does nothing here.")
-        assert self._simulator
-        now = self._now = self._simulator.step(written[command])
+        now = self._now = self.simulator.step(written[command])
         return RawStep(Observation(now.observation), max(0.0, now.score), now.tasksuccess, now.taskfailure)
 
     def commands(self) -> tuple[str, ...]:

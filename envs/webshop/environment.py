@@ -13,7 +13,6 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, TaskError
-from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
     from turngrid.envs.webshop.shop import Shop
@@ -58,7 +57,7 @@ class WebShop(Environment):
             TaskError: unknown task or setting, a missing package, or a file missing in the data.
         """
         if task not in self.examples:
-            raise TaskError(f"unknown task {task!r} of webshop; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         if find_spec("bm25s") is None:
             raise TaskError('env=webshop needs bm25s: pip install "turngrid[webshop]"')
         attributes, options = map(int, re.findall(r"\d", task)) if task != "all" else (None, None)
