@@ -29,15 +29,9 @@ _NO_PRIVILEGES = ("--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 @dataclass(frozen=True)
 class Walls:
-    """One way to isolate a command.
-
-    Attributes:
-        drop: a command that root starts becomes a user that owns nothing. As root it could write to
-            /proc/sys behind any walls, and its processes would not be counted.
-    """
+    """One way to isolate a command."""
 
     level: Level
-    drop: bool = False
 
     def command(
         self, argv: Sequence[str], layers: Sequence[Path], visible: Sequence[Path], limits: Limits, scratch: Path
@@ -54,7 +48,8 @@ class Walls:
             return [*seccomp.launcher(), *ends, *_start(argv, map(str, layers), limits, count=False)]
         inside = [f"/layers/{number}" for number in range(len(layers))]
         user = str(random.SystemRandom().choice(_UIDS))  # another in each run: its processes are counted alone
-        drop = ["--reuid", user, "--regid", user, "--clear-groups"] if self.drop else []
+        # root could write to /proc/sys behind any walls, and its processes would not be counted
+        drop = ["--reuid", user, "--regid", user, "--clear-groups"] if os.geteuid() == 0 else []
         start = ["setpriv", *drop, *_NO_PRIVILEGES, *_start(argv, inside, limits, count=True)]
         binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
         return _bubblewrap(start, binds, limits, scratch)
@@ -62,9 +57,7 @@ class Walls:
 
 def bubblewrap() -> Walls | None:
     """Return bubblewrap's walls; None if this machine lacks ``bwrap`` or ``setpriv``."""
-    if _found("bwrap") and _found("setpriv"):
-        return Walls(Level.BUBBLEWRAP, drop=os.geteuid() == 0)
-    return None
+    return Walls(Level.BUBBLEWRAP) if _found("bwrap") and _found("setpriv") else None
 
 
 def _found(tool: str) -> str | None:

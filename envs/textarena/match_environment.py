@@ -13,7 +13,7 @@ from typing import Any
 from turngrid.envs.environment import GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file, sanitise
 from turngrid.envs.textarena.environment import ArenaGames
-from turngrid.envs.textarena.rules import BEST, best_actions, legal_actions
+from turngrid.envs.textarena.games import BEST, best_actions, legal_actions
 from turngrid.envs.types import EnvError, Observation, TaskRef
 
 BOARDS = ("TicTacToe", "Nim")  # show their last board

@@ -114,8 +114,7 @@ class WebShop(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         import msgspec
 
-        from turngrid.envs.webshop.env import plan
-        from turngrid.envs.webshop.pages import SEARCH
+        from turngrid.envs.webshop.env import SEARCH, plan
         from turngrid.envs.webshop.products import drawn
 
         shop = self.shop(params)

@@ -6,7 +6,7 @@ import pytest
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import Ball, Box, Door, Key
 
-from turngrid.envs.babyai.bot import Guide
+from turngrid.envs.babyai.env import Guide
 from turngrid.envs.babyai.environment import LEVELS
 from turngrid.envs.babyai.level import FORWARD, PICK_UP, TOGGLE, Game, commands, told
 from turngrid.envs.functions import calls_of

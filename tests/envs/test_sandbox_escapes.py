@@ -406,8 +406,8 @@ import sys
 from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.types import Level
 from turngrid.envs.sandbox.walls import Walls
-way = Walls(Level(sys.argv[1]), drop=sys.argv[2] == "True")
-sandbox.run([sys.executable, "-c", sys.argv[4], sys.argv[3]], visible=sandbox.interpreter_paths(), way=way)
+way = Walls(Level(sys.argv[1]))
+sandbox.run([sys.executable, "-c", sys.argv[3], sys.argv[2]], visible=sandbox.interpreter_paths(), way=way)
 """
 
 
@@ -424,7 +424,7 @@ def test_a_sandbox_ends_with_its_owner(way):
     """A worker that is killed leaves nothing running."""
     mark = f"owned-{os.getpid()}-{way.level}"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", OWNER, way.level, str(way.drop), mark, SLEEP]
+    command = [sys.executable, "-c", OWNER, way.level, mark, SLEEP]
     owner = subprocess.Popen(command, env=env)
     end = time.monotonic() + 120
     while not inside(mark) and time.monotonic() < end:
