@@ -1,6 +1,6 @@
 """ScienceWorld (Wang et al. 2022): ``env=scienceworld env.task=boil``.
 
-Only processes that make or play games import scienceworld and start a JVM.
+Only processes that make or play games start a JVM.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.jvm.machine import check
+from turngrid.envs.scienceworld.env import ScienceWorldEnv, made
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
@@ -147,15 +148,11 @@ class ScienceWorld(Environment):
         return [seed for seed in chain.from_iterable(zip_longest(*columns)) if seed is not None]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.scienceworld.env import made
-
         number, variation = divmod(seed, 10_000)
         name = list(TASKS)[number]
         return made(name, variation, params["simplifications"], TASKS[name][1], folder)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.scienceworld.env import ScienceWorldEnv
-
         return ScienceWorldEnv(legal=legal, expert=expert)
 
 

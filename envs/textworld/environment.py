@@ -3,19 +3,16 @@
 TextWorld takes a second to import, so only the code that makes or plays a game imports it.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.text_env import TextEnv
 from turngrid.envs.textworld import interpreter
+from turngrid.envs.textworld.env import TextWorldEnv
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
-
-if TYPE_CHECKING:
-    from turngrid.envs.text_env import TextEnv
 
 _TASK = re.compile(r"w([1-9]\d?)-o([1-9]\d?)-q([1-9]\d?)")
 _PAPER = ("w2-o3-q4", "w4-o3-q4", "w2-o6-q4", "w4-o6-q8", "w8-o12-q16")
@@ -34,8 +31,6 @@ class TextWorldGames(Environment):
     recipe = 2
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.textworld.env import TextWorldEnv
-
         return TextWorldEnv(legal=legal, expert=expert)
 
     def game_sha256(self, game_file: Path) -> str:

@@ -12,6 +12,7 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.jvm.machine import check
 from turngrid.envs.text_env import TextEnv
+from turngrid.envs.textworldexpress.env import TextWorldExpressEnv, made
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
@@ -95,13 +96,9 @@ class TextWorldExpress(Environment):
         return {**params, "fold": _FOLDS.get(split, "train")}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.textworldexpress.env import made
-
         return made(params, seed, folder)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.textworldexpress.env import TextWorldExpressEnv
-
         return TextWorldExpressEnv(legal=legal, expert=expert)
 
 

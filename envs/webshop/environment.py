@@ -77,21 +77,10 @@ class WebShop(Environment):
         share = "test" if split == "test_paper" else split
         if "products" in params:
             return {**params, "split": share}
-        return {**params, "split": share, "data": self._digest(params), "needs_plan": split in _WITH_PLAN}
+        from turngrid.envs.webshop import official
 
-    def _digest(self, params: Params) -> str:
-        from turngrid.envs.webshop.official import digest
-
-        return digest(self._folder(params))
-
-    def _folder(self, params: Params) -> Path:
-        if "products" in params:
-            from turngrid.envs.webshop.products import made_shop
-
-            return made_shop(params["products"])
-        from turngrid.envs.webshop.official import files, official_shop
-
-        return official_shop(files(self.settings.data_dir, params["goals"]))
+        data = official.digest(official.folder_of(params, self.settings.data_dir))
+        return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
 
     def shop(self, params: Params) -> Shop:
         """Return the shop of a game's parameters.
@@ -99,11 +88,13 @@ class WebShop(Environment):
         Raises:
             EnvError: the official data is not that of the game.
         """
+        from turngrid.envs.webshop import official
         from turngrid.envs.webshop.shop import opened
 
-        if "data" in params and self._digest(params) != params["data"]:
+        folder = official.folder_of(params, self.settings.data_dir)
+        if "data" in params and official.digest(folder) != params["data"]:
             raise EnvError("the files in env.data_dir are not those that the games were made of")
-        return opened(self._folder(params))
+        return opened(folder)
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """Return the numbers of official instructions: WebShop's numbers of its sessions."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from turngrid.envs.environment import Params
 from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.types import TaskError
 from turngrid.envs.webshop import products, shop
@@ -66,6 +67,13 @@ def files(data_dir: str, goals: str) -> Files:
         other = "; env.goals=synthetic needs none" if missing == [_HUMAN] else ""
         raise TaskError(f"env.data_dir={data_dir}: there is no {' and no '.join(missing)}; {_ORIGIN}{other}")
     return found
+
+
+def folder_of(params: Params, data_dir: str) -> Path:
+    """Return the folder of a game's shop: the one made here, or the official one."""
+    if "products" in params:
+        return products.made_shop(params["products"])
+    return official_shop(files(data_dir, params["goals"]))
 
 
 def official_shop(found: Files) -> Path:
