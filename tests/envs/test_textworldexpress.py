@@ -20,9 +20,8 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.jvm import machine
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import RawStep
-from turngrid.envs.textworldexpress import env as express
-from turngrid.envs.textworldexpress.env import TextWorldExpressEnv
-from turngrid.envs.textworldexpress.environment import OPTIONS
+from turngrid.envs.textworldexpress import environment as express
+from turngrid.envs.textworldexpress.environment import OPTIONS, TextWorldExpressEnv
 from turngrid.envs.types import EnvError, Observation, TaskRef
 
 ROOT = Path(__file__).parents[2]
