@@ -132,7 +132,10 @@ class WorkerProcess(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.alive:
-            self._lose(f"worker died: {error or 'it closed its side'}{self._output_end()}", hung=False)
+            self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 500))
+            output = printable(self._log.read().decode(errors="replace")).strip()
+            shown = f" ({output})" if output else ""
+            self._lose(f"worker died: {error or 'it closed its side'}{shown}", hung=False)
 
     def _set_timer(self) -> None:
         """Start the deadline of the first request; end the one before."""
@@ -152,11 +155,6 @@ class WorkerProcess(asyncio.Protocol):
                 pending.set_exception(WorkerLost(reason, culprit=number == 0, hung=hung))
         self._waiting.clear()
         self._set_timer()
-
-    def _output_end(self) -> str:
-        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 500))
-        text = printable(self._log.read().decode(errors="replace")).strip()
-        return f" ({text})" if text else ""
 
     async def close(self) -> None:
         """End the process, without waiting for steps in progress."""

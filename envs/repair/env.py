@@ -49,7 +49,7 @@ class RepairEnv(TextEnv):
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.close_game()
-        instance = load(task)
+        instance = Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
         try:
             self._workspace = Workspace(instance, self._setup.provider_of(instance))
         except ProviderError as error:
@@ -156,15 +156,6 @@ def _as_env_error() -> Iterator[None]:
         yield
     except (SandboxError, PatchError, ProviderError) as error:
         raise EnvError(str(error)) from error
-
-
-def load(task: TaskRef) -> Instance:
-    """Read a task's instance.
-
-    Raises:
-        EnvError: its file is not the accepted one.
-    """
-    return Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
 
 
 def goal_text(instance: Instance) -> str:

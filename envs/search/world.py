@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from turngrid.envs.search.names import roots
-from turngrid.envs.search.relations import RELATIONS, in_use
+from turngrid.envs.search.relations import RELATIONS, in_use, roots
 
 _SHARES = {"person": 0.45, "town": 0.08, "river": 0.05, "work": 0.27, "organisation": 0.15}
 NOBODY = -1  # what such passages are about
