@@ -108,6 +108,7 @@ class Environment(abc.ABC):
         Settings: frozen dataclass of the keys that this environment adds to the ``env`` node, with
             values in ``conf/env/NAME.yaml``; a field's metadata may have its ``choices``. A setting
             that changes a game must be in its parameters (``parse_task``), which are its cache key.
+        Env: class of a running game, unless ``env`` makes it.
         package: the installed distribution that the games depend on, "" for none.
         recipe: version of what else makes the games.
         grades_unfinished: whether an episode that is cut off is graded (``TextEnv.finish``) and may
@@ -129,6 +130,7 @@ class Environment(abc.ABC):
     rewards: ClassVar[tuple[str, ...]] = ("sparse",)
     prompt: ClassVar[PromptStyle]
     Settings: ClassVar[type] = NoSettings
+    Env: ClassVar[type[TextEnv]]
     grades_unfinished: ClassVar[bool] = False
     examples: ClassVar[tuple[str, ...]] = ()
     lists_actions: ClassVar[bool] = False
@@ -224,14 +226,14 @@ class Environment(abc.ABC):
         """Return a hash of everything that determines a game."""
         return facts_hash([self.name, self.version, dict(params), seed])
 
-    @abc.abstractmethod
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        """Return an object that runs one game after another.
+        """Return an object that runs one game after another, by default one of the class ``Env``.
 
         Args:
             legal: fill ``legal`` in each observation, which takes time.
             expert: fill ``expert``, likewise.
         """
+        return self.Env(legal=legal, expert=expert)
 
     def new_env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         """Return ``env``, which also takes calls of the environment's functions."""

@@ -24,8 +24,8 @@ TOO_MANY = f"(the other calls did not run: an answer may have {MAX_CALLS})"
 _NO_WORDS = re.compile(r"[\x00-\x1f\x7f-\xbf\\\u2000-\u206f]")
 
 
-def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
-    """Return the first line that is not blank, in printable ASCII, at most ``limit`` characters.
+def sanitise(action: str) -> str:
+    """Return the first line that is not blank, in printable ASCII, cut to ``MAX_ACTION_CHARS``.
 
     A newline would send a second command, and a backslash is an escape for the interpreters. Words
     of other alphabets are dropped whole, since a part of one may be a command ("n").
@@ -35,9 +35,9 @@ def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
     >>> sanitise("\\u201copen \\u00fcn\\u00ef box\\u201d")
     'open box'
     """
-    first = next((line for line in action[: limit * 100].splitlines() if line.strip()), "")
+    first = next((line for line in action[: MAX_ACTION_CHARS * 100].splitlines() if line.strip()), "")
     words = (word for word in _NO_WORDS.sub(" ", first).split() if word.isascii())
-    return " ".join(words)[:limit].rstrip()
+    return " ".join(words)[:MAX_ACTION_CHARS].rstrip()
 
 
 def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) -> Path:

@@ -88,6 +88,7 @@ class Crafting(Environment):
     """Tasks: ``dDEPTH``, the most crafts on a way from a raw item to the goal."""
 
     name = "crafting"
+    Env = CraftingEnv
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are crafting an item. You can get every item that no crafting command makes.",
@@ -110,6 +111,3 @@ class Crafting(Environment):
         nothing: Counter[str] = Counter()
         plan, items = book.plan(nothing), book.missing(nothing)
         return GameRecord("recipes.txt", "", str(book), plan, book.same, len(items))
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return CraftingEnv(legal=legal, expert=expert)

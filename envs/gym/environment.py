@@ -86,6 +86,7 @@ class Gym(Environment):
     """The task is the game's id."""
 
     name = "gym"
+    Env = GymEnv
     package = "gymnasium"
     prompt = PromptStyle("You are playing a game.", "Answer with one of its actions and nothing else.")
     Settings = GymSettings
@@ -150,9 +151,6 @@ class Gym(Environment):
             fingerprint=facts_hash(facts),
             max_score=max(replay(game, rules, plan)[1], 0.0) if plan else self._best_return(),
         )
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return GymEnv(legal=legal, expert=expert)
 
     def _best_return(self) -> float:
         game = known(self.settings.id)

@@ -88,9 +88,9 @@ class EnvPool:
         return [slot.process.pid for slot in self._slots if slot.process and slot.process.alive]
 
 
-def pool_of(env: Mapping[str, Any], *, legal: bool = False, expert: bool = False) -> EnvPool:
+def pool_of(env: Mapping[str, Any], *, legal: bool = False) -> EnvPool:
     """Return the pool that a config's ``env`` node describes."""
-    return EnvPool(env["name"], env["workers"], env["step_deadline_s"], settings=env, legal=legal, expert=expert)
+    return EnvPool(env["name"], env["workers"], env["step_deadline_s"], settings=env, legal=legal)
 
 
 class _Slot:

@@ -14,7 +14,6 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.jvm.machine import check
 from turngrid.envs.scienceworld.env import ScienceWorldEnv, made
-from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
@@ -113,6 +112,7 @@ class ScienceWorld(Environment):
     """The task is one of ScienceWorld's, ``short`` or ``all``. A seed is a task and a variation."""
 
     name = "scienceworld"
+    Env = ScienceWorldEnv
     more_games = "use env.task=all"
     longest_making_s = 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
     package = "scienceworld"
@@ -151,9 +151,6 @@ class ScienceWorld(Environment):
         number, variation = divmod(seed, 10_000)
         name = list(TASKS)[number]
         return made(name, variation, params["simplifications"], TASKS[name][1], folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return ScienceWorldEnv(legal=legal, expert=expert)
 
 
 def official(task: str, part: str) -> range:

@@ -209,6 +209,7 @@ class Sokoban(Environment):
     """Tasks: ``sSIDE-bBOXES``, a square room and its number of boxes."""
 
     name = "sokoban"
+    Env = SokobanEnv
     turns = 30
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You are solving a Sokoban puzzle.", "Answer with one action: up, down, left or right.")
@@ -228,6 +229,3 @@ class Sokoban(Environment):
         room, plan = make(params["side"], params["boxes"], seed)
         (folder / "room.txt").write_text(str(room))
         return GameRecord("room.txt", goal=_GOAL, expert_plan=plan, fingerprint=same(room), max_score=params["boxes"])
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return SokobanEnv(legal=legal, expert=expert)

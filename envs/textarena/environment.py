@@ -129,6 +129,7 @@ class TextArena(ArenaGames):
     """The score is textarena's degree of completion, 1 for a win."""
 
     name = "textarena"
+    Env = TextArenaEnv
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You are playing a game.", "Answer with one action and nothing else.")
     Settings = TextArenaSettings
@@ -152,6 +153,3 @@ class TextArena(ArenaGames):
         file.write_text(json.dumps({"id": params["id"], "seed": seed, "opening": opening.text}))
         same = facts_hash([params["id"], opening.text, plan])  # the number to guess is in the plan only
         return GameRecord(file.name, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return TextArenaEnv(legal=legal)

@@ -23,7 +23,8 @@ NOTHING = "none"  # stands for an answer without an action, which is an invalid 
 
 
 class MatchEnv(TextEnv):
-    """One game at a time. Observations say whose turn it is, and list the legal and best actions.
+    """One game at a time. Observations say whose turn it is, and list the legal and best actions,
+    among which opponents choose.
 
     textarena's games draw from Python's global generator, also in their later rounds. Each game has
     a state of that generator of its own, so that it does not depend on the others in its process,
@@ -160,6 +161,7 @@ class TwoPlayer(ArenaGames):
     """A seat scores 1 for a win, 0 for a draw and -1 for a loss."""
 
     name = "two_player"
+    Env = MatchEnv
     rewards = ("zero_sum", "sparse")
     prompt = PromptStyle("You are playing a game against another player.", "Answer with one action and nothing else.")
     Settings = TwoPlayerSettings
@@ -193,7 +195,3 @@ class TwoPlayer(ArenaGames):
         (folder / "game.json").write_text(json.dumps(game))
         same = hashlib.sha256(f"{params['id']} {env.facts()}".encode()).hexdigest()
         return GameRecord("game.json", fingerprint=same)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        """Legal and best actions are always listed: opponents choose among them."""
-        return MatchEnv()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from turngrid.envs.text_env import TextEnv
 from turngrid.envs.textworld import interpreter
 from turngrid.envs.textworld.env import TextWorldEnv
 from turngrid.envs.types import TaskError
@@ -27,11 +26,9 @@ class TextWorldGames(Environment):
         action_form='Answer with one action, a verb phrase such as "open box".',
     )
     lists_actions = True
+    Env = TextWorldEnv
     package = "textworld"
     recipe = 2
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return TextWorldEnv(legal=legal, expert=expert)
 
     def game_sha256(self, game_file: Path) -> str:
         return interpreter.game_sha256(game_file)

@@ -14,7 +14,7 @@ import msgspec
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.jvm.machine import JvmEnv, check, jar, jvm
-from turngrid.envs.text_env import RawStep, TextEnv
+from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskError
 from turngrid.envs.utils.names import nearest
 
@@ -190,6 +190,7 @@ class TextWorldExpress(Environment):
     """The task is a game's name."""
 
     name = "textworldexpress"
+    Env = TextWorldExpressEnv
     more_games = "use larger env.options"
     package = "textworld-express"
     rewards = ("sparse", "dense")
@@ -222,9 +223,6 @@ class TextWorldExpress(Environment):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return made(params, seed, folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return TextWorldExpressEnv(legal=legal, expert=expert)
 
 
 def _check_option(task: str, name: str, value: Any) -> None:
