@@ -149,8 +149,7 @@ def row_of(task: TaskRef) -> Fields:
 
 
 def rows(source: str, read: Reader, row_id: str = "id", key: str = "env.instances") -> tuple[Row, ...]:
-    """Return the rows of ``source``, sorted by a hash of their ids, so independent of the file's
-    order.
+    """Return the rows of ``source``, sorted by a hash of their ids, whatever the file's order.
 
     Args:
         row_id: the field that names a row.

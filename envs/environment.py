@@ -1,6 +1,4 @@
-"""The interface of a text environment: its tasks and rewards, and how its games are made and
-run.
-"""
+"""The interface of a text environment: its tasks, its rewards, how its games are made and run."""
 
 import abc
 import functools
@@ -160,9 +158,7 @@ class Environment(abc.ABC):
 
     @functools.cached_property
     def version(self) -> str:
-        """Version of the games, part of their cache key. It must change if a seed gives another
-        game.
-        """
+        """Version of the games, in their cache key; it must change if a seed gives another game."""
         return f"{self.package}-{metadata.version(self.package)}-{self.recipe}" if self.package else str(self.recipe)
 
     @abc.abstractmethod
@@ -201,8 +197,7 @@ class Environment(abc.ABC):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         """Make a seed's game in ``folder``; equal arguments give equal bytes on every machine.
 
-        By default there is no file: ``TextEnv.reset_game`` makes the game from ``task.params`` and
-        ``task.seed``.
+        By default there is no file: ``TextEnv.reset_game`` makes the game from the task.
 
         Raises:
             Rejected: the seed gives no game of this task.

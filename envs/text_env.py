@@ -159,9 +159,7 @@ class TextEnv(abc.ABC):
 
     @final
     def saved(self) -> Any:
-        """Return the episode's state for ``restore``; None if it can only be reached by
-        replaying.
-        """
+        """Return the episode's state for ``restore``; None if only a replay leads to it."""
         game = self.save_game()
         return None if game is None else (game, self.__score, self.__open)
 

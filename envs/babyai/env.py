@@ -96,9 +96,7 @@ class Guide:
                 yield move
 
     def _command(self) -> tuple[str, Moves]:
-        """Return the command for the bot's subgoal if it is about something in view, else for its
-        next move.
-        """
+        """Return the command for the bot's subgoal if that is in view, else for its next move."""
         assert self.next is not None
         offered, datum = commands(self._game, macro=True), self._bot.stack[-1].datum
         meant = {id(thing) for thing in getattr(datum, "obj_set", [datum])}

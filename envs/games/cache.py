@@ -1,6 +1,4 @@
-"""Games on disk: one folder for each (environment, version, parameters, seed), published
-atomically.
-"""
+"""Games on disk: a folder per environment, version, parameters, seed; published atomically."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""The games of a run: made once, accepted in the order of their seeds, the same on every
-machine.
-"""
+"""The games of a run: made once, accepted in the order of seeds, the same on each machine."""
 
 import collections
 import hashlib

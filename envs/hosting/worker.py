@@ -100,9 +100,7 @@ class Sessions:
 
 
 def answer(sessions: Sessions, request: Message) -> bytes:
-    """Return the reply; any exception is sent as text, also if an environment's ``info`` is no
-    JSON.
-    """
+    """Return the reply; an exception is sent as text, also that of an ``info`` that is no JSON."""
     try:
         return msgspec.json.encode({"ok": getattr(sessions, request["op"])(request)})
     except Exception as error:  # noqa: BLE001 - an environment may raise any exception

@@ -212,9 +212,7 @@ def read(workspace: Workspace, path: str) -> str:
 
 
 def _line(digits: str) -> int:
-    """Return a line's number; a number with too many digits is cut, and is still past any file's
-    end.
-    """
+    """Return a line's number; one of too many digits is cut, and is still past any end."""
     return int(digits.lstrip("0")[:_LINE_DIGITS] or "0")
 
 

@@ -130,9 +130,7 @@ class RepairEnv(TextEnv):
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:
-        """Return the grade of an episode without graded edits, known from the instance without a
-        test run.
-        """
+        """Return the grade without graded edits, which the instance says without a test run."""
         instance = self._open.instance
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
@@ -140,9 +138,7 @@ class RepairEnv(TextEnv):
         return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
 
     def observe_message(self, message: str) -> Observation:
-        """Show a message. ``legal`` lists only commands that always work, since possible edits are
-        endless.
-        """
+        """Show a message; ``legal`` has what always works, since possible edits are endless."""
         files = [path for path in self._open.paths if path.endswith(".py")][:8] if self._legal else []
         legal = ("ls", "test", *(f"show {path}" for path in files), "submit") if self._legal else ()
         expert = self._expert_plan[self._followed :] if self._expert else ()

@@ -143,9 +143,7 @@ class Workspace:
 
     @functools.cached_property
     def _imported_by_tests(self) -> set[str]:
-        """Return files that tests import, without those imported only by files of the reference
-        repair.
-        """
+        """Return files that tests import, not only through files of the reference repair."""
         hidden = self.hidden_tests()
         known = self._known.union(hidden)
         start = {path for path in known if PurePosixPath(path).name == "conftest.py"}.union(self.instance.test_files)

@@ -5,9 +5,7 @@ from enum import StrEnum
 
 
 class SandboxError(RuntimeError):
-    """The requested sandbox does not work on this machine, or failed; never an error of the
-    command.
-    """
+    """The sandbox does not work on this machine, or failed; never an error of the command."""
 
 
 class Level(StrEnum):

@@ -18,9 +18,7 @@ HOW = "Write search WORDS, or answer WORDS."
 
 
 class SearchEnv(TextEnv):
-    """One question at a time; a point for each gold fact when it is first shown, and one for the
-    answer.
-    """
+    """One question at a time; a point for each gold fact once shown, and one for the answer."""
 
     kept = ("_seen", "_searches", "_titles")
 

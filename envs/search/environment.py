@@ -51,9 +51,7 @@ class SearchSettings:
 
 
 class Search(Environment):
-    """Tasks: ``hHOPS`` or ``hLEAST-MOST``, the facts that lead to the answer; or a folder of
-    ``env.data_dir``.
-    """
+    """Tasks: ``hHOPS`` or ``hLEAST-MOST``, facts to the answer; or a folder of ``env.data_dir``."""
 
     name = "search"
     package = "bm25s"

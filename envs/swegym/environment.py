@@ -106,9 +106,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
 
 def _checked_with(settings: Settings) -> str:
-    """Hash the settings that instances are checked with: another interpreter or mirror may accept
-    others.
-    """
+    """Hash the settings that instances are checked with; other ones may accept others."""
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
     clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)

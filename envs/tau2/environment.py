@@ -37,9 +37,7 @@ DONE = Function("done", "when you are done with the ticket; it ends the episode"
 
 @functools.cache
 def source(clone: Path) -> str:
-    """Return a hash of all that determines a game beside its seed: tau2's tasks, databases, rules
-    and tools.
-    """
+    """Return a hash of what determines a game beside its seed: tasks, databases, rules, tools."""
     code = [path for part in ("domains/telecom", "environment") for path in (clone / "src/tau2" / part).glob("*.py")]
     data = [path for path in (clone / DATA).iterdir() if path.suffix in (".toml", ".md")]
     digest = hashlib.sha256()

@@ -111,9 +111,7 @@ class TwSimple(TextWorldGames):
 
 
 def _nearest(task: str) -> str:
-    """Suggest a task: ``w-o-q`` with the numbers in ``task`` if there are three, else the nearest
-    known one.
-    """
+    """Suggest a task: with the numbers in ``task`` if it has three, else the nearest known."""
     numbers = [int(n) for n in re.findall(r"\d+", task)]
     if len(numbers) == 3:
         return "w{}-o{}-q{}".format(*(min(max(n, 1), 99) for n in numbers))

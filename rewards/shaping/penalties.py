@@ -10,9 +10,7 @@ from turngrid.rewards.shaping.view import PlayedTurn, RewardView
 
 @dataclass(kw_only=True)
 class Penalty(Method, abc.ABC):
-    """``r_t -= coefficient`` for each turn at fault; with ``at=last`` the last turn gets the
-    total.
-    """
+    """``r_t -= coefficient`` for each turn at fault; ``at=last``: on the last turn, the total."""
 
     coefficient: float = number(0)
     at: str = word("own", "last")
