@@ -31,13 +31,9 @@ class TaskError(ValueError):
 
 @dataclass(frozen=True)
 class TaskRef:
-    """One playable game, made once by the catalogue.
+    """One playable game, made once by the catalogue; its last fields are those of ``GameRecord``.
 
-    Attributes:
-        game_file: absolute path on this machine.
-        sha256: identifies the content of ``game_file`` on any machine.
-        expert_plan: the expert's actions, replayed to a win before the task is accepted.
-        fingerprint: hash of the initial state and the goal; equal for seeds of the same game.
+    ``game_file`` is an absolute path on this machine.
     """
 
     env: str

@@ -129,8 +129,10 @@ class RepoRepair(RepairEnvironment):
         """Choose a split's libraries, and its share of their bugs."""
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
         unseen = apart and split in _HELD_OUT
+        low, high = SUITES[params["tests"]] if params["tests"] else (1, max(TESTS.values()))
+        fitting = [name for name, size in TESTS.items() if low <= size <= high and (name in bugs.UNSEEN) == unseen]
         return {
-            "libraries": [params["library"]] if params["library"] else _libraries(params["tests"], unseen=unseen),
+            "libraries": [params["library"]] if params["library"] else sorted(fitting),
             "lines": params["lines"],
             "shares": "unseen" if unseen else "seen",
             "split": bugs.SAME.get(split, split),
@@ -151,9 +153,3 @@ class RepoRepair(RepairEnvironment):
 
     def cpu_s(self, deadline_s: float) -> float:
         return min(deadline_s, _CPU_S)
-
-
-def _libraries(tests: str, *, unseen: bool) -> list[str]:
-    """Return the libraries to train on, or the ones held out, with suites of size ``tests``."""
-    low, high = SUITES[tests] if tests else (1, max(TESTS.values()))
-    return sorted(name for name, size in TESTS.items() if low <= size <= high and (name in bugs.UNSEEN) == unseen)
