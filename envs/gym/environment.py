@@ -123,7 +123,8 @@ class Gym(Environment):
         described = games.known(params["id"])
         rules = {"id": params["id"], "kwargs": {**params["kwargs"], **described.draw(params["kwargs"], seed)}}
         rules |= {"winning_return": params["winning_return"], "seed": seed}
-        game = games.start(rules)
+        game = games.make(rules["id"], rules["kwargs"])
+        game.reset(seed=seed)
         state, plan = getattr(game.unwrapped, "s", None), games.expert_plan(game, rules)
         if params.get("needs_walkthrough") and not plan:
             raise Rejected("no expert plan")

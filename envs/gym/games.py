@@ -140,12 +140,6 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
     return game
 
 
-def start(rules: Rules) -> Any:
-    game = make(rules["id"], rules["kwargs"])
-    game.reset(seed=rules["seed"])
-    return game
-
-
 def check_spaces(game: Any) -> None:
     """Check that the game can be shown as text.
 

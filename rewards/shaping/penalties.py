@@ -1,32 +1,34 @@
 """Penalties for turns without effect, and HiPER's for turns that keep or rename a subgoal."""
 
-import abc
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from turngrid.rewards.declared import Card, Method, number, word
-from turngrid.rewards.shaping.view import PlayedTurn, RewardView
+from turngrid.rewards.shaping.view import RewardView
 
 
 @dataclass(kw_only=True)
-class Penalty(Method, abc.ABC):
-    """``r_t -= coefficient`` for each turn at fault; ``at=last``: on the last turn, the total."""
+class Penalty(Method):
+    """``r_t -= coefficient`` for each turn at fault; ``at=last``: on the last turn, the total.
 
+    ``flag``: the attribute that is False for a turn at fault.
+    """
+
+    flag: ClassVar[str]
     coefficient: float = number(0)
     at: str = word("own", "last")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        prices = [-self.coefficient * self.at_fault(turn) for turn in view.episode.turns]
+        prices = [-self.coefficient * (not getattr(turn, self.flag)) for turn in view.episode.turns]
         return view.plus(prices) if self.at == "own" else view.plus_last(sum(prices))
-
-    @abc.abstractmethod
-    def at_fault(self, turn: PlayedTurn) -> bool: ...
 
 
 @dataclass(kw_only=True)
 class InvalidAction(Penalty):
     """A penalty for turns that the environment did not understand, or that have no action."""
 
+    flag = "valid"
     card = Card(
         "lowers the reward of a turn by `coefficient` if the environment did not understand the action",
         paper="verl-agent",
@@ -34,18 +36,13 @@ class InvalidAction(Penalty):
         ours="0.01, a win being 1 (there 0.1 and 10)",
     )
 
-    def at_fault(self, turn: PlayedTurn) -> bool:
-        return not turn.valid
-
 
 @dataclass(kw_only=True)
 class Format(Penalty):
     """A penalty for answers from which no action could be read."""
 
+    flag = "parsed"
     card = Card("lowers the reward of an answer without an action by `coefficient`; `invalid_action` charges it too")
-
-    def at_fault(self, turn: PlayedTurn) -> bool:
-        return not turn.parsed
 
 
 KEEP, SWITCH = "KEEP", "SWITCH"
