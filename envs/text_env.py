@@ -213,10 +213,7 @@ class TextEnv(abc.ABC):
         )
 
     def __refused(self, message: str, parsed: bool = True) -> StepResult:
-        shown = _printable(self.observe_message(message))
-        return StepResult(
-            shown, 0.0, won=False, lost=False, terminated=False, truncated=False, valid=False, parsed=parsed
-        )
+        return StepResult(_printable(self.observe_message(message)), 0.0, valid=False, parsed=parsed)
 
     # ---- what a subclass implements
 

@@ -125,11 +125,11 @@ class StepResult:
 
     observation: Observation
     score_delta: float
-    won: bool
-    lost: bool
-    terminated: bool
-    truncated: bool
-    valid: bool
+    won: bool = False
+    lost: bool = False
+    terminated: bool = False
+    truncated: bool = False
+    valid: bool = True
     info: Mapping[str, Any] = field(default_factory=dict)
     parsed: bool = True
     scores: Mapping[str, float] = field(default_factory=dict)

@@ -19,6 +19,14 @@ from turngrid.envs.environment import facts_hash
 
 WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # in the order of minigrid's actions
 FORWARD, PICK_UP, TOGGLE = 2, 3, 5
+_THINGS = {OBJECT_TO_IDX[kind] for kind in ("door", "key", "ball", "box")}
+_FREE = {OBJECT_TO_IDX[kind] for kind in ("empty", "floor")}
+_DOOR, _WALL, _OPEN = OBJECT_TO_IDX["door"], OBJECT_TO_IDX["wall"], 0
+_HERE = (3, 6)
+VERBS = (*WORDS, "go to ", "pick up ", "open ", "go through ")
+_TURNS = ((0, -1), (1, 0), (0, 1), (-1, 0))  # directions in the view, each to the right of the one before
+Cell = tuple[int, int]
+Moves = tuple[int, ...]
 
 
 class Game:
@@ -68,16 +76,6 @@ def _opened(level: str, seed: int) -> tuple[Any, Any]:
     [name] = [name for name in gymnasium.registry if name.rpartition("-")[0] == f"BabyAI-{level}"]
     env = gymnasium.make(name, disable_env_checker=True).unwrapped
     return env, env.reset(seed=seed)[0]
-
-
-_THINGS = {OBJECT_TO_IDX[kind] for kind in ("door", "key", "ball", "box")}
-_FREE = {OBJECT_TO_IDX[kind] for kind in ("empty", "floor")}
-_DOOR, _WALL, _OPEN = OBJECT_TO_IDX["door"], OBJECT_TO_IDX["wall"], 0
-_HERE = (3, 6)
-VERBS = (*WORDS, "go to ", "pick up ", "open ", "go through ")
-_TURNS = ((0, -1), (1, 0), (0, 1), (-1, 0))  # directions in the view, each to the right of the one before
-Cell = tuple[int, int]
-Moves = tuple[int, ...]
 
 
 def things(game: Game) -> list[tuple[str, Any, Cell]]:

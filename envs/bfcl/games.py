@@ -30,6 +30,9 @@ _LARGEST = 10**12  # of a number among the arguments
 _POWERS = {"exponent", "precision", "decimal_places"}
 _LARGEST_POWER = 1000  # larger ones take minutes or gigabytes
 _COPIES = 10  # of directories and files in an episode: each may double the tree, and what find lists
+MORE_FUNCTIONS = "I have updated some more functions you can choose from. What about now?"  # BFCL's words
+_GOAL = "In each turn, do what the user asks by calls of these functions, then call end_turn."
+Entry = dict[str, Any]
 
 
 class Services:
@@ -115,11 +118,6 @@ def _shown(result: Any) -> str:
         except (TypeError, ValueError):
             return str(result)
     return str(result)
-
-
-MORE_FUNCTIONS = "I have updated some more functions you can choose from. What about now?"  # BFCL's words
-_GOAL = "In each turn, do what the user asks by calls of these functions, then call end_turn."
-Entry = dict[str, Any]
 
 
 def made(category: str, number: int, folder: Path) -> GameRecord:

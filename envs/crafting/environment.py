@@ -13,6 +13,15 @@ from turngrid.envs.types import InvalidAction, Observation, TaskRef
 
 _GET = re.compile(r"get ([1-9][0-9]*) (.+)")
 _CRAFT = re.compile(r"craft (?:([0-9]+) )?(.+?) using (.+)")
+DEPTHS = (2, 3, 4)
+_TURNS = 10  # for each level of depth; twice the longest expert plan
+_FUNCTIONS = (
+    CommandFunction("get", "an item that no command crafts", pattern="get {count} {item}"),
+    CommandFunction(
+        "craft", 'by a crafting command; ingredients are "2 A, 1 B"', pattern="craft {count} {item} using {ingredients}"
+    ),
+    CommandFunction("inventory", "the items that you have", pattern="inventory"),
+)
 
 
 class CraftingEnv(TextEnv):
@@ -71,17 +80,6 @@ class CraftingEnv(TextEnv):
         crafts = [str(recipe) for recipe in recipes if Counter(recipe.needs) <= self._have]
         gets = [f"get {n} {part}" for recipe in recipes for part, n in recipe.needs.items() if part in self._book.raw]
         return ("inventory", *crafts, *dict.fromkeys(gets))
-
-
-DEPTHS = (2, 3, 4)
-_TURNS = 10  # for each level of depth; twice the longest expert plan
-_FUNCTIONS = (
-    CommandFunction("get", "an item that no command crafts", pattern="get {count} {item}"),
-    CommandFunction(
-        "craft", 'by a crafting command; ingredients are "2 A, 1 B"', pattern="craft {count} {item} using {ingredients}"
-    ),
-    CommandFunction("inventory", "the items that you have", pattern="inventory"),
-)
 
 
 class Crafting(Environment):

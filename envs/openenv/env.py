@@ -18,6 +18,7 @@ _PORT = 8000  # of the server in an OpenEnv image
 _SCHEMA_S = 10.0
 _START_S = 50.0  # seconds until a container's server answers; the first reset may take 60
 _POLL_S = 0.25
+_LONGEST = 100_000  # characters of an action
 
 
 @functools.cache
@@ -89,9 +90,6 @@ def _ready(url: str, image: str) -> str:
             return url
         time.sleep(_POLL_S)
     raise EnvError(f"the server of env.image={image} did not answer within {_START_S:g} s")
-
-
-_LONGEST = 100_000  # characters of an action
 
 
 class OpenEnvEnv(TextEnv):

@@ -19,6 +19,8 @@ from turngrid.envs.types import EnvError, Observation
 
 JAR = ("scienceworld", "scienceworld.jar")
 _UNKNOWN = ("No known action matches that input.", "Unknown action.")
+_REPLAYS = 2  # game_record adds one
+Replay = list[tuple[str, int, bool]]
 
 
 def understood(answer: str) -> bool:
@@ -96,10 +98,6 @@ class Simulator:
     def _leave_other(self) -> None:
         if self.machine.active is not None:
             self.machine.active._id = self._ids.count()
-
-
-_REPLAYS = 2  # game_record adds one
-Replay = list[tuple[str, int, bool]]
 
 
 def made(task: str, variation: int, simplifications: str, turns: int, folder: Path) -> GameRecord:

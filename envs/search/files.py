@@ -18,6 +18,9 @@ from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+VALIDATION = 0.02  # share of the training questions
+_TEST = ("test", "test_paper")
+_SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
 def sentences(text: str) -> list[str]:
@@ -89,11 +92,6 @@ def _pairs(value: Any) -> list[tuple[Any, Any]]:
         other = next(name for name in value if name != "title")
         return list(zip(value["title"], value[other], strict=True))
     return [(first, second) for first, second in value or ()]
-
-
-VALIDATION = 0.02  # share of the training questions
-_TEST = ("test", "test_paper")
-_SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 HELD_OUT = 3  # index of the wording that only worlds of ``test_split=new_wording`` use
+# 16 classes of roots, by the worlds in which they occur
+CLASSES = {"train": range(10), "validation": range(10, 12), "test": range(12, 16)}
+_BEGINNINGS = ("b", "br", "d", "dr", "f", "g", "gr", "h", "k", "kr", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "v")
+_VOWELS = ("a", "e", "i", "o", "u", "ae", "au", "ei", "ia")
+_ENDS = ("d", "k", "l", "lm", "ln", "m", "n", "nd", "r", "rk", "rn", "s", "sk", "st", "t", "th", "v", "x")
 
 
 class Wording(NamedTuple):
@@ -155,13 +160,6 @@ def keys(relation: str, wording: str) -> str:
 def in_use(wording: str) -> tuple[int, ...]:
     """Return the indices of the wordings of a world, which ``wording`` names: usual or new."""
     return (HELD_OUT,) if wording == "new" else tuple(range(HELD_OUT))
-
-
-# 16 classes of roots, by the worlds in which they occur
-CLASSES = {"train": range(10), "validation": range(10, 12), "test": range(12, 16)}
-_BEGINNINGS = ("b", "br", "d", "dr", "f", "g", "gr", "h", "k", "kr", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "v")
-_VOWELS = ("a", "e", "i", "o", "u", "ae", "au", "ei", "ia")
-_ENDS = ("d", "k", "l", "lm", "ln", "m", "n", "nd", "r", "rk", "rn", "s", "sk", "st", "t", "th", "v", "x")
 
 
 def root_class(root: str) -> int:

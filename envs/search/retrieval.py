@@ -23,6 +23,8 @@ from turngrid.envs.search.files import sentences
 from turngrid.envs.types import EnvError
 
 _WORD = re.compile(r"[^\W_]+")
+TRIES = 3
+WAITS_S = (1.0, 2.0)  # before the second and third try
 
 
 class Document(NamedTuple):
@@ -99,10 +101,6 @@ def cut(documents: Sequence[Document], limit: int) -> list[Document]:
 def shows(documents: Sequence[Document], fact: GoldFact) -> bool:
     """Return whether documents, as cut, contain a fact."""
     return any(found.key == fact.key and (not fact.sentence or fact.sentence in found.sentences) for found in documents)
-
-
-TRIES = 3
-WAITS_S = (1.0, 2.0)  # before the second and third try
 
 
 def search_in(paragraphs: Sequence[tuple[str, Sequence[str]]]) -> Finder:

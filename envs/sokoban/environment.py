@@ -24,6 +24,11 @@ MOVES: dict[str, Cell] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right
 SHORTEST, LONGEST = 4, 20  # moves of an expert plan
 _WALLS = 0.25  # share of walls inside, at most
 _LOOKS = {(False, False): "_O", (True, False): "PS", (False, True): "X*"}  # player, box: off and on a target
+SIDES, BOXES = (6, 7, 8), (1, 2)
+_GOAL = (
+    "Push every box (X) onto a target (O). P is you, # a wall, _ floor, * a box on a target, S you on a target. "
+    "You cannot pull a box, nor push two."
+)
 
 
 @dataclass(frozen=True)
@@ -196,13 +201,6 @@ class SokobanEnv(TextEnv):
         board = "\n".join(" ".join(line) for line in str(self._room).split("\n"))
         legal = tuple(move for move in MOVES if self._room.moved(move)) if self._legal else ()
         return Observation(f"{message}\n{board}".lstrip(), legal=legal, expert=plan_of(self._room, self._distances))
-
-
-SIDES, BOXES = (6, 7, 8), (1, 2)
-_GOAL = (
-    "Push every box (X) onto a target (O). P is you, # a wall, _ floor, * a box on a target, S you on a target. "
-    "You cannot pull a box, nor push two."
-)
 
 
 class Sokoban(Environment):

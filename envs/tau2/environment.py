@@ -33,6 +33,14 @@ DATA = "data/tau2/domains/telecom"
 TASKS, SPLITS = f"{DATA}/tasks.json", f"{DATA}/split_tasks.json"
 NEEDED = (TASKS, SPLITS, f"{DATA}/db.toml", f"{DATA}/user_db.toml", "src/tau2/domains/telecom/environment.py")
 DONE = Function("done", "when you are done with the ticket; it ends the episode")
+GRADED_BY = {"ENV_ASSERTION", "ACTION"}
+RULES = (
+    "Solve the ticket by calls, in accordance with the policy. You cannot communicate with the user. "
+    "Call done when the ticket is solved."
+)
+POLICIES = {"telecom": "manual", "telecom-workflow": "workflow"}  # tau2's names
+# The official training tasks by the last digit of their place.
+SPLIT_DIGITS = {"validation": "0", "demonstrations": "123", "train": "456789"}
 
 
 @functools.cache
@@ -50,13 +58,6 @@ def source(clone: Path) -> str:
 def tasks(clone: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((clone / TASKS).read_text())
     return found
-
-
-GRADED_BY = {"ENV_ASSERTION", "ACTION"}
-RULES = (
-    "Solve the ticket by calls, in accordance with the policy. You cannot communicate with the user. "
-    "Call done when the ticket is solved."
-)
 
 
 def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> GameRecord:
@@ -158,11 +159,6 @@ def _module(clone: Path, name: str) -> ModuleType:
         os.environ["TAU2_DATA_DIR"] = str(clone / "data")
         importlib.import_module("loguru").logger.disable("tau2")
     return importlib.import_module(f"tau2.{name}")
-
-
-POLICIES = {"telecom": "manual", "telecom-workflow": "workflow"}  # tau2's names
-# The official training tasks by the last digit of their place.
-SPLIT_DIGITS = {"validation": "0", "demonstrations": "123", "train": "456789"}
 
 
 @dataclass(frozen=True)

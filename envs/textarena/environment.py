@@ -19,6 +19,23 @@ from turngrid.envs.textarena.games import PLANS, legal_words
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
 
+# The games that were tried, with the turns of an episode; of Sokoban and GuessTheNumber they are
+# textarena's.
+KNOWN = {
+    "Sokoban-v0": 30,
+    "FrozenLake-v0": 24,
+    "FrozenLake-v0-random": 24,
+    "FrozenLake-v0-hardcore": 24,
+    "GuessTheNumber-v0": 10,
+    "GuessTheNumber-v0-hardcore": 10,
+}
+_FEW = {
+    "FrozenLake-v0": 364,
+    "FrozenLake-v0-random": 4 * 364,
+    "GuessTheNumber-v0": 20,
+    "GuessTheNumber-v0-hardcore": 50,
+}
+
 
 class TextArenaEnv(TextEnv):
     """One game at a time, without textarena's limits of turns and of invalid moves."""
@@ -67,24 +84,6 @@ class TextArenaEnv(TextEnv):
     def observe_message(self, message: str) -> Observation:
         text = "\n".join(part for part in (message, self._board) if part) or "Make the first move."
         return Observation(text, self._goal, legal_words(self.game) if self._legal else ())
-
-
-# The games that were tried, with the turns of an episode; of Sokoban and GuessTheNumber they are
-# textarena's.
-KNOWN = {
-    "Sokoban-v0": 30,
-    "FrozenLake-v0": 24,
-    "FrozenLake-v0-random": 24,
-    "FrozenLake-v0-hardcore": 24,
-    "GuessTheNumber-v0": 10,
-    "GuessTheNumber-v0-hardcore": 10,
-}
-_FEW = {
-    "FrozenLake-v0": 364,
-    "FrozenLake-v0-random": 4 * 364,
-    "GuessTheNumber-v0": 20,
-    "GuessTheNumber-v0-hardcore": 50,
-}
 
 
 @dataclass(frozen=True)

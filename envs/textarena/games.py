@@ -13,6 +13,7 @@ Spot = tuple[int, int]
 MOVES: dict[str, Spot] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 _WALL, _TARGET, _BOX_ON_TARGET, _BOX = 0, 2, 3, 4
 _STATES = 50_000
+LINES = ("012", "345", "678", "036", "147", "258", "048", "246")
 
 
 def legal_words(game: Any) -> tuple[str, ...]:
@@ -96,9 +97,6 @@ PLANS: dict[str, Callable[[Any], Plan]] = {
     "FrozenLake": frozen_lake,
     "GuessTheNumber": guess_the_number,
 }
-
-
-LINES = ("012", "345", "678", "036", "147", "258", "048", "246")
 
 
 def legal_actions(name: str, game: Any) -> tuple[str, ...]:

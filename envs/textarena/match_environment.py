@@ -20,6 +20,18 @@ BOARDS = ("TicTacToe", "Nim")  # show their last board
 FORFEIT = "forfeit"  # in ``StepResult.info``: an invalid answer ended the game
 DICE = 20  # throws by which two games of PigDice differ
 NOTHING = "none"  # stands for an answer without an action, which is an invalid one
+# The games, with the turns of each seat at most.
+KNOWN = {
+    "TicTacToe-v0": 5,
+    "KuhnPoker-v0": 9,
+    "ConnectFour-v0": 21,
+    "Nim-v0": 6,
+    "SimpleNegotiation-v0": 6,
+    "PigDice-v0": 100,
+}
+DEALT = ("KuhnPoker-v0", "SimpleNegotiation-v0", "PigDice-v0")  # the seed deals; others begin with random moves
+PLIES = 3  # random moves at most
+_OPENINGS = {"TicTacToe-v0": 334, "Nim-v0": 110, "KuhnPoker-v0": 216}  # where there are few
 
 
 class MatchEnv(TextEnv):
@@ -128,20 +140,6 @@ class MatchEnv(TextEnv):
         legal = () if self.over else legal_actions(self._name, self.game)
         best = () if self.over else best_actions(self._name, self.game)
         return Observation(text, self._goals[player], legal, best, seat=str(player))
-
-
-# The games, with the turns of each seat at most.
-KNOWN = {
-    "TicTacToe-v0": 5,
-    "KuhnPoker-v0": 9,
-    "ConnectFour-v0": 21,
-    "Nim-v0": 6,
-    "SimpleNegotiation-v0": 6,
-    "PigDice-v0": 100,
-}
-DEALT = ("KuhnPoker-v0", "SimpleNegotiation-v0", "PigDice-v0")  # the seed deals; others begin with random moves
-PLIES = 3  # random moves at most
-_OPENINGS = {"TicTacToe-v0": 334, "Nim-v0": 110, "KuhnPoker-v0": 216}  # where there are few
 
 
 @dataclass(frozen=True)

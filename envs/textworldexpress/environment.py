@@ -21,6 +21,42 @@ from turngrid.envs.utils.names import nearest
 JAR = ("textworld_express", "textworld-express.jar")
 _ATTEMPTS = 50  # as in the simulator
 _REPLAYS = 2  # game_record adds one
+_ROOMS = {"includeDoors": (0, 1), "limitInventorySize": (0, 1)}
+# Options of each game with their smallest and largest values, as the simulator checks them.
+OPTIONS: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "cookingworld": {"numLocations": (1, 11), "numIngredients": (1, 5), "numDistractorItems": (0, 10), **_ROOMS},
+    "twc": {"numLocations": (1, 3), "numItemsToPutAway": (1, 4), **_ROOMS},
+    "coin": {"numLocations": (1, 11), "numDistractorItems": (0, 10), **_ROOMS},
+    "mapreader": {
+        "numLocations": (1, 50),
+        "maxDistanceApart": (1, 8),
+        "maxDistractorItemsPerLocation": (0, 3),
+        **_ROOMS,
+    },
+    "arithmetic": {},
+    "sorting": {},
+    "simonsays": {"gameLength": (1, 50), "numDistractors": (0, 5), "memorization": (0, 1)},
+    "peckingorder": {},
+}
+# At least 1.3 times the longest of 100 gold paths with the simulator's own options.
+_TURNS = {"cookingworld": 150, "twc": 40, "coin": 50, "mapreader": 24, "sorting": 16, "peckingorder": 16}
+_FOLDS = {"test": "test", "test_paper": "test", "validation": "dev"}
+_FUNCTIONS = (
+    CommandFunction("look_around", "describe the room", pattern="look around"),
+    CommandFunction("inventory", "what you carry", pattern="inventory"),
+    CommandFunction("move", "north, south, east or west", pattern="move {direction}"),
+    CommandFunction("open_door", "to a direction", pattern="open door to {direction}"),
+    CommandFunction("close_door", "to a direction", pattern="close door to {direction}"),
+    CommandFunction("put", "what you carry into a container", pattern="put {object} in {container}"),
+    CommandFunction("cook", "with a device", pattern="cook {object} in {device}"),
+    *(
+        CommandFunction(verb, "an object", pattern=f"{verb} {{object}}")
+        for verb in ("take", "open", "close", "examine", "read", "eat", "drink", "chop", "slice", "dice", "touch")
+    ),
+    CommandFunction("prepare_meal", "once you have all ingredients", pattern="prepare meal"),
+    CommandFunction("task", "the task's description", pattern="task"),
+    CommandFunction("act", "any other action, in words", pattern="{action}"),
+)
 
 
 class Step(msgspec.Struct):
@@ -139,44 +175,6 @@ class TextWorldExpressEnv(JvmEnv):
 
     def commands(self) -> tuple[str, ...]:
         return tuple(sorted(set(self._now.validActions)))
-
-
-_ROOMS = {"includeDoors": (0, 1), "limitInventorySize": (0, 1)}
-# Options of each game with their smallest and largest values, as the simulator checks them.
-OPTIONS: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    "cookingworld": {"numLocations": (1, 11), "numIngredients": (1, 5), "numDistractorItems": (0, 10), **_ROOMS},
-    "twc": {"numLocations": (1, 3), "numItemsToPutAway": (1, 4), **_ROOMS},
-    "coin": {"numLocations": (1, 11), "numDistractorItems": (0, 10), **_ROOMS},
-    "mapreader": {
-        "numLocations": (1, 50),
-        "maxDistanceApart": (1, 8),
-        "maxDistractorItemsPerLocation": (0, 3),
-        **_ROOMS,
-    },
-    "arithmetic": {},
-    "sorting": {},
-    "simonsays": {"gameLength": (1, 50), "numDistractors": (0, 5), "memorization": (0, 1)},
-    "peckingorder": {},
-}
-# At least 1.3 times the longest of 100 gold paths with the simulator's own options.
-_TURNS = {"cookingworld": 150, "twc": 40, "coin": 50, "mapreader": 24, "sorting": 16, "peckingorder": 16}
-_FOLDS = {"test": "test", "test_paper": "test", "validation": "dev"}
-_FUNCTIONS = (
-    CommandFunction("look_around", "describe the room", pattern="look around"),
-    CommandFunction("inventory", "what you carry", pattern="inventory"),
-    CommandFunction("move", "north, south, east or west", pattern="move {direction}"),
-    CommandFunction("open_door", "to a direction", pattern="open door to {direction}"),
-    CommandFunction("close_door", "to a direction", pattern="close door to {direction}"),
-    CommandFunction("put", "what you carry into a container", pattern="put {object} in {container}"),
-    CommandFunction("cook", "with a device", pattern="cook {object} in {device}"),
-    *(
-        CommandFunction(verb, "an object", pattern=f"{verb} {{object}}")
-        for verb in ("take", "open", "close", "examine", "read", "eat", "drink", "chop", "slice", "dice", "touch")
-    ),
-    CommandFunction("prepare_meal", "once you have all ingredients", pattern="prepare meal"),
-    CommandFunction("task", "the task's description", pattern="task"),
-    CommandFunction("act", "any other action, in words", pattern="{action}"),
-)
 
 
 @dataclass(frozen=True)

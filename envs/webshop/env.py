@@ -20,6 +20,12 @@ BUY = "Buy Now"
 _BACK, _PREVIOUS, _NEXT = "Back to Search", "< Prev", "Next >"
 _PARTS = ("Description", "Features", "Reviews")
 _ON_A_PAGE = 10
+Options = dict[str, str]
+MAX_CHARS = 400  # of an action: a whole instruction fits into a search
+_ACTION = re.compile(r"(search|click)\[(.+)\]", re.IGNORECASE)  # what follows is ignored, as in WebShop
+_HELP = "Actions are search[KEYWORDS] and click[BUTTON]."
+_NAME = 40  # characters of a button in a message
+_READ = 4000  # characters of an answer in which an action is looked for
 
 
 @dataclass(frozen=True)
@@ -112,9 +118,6 @@ def _shown(page: Page, shop: Shop) -> tuple[int, ...]:
     return shop.search(page.query or "")[start : start + _ON_A_PAGE]
 
 
-Options = dict[str, str]
-
-
 def plan(shop: Shop, goal: Goal, page: Page) -> tuple[str, ...]:
     """Return actions that earn 1: buy what is shown, or the first such product of the results, or
     search anew, with the instruction's words. () if no product of the results earns 1.
@@ -160,13 +163,6 @@ def _from_results(shop: Shop, goal: Goal, page: Page) -> tuple[str, ...]:
 def _choices(options: Options, page: Page) -> tuple[str, ...]:
     chosen = dict(page.options)
     return tuple(f"click[{value}]" for name, value in options.items() if chosen.get(name) != value)
-
-
-MAX_CHARS = 400  # of an action: a whole instruction fits into a search
-_ACTION = re.compile(r"(search|click)\[(.+)\]", re.IGNORECASE)  # what follows is ignored, as in WebShop
-_HELP = "Actions are search[KEYWORDS] and click[BUTTON]."
-_NAME = 40  # characters of a button in a message
-_READ = 4000  # characters of an answer in which an action is looked for
 
 
 class WebShopEnv(TextEnv):

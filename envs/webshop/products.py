@@ -17,6 +17,15 @@ from turngrid.envs.webshop.shop import Goal, Product, Shop
 VERSION = 1
 _TEST_SHARE = 0.25
 _SIZE = "size"  # the option whose values must be equal
+_COLOURS = ("black", "white", "navy", "red", "green", "grey", "pink", "brown", "beige", "purple", "orange", "teal")
+_BRANDS = (
+    *("Norvale", "Brightfen", "Kestrelle", "Oakmere", "Lumoria", "Tavisham", "Wrenfold", "Solgatto", "Pinehollow"),
+    *("Marrowby", "Quillaine", "Fernadel", "Dunmarsh", "Elverstone", "Harrowen", "Ivelyne", "Jorvanne", "Cobbleton"),
+)
+MOST_ATTRIBUTES, MOST_OPTIONS = 3, 2
+NO_LIMIT = 1_000_000.0
+_OPENINGS = ("Find me", "I need", "I am looking for", "I want to buy", "Please find me")
+_LIMITS = [10.0 * tens for tens in range(1, 100)]  # dollars
 
 
 @dataclass(frozen=True)
@@ -37,11 +46,6 @@ class Department:
     prices: tuple[int, int]
 
 
-_COLOURS = ("black", "white", "navy", "red", "green", "grey", "pink", "brown", "beige", "purple", "orange", "teal")
-_BRANDS = (
-    *("Norvale", "Brightfen", "Kestrelle", "Oakmere", "Lumoria", "Tavisham", "Wrenfold", "Solgatto", "Pinehollow"),
-    *("Marrowby", "Quillaine", "Fernadel", "Dunmarsh", "Elverstone", "Harrowen", "Ivelyne", "Jorvanne", "Cobbleton"),
-)
 # No two types have a word in common, and in a department no two attributes are nearly equal.
 DEPARTMENTS = (
     Department(
@@ -175,12 +179,6 @@ def _splits(count: int) -> Iterator[int]:
     draw = random.Random(f"webshop splits {VERSION}")
     for _ in range(count):
         yield shop.CODES["test"] if draw.random() < _TEST_SHARE else shop.code_of(draw.random())
-
-
-MOST_ATTRIBUTES, MOST_OPTIONS = 3, 2
-NO_LIMIT = 1_000_000.0
-_OPENINGS = ("Find me", "I need", "I am looking for", "I want to buy", "Please find me")
-_LIMITS = [10.0 * tens for tens in range(1, 100)]  # dollars
 
 
 def drawn(shop: Shop, params: Params, seed: int) -> Goal:

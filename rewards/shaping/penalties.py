@@ -7,6 +7,8 @@ from typing import ClassVar
 from turngrid.rewards.declared import Card, Method, number, word
 from turngrid.rewards.shaping.view import RewardView
 
+KEEP, SWITCH = "KEEP", "SWITCH"  # labels of HiPER's answers
+
 
 @dataclass(kw_only=True)
 class Penalty(Method):
@@ -43,9 +45,6 @@ class Format(Penalty):
 
     flag = "parsed"
     card = Card("lowers the reward of an answer without an action by `coefficient`; `invalid_action` charges it too")
-
-
-KEEP, SWITCH = "KEEP", "SWITCH"
 
 
 @dataclass(kw_only=True)
