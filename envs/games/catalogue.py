@@ -18,6 +18,9 @@ from turngrid.envs.utils.printable import printable
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
 _SEEDS_A_GAME = 20  # an environment with few games is not searched for more
+# If two splits of a run contain the same game, the later one skips it.
+PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
+REPEATED = "the same game as another seed's"
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,6 @@ SPLITS: dict[str, Split] = {
     "validation": Split(60_001, 100_000),
     "pretraining": Split(100_001, 1_000_000),
 }
-# If two splits of a run contain the same game, the later one skips it.
-PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
-REPEATED = "the same game as another seed's"
 
 
 class TooFewGames(TaskError):

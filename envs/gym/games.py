@@ -16,6 +16,12 @@ from turngrid.envs.types import TaskError
 
 Kwargs = Mapping[str, Any]
 Rules = Mapping[str, Any]
+_ICE = "Walk over the ice (F) to the goal (G) and into no hole (H). P is you."
+_CLIFF = "Walk from the start (S) to the goal (G). A step onto the cliff (C) takes you back to the start. P is you."
+_TAXI = "Fetch the passenger and drop them where they want to go. T is the taxi, | a wall; R, G, Y and B are places."
+_CARDS = "Come closer to 21 than the dealer without going over it."
+_DRIVE = ("south", "north", "east", "west", "pickup", "dropoff")
+_SURE = {"is_slippery": False}
 
 
 @dataclass(frozen=True)
@@ -94,13 +100,6 @@ def as_observed(game: Any, seen: Any) -> str:
     parts = seen if isinstance(seen, tuple) else (seen,)
     return "You observe: " + ", ".join(part if isinstance(part, str) else str(int(part)) for part in parts)
 
-
-_ICE = "Walk over the ice (F) to the goal (G) and into no hole (H). P is you."
-_CLIFF = "Walk from the start (S) to the goal (G). A step onto the cliff (C) takes you back to the start. P is you."
-_TAXI = "Fetch the passenger and drop them where they want to go. T is the taxi, | a wall; R, G, Y and B are places."
-_CARDS = "Come closer to 21 than the dealer without going over it."
-_DRIVE = ("south", "north", "east", "west", "pickup", "dropoff")
-_SURE = {"is_slippery": False}
 
 GAMES: dict[str, Game] = {
     "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=lake_of(4)),

@@ -21,6 +21,7 @@ Message = dict[str, Any]
 START_DEADLINE_S = 120.0
 _MAX_LINE = 1 << 24
 _ROOT = str(Path(__file__).resolve().parents[2])
+_Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
 
 class WorkerLost(Exception):
@@ -34,9 +35,6 @@ class WorkerLost(Exception):
     def __init__(self, reason: str, *, culprit: bool, hung: bool) -> None:
         super().__init__(reason)
         self.culprit, self.hung = culprit, hung
-
-
-_Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
 
 class WorkerProcess(asyncio.Protocol):
