@@ -136,7 +136,7 @@ class RepoRepair(RepairEnvironment):
             "lines": params["lines"],
             "shares": "unseen" if unseen else "seen",
             "split": bugs.SAME.get(split, split),
-            "first": SPLITS[split].first,
+            "first": SPLITS[split].start,
         }
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
