@@ -4,14 +4,11 @@ At every level the command starts in a private copy of its folder, with an empty
 environment. With bubblewrap it sees only the system's programs, the interpreter and that copy.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shlex
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from turngrid.envs.sandbox import seccomp
@@ -27,37 +24,31 @@ _FILTER = "filter"
 _NO_PRIVILEGES = ("--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 
-@dataclass(frozen=True)
-class Walls:
-    """One way to isolate a command."""
+def command(
+    level: Level, argv: Sequence[str], layers: Sequence[Path], visible: Sequence[Path], limits: Limits, scratch: Path
+) -> list[str]:
+    """Return the command line that isolates a command.
 
-    level: Level
-
-    def command(
-        self, argv: Sequence[str], layers: Sequence[Path], visible: Sequence[Path], limits: Limits, scratch: Path
-    ) -> list[str]:
-        """Return the command line.
-
-        Args:
-            layers: folders, copied over each other to make the command's folder.
-            visible: paths that the command may read.
-            scratch: an empty folder of this run.
-        """
-        if self.level is Level.LIMITS:
-            ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
-            return [*seccomp.launcher(), *ends, *_start(argv, map(str, layers), limits, count=False)]
-        inside = [f"/layers/{number}" for number in range(len(layers))]
-        user = str(random.SystemRandom().choice(_UIDS))  # another in each run: its processes are counted alone
-        # root could write to /proc/sys behind any walls, and its processes would not be counted
-        drop = ["--reuid", user, "--regid", user, "--clear-groups"] if os.geteuid() == 0 else []
-        start = ["setpriv", *drop, *_NO_PRIVILEGES, *_start(argv, inside, limits, count=True)]
-        binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
-        return _bubblewrap(start, binds, limits, scratch)
+    Args:
+        layers: folders, copied over each other to make the command's folder.
+        visible: paths that the command may read.
+        scratch: an empty folder of this run.
+    """
+    if level is Level.LIMITS:
+        ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
+        return [*seccomp.launcher(), *ends, *_start(argv, [*map(str, layers)], limits, count=False)]
+    inside = [f"/layers/{number}" for number in range(len(layers))]
+    user = str(random.SystemRandom().choice(_UIDS))  # another in each run: its processes are counted alone
+    # root could write to /proc/sys behind any walls, and its processes would not be counted
+    drop = ["--reuid", user, "--regid", user, "--clear-groups"] if os.geteuid() == 0 else []
+    start = ["setpriv", *drop, *_NO_PRIVILEGES, *_start(argv, inside, limits, count=True)]
+    binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
+    return _bubblewrap(start, binds, limits, scratch)
 
 
-def bubblewrap() -> Walls | None:
-    """Return bubblewrap's walls; None if this machine lacks ``bwrap`` or ``setpriv``."""
-    return Walls(Level.BUBBLEWRAP) if _found("bwrap") and _found("setpriv") else None
+def bubblewrap() -> bool:
+    """Return whether this machine has ``bwrap`` and ``setpriv``."""
+    return bool(_found("bwrap") and _found("setpriv"))
 
 
 def _found(tool: str) -> str | None:
@@ -85,7 +76,7 @@ def environment(home: str) -> dict[str, str]:
     }
 
 
-def _start(argv: Sequence[str], layers: Sequence[str] | map[str], limits: Limits, *, count: bool) -> list[str]:
+def _start(argv: Sequence[str], layers: Sequence[str], limits: Limits, *, count: bool) -> list[str]:
     """Return a script that copies the layers, sets the limits, and becomes the command.
 
     Args:
