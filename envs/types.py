@@ -3,12 +3,10 @@
 They are frozen and made of plain values, so that they can be sent between processes as JSON.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 TASK_TYPE = "task_type"  # key in ``StepResult.info``; success is also reported per task type
 
@@ -58,7 +56,7 @@ class TaskRef:
         return {**own, "params": dict(self.params), "expert_plan": list(self.expert_plan)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TaskRef:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(**{**data, "expert_plan": tuple(data["expert_plan"])})
 
 

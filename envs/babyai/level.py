@@ -1,7 +1,5 @@
 """A running level of BabyAI: its view in words, and the commands that have an effect there."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io
@@ -9,7 +7,7 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import minigrid  # noqa: F401 - registers the levels
@@ -62,12 +60,12 @@ class Game:
         seen, reward, self.over, _, _ = self.env.step(move)
         self.view, self.won = seen["image"].tolist(), bool(self.over and reward > 0)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Game:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy all but what no action changes."""
         walls = (cell for cell in self.env.grid.grid if cell is not None and cell.type == "wall")
         fixed = (self.env.action_space, self.env.observation_space, self.env.np_random, self.env.spec, *walls)
         memo.update((id(part), part) for part in fixed)
-        memo[id(self)] = twin = object.__new__(Game)
+        memo[id(self)] = twin = object.__new__(type(self))
         vars(twin).update((name, copy.deepcopy(value, memo)) for name, value in vars(self).items())
         return twin
 

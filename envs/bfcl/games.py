@@ -1,7 +1,5 @@
 """The games, bfcl-eval's multi-turn entries, and its services as instances of one episode."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import importlib
@@ -12,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bfcl_eval.constants.executable_backend_config import (
     CLASS_FILE_PATH_MAPPING,
@@ -74,7 +72,7 @@ class Services:
             return Call(written.name, written.named)
         return Call(written.name, bound.arguments)
 
-    def equal(self, gold: Services) -> bool:
+    def equal(self, gold: Self) -> bool:
         """Return whether all public attributes are equal."""
         return bool(state_checker(self._instances, gold._instances)["valid"])
 

@@ -1,7 +1,5 @@
 """The owner's side of a worker process: start it, send requests, detect hangs and deaths."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
@@ -10,7 +8,7 @@ import sys
 import tempfile
 from collections import deque
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import msgspec
 
@@ -57,7 +55,7 @@ class WorkerProcess(asyncio.Protocol):
     @classmethod
     async def start(
         cls, environment_spec: str, options: Message | None = None, settings: Message | None = None
-    ) -> WorkerProcess:
+    ) -> Self:
         """Start a process and wait until it has imported the environment ``module:Class``.
 
         Raises:

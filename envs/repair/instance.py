@@ -3,12 +3,10 @@
 The capital names are those of the data sets (https://huggingface.co/datasets/SWE-Gym/SWE-Gym).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -57,7 +55,7 @@ class Instance:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Instance:
+    def from_dict(cls, row: Mapping[str, Any]) -> Self:
         """Return the instance of a data set's row; unknown fields are dropped.
 
         Raises:

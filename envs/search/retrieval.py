@@ -2,8 +2,6 @@
 question's own paragraphs, a file of passages, a retrieval server.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools
@@ -12,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import bm25s
 import httpx
@@ -66,7 +64,7 @@ class Bm25:
         self._index.save(folder, show_progress=False)
 
     @classmethod
-    def load(cls, folder: Path) -> Bm25:
+    def load(cls, folder: Path) -> Self:
         """Return a saved index, whose arrays stay on disk."""
         index = cls.__new__(cls)
         index._index = bm25s.BM25.load(folder, mmap=True)

@@ -4,15 +4,13 @@ A room is rows of characters: ``#`` wall, ``_`` floor, ``O`` target, ``X`` box, 
 target, ``P`` player, ``S`` player on a target.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
@@ -47,7 +45,7 @@ class Room:
         """Number of boxes on targets."""
         return len(self.boxes & self.targets)
 
-    def moved(self, move: str) -> Room | None:
+    def moved(self, move: str) -> Self | None:
         """Return the room after a move; None if a wall or a box that cannot be pushed blocks it."""
         step = MOVES[move]
         player = _plus(self.player, step)

@@ -4,14 +4,12 @@ TextWorld's layers know the legal and the expert commands. They cannot save a st
 time a step, and take a second to import.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from turngrid.envs.text_env import accepted_file
@@ -39,7 +37,7 @@ class Printed:
     policy_commands: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Printed:
+    def of(cls, text: str) -> Self:
         extra = {name: words.strip() for name, words in _EXTRA.findall(text)}
         score = extra.get("score")
         return cls(_EXTRA.sub("", text), extra.get("inventory"), None if score is None else int(score.split()[0]))

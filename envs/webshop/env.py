@@ -2,11 +2,10 @@
 that earn 1, from any page.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import msgspec
 
@@ -46,7 +45,7 @@ class Page:
     options: tuple[tuple[str, str], ...] = ()
     part: str = ""
 
-    def chosen(self, name: str, value: str) -> Page:
+    def chosen(self, name: str, value: str) -> Self:
         return replace(self, options=tuple({**dict(self.options), name: value}.items()), part="")
 
 
