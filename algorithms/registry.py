@@ -98,8 +98,8 @@ SLOTS: dict[str, dict[str, str]] = {
     "library": _in("algorithms.library", "experience"),
     "shaping": _in(
         "rewards.shaping",
-        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong subgoals last_turn:f1 "
-        "attempts:try_again attempts:improvement last_turn:cosine_length",
+        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong penalties:subgoals "
+        "last_turn:f1 attempts:try_again attempts:improvement last_turn:cosine_length",
     ),
     "filter": _in(
         "algorithms.filters",

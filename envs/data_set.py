@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, Rejected
 from turngrid.envs.text_env import accepted_file
@@ -51,15 +51,6 @@ class Row:
     place: float
     fields: Fields | None
     problem: str = ""
-
-
-class RowReader(Protocol):
-    """What reads the rows of a source; ``row_id`` is the field that names a row."""
-
-    row_id: str
-
-    @property
-    def read_row(self) -> Reader: ...
 
 
 class DataSetEnvironment(Environment):
@@ -126,7 +117,7 @@ class DataSetEnvironment(Environment):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         sources = filter(None, [self.settings.instances, self.settings.test_instances])
-        row = next((row for source in sources for row in rows(source, self) if row.seed == seed), None)
+        row = next((row for source in sources for row in self._read(source) if row.seed == seed), None)
         if row is None:
             raise Rejected("the row is no longer in the data set")
         if row.fields is None:
@@ -136,12 +127,15 @@ class DataSetEnvironment(Environment):
     def _rows(self, split: str) -> list[Row]:
         settings, is_test = self.settings, split in ("test", "test_paper")
         if settings.test_instances:
-            return list(rows(settings.test_instances if is_test else settings.instances, self))
+            return list(self._read(settings.test_instances if is_test else settings.instances))
         held_out = settings.test_share + settings.validation_share
         low, high = (0.0, settings.test_share) if is_test else (held_out, 1.0)
         if split == "validation":
             low, high = settings.test_share, held_out
-        return [row for row in rows(settings.instances, self) if low <= row.place < high]
+        return [row for row in self._read(settings.instances) if low <= row.place < high]
+
+    def _read(self, source: str) -> tuple[Row, ...]:
+        return rows(source, self.read_row, self.row_id)
 
 
 def row_of(task: TaskRef) -> Fields:
@@ -154,22 +148,22 @@ def row_of(task: TaskRef) -> Fields:
     return fields
 
 
-def rows(source: str, environment: RowReader, key: str = "env.instances") -> tuple[Row, ...]:
-    """Return the rows of ``source``, sorted by a hash of their ids, so independent of the file's
-    order.
+def rows(source: str, read: Reader, row_id: str = "id", key: str = "env.instances") -> tuple[Row, ...]:
+    """Return the rows of ``source``, sorted by a hash of their ids, whatever the file's order.
 
     Args:
+        row_id: the field that names a row.
         key: the key that names the source, for messages.
 
     Raises:
         TaskError: the source is not available, or none of its rows is a task.
     """
-    path, read = Path(source).expanduser(), environment.read_row
+    path = Path(source).expanduser()
     if path.is_file():
-        result = _of_file(path.absolute(), path.stat().st_mtime_ns, read, environment.row_id)
+        result = _of_file(path.absolute(), path.stat().st_mtime_ns, read, row_id)
     else:
         _check_source(key, source)
-        result = _of_hub(source, read, environment.row_id)
+        result = _of_hub(source, read, row_id)
     if not any(row.fields for row in result):
         why = f"; the first: {result[0].problem}" if result else ""
         raise TaskError(f"{key}={source!r}: none of its {len(result)} rows is a usable instance{why}")

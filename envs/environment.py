@@ -1,26 +1,27 @@
-"""The interface of a text environment: its tasks and rewards, and how its games are made and
-run.
-"""
+"""The interface of a text environment: its tasks, its rewards, how its games are made and run."""
 
 import abc
+import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
 from turngrid.envs import extensions
 from turngrid.envs.functions import CALL_FORM, Function
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskRef
+from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.utils.names import nearest
 
 Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class NoSettings:
-    """Settings of an environment that has none."""
+    """Settings of an environment or a reward that has none."""
 
 
 class Rejected(Exception):
@@ -68,6 +69,11 @@ class GameRecord:
     max_score: float = 1.0
 
 
+def facts_hash(facts: Any) -> str:
+    """Return a hash of JSON values."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
 def replay(
     env: TextEnv, record: GameRecord, folder: Path, params: Params | None = None, seed: int = 0
 ) -> tuple[bool, str]:
@@ -98,8 +104,11 @@ class Environment(abc.ABC):
 
     Attributes:
         Settings: frozen dataclass of the keys that this environment adds to the ``env`` node, with
-            values in ``conf/env/NAME.yaml``. A setting that changes a game must be in its
-            parameters (``parse_task``), which are its cache key.
+            values in ``conf/env/NAME.yaml``; a field's metadata may have its ``choices``. A setting
+            that changes a game must be in its parameters (``parse_task``), which are its cache key.
+        Env: class of a running game, unless ``env`` makes it.
+        package: the installed distribution that the games depend on, "" for none.
+        recipe: version of what else makes the games.
         grades_unfinished: whether an episode that is cut off is graded (``TextEnv.finish``) and may
             be won.
         examples: names of tasks for suggestions; there may be others.
@@ -108,48 +117,49 @@ class Environment(abc.ABC):
         answering: the action that submits an answer, such as ``answer {}``, if each game's
             observations have right answers (``Observation.gold``); "": they have none.
         seats: those of a game for several (``Observation.seat``); () if one agent acts alone.
+        opponents: the scripted policies of ``turngrid.rollouts.policy`` that can take a seat.
+        turns: default limit of turns of an episode, if all tasks have the same.
+        more_games: advice if a split has too few games because seeds repeat games; "" for none.
+        longest_step_s: seconds of a step at most; ``env.step_deadline_s`` must be larger.
+        longest_making_s: seconds after which the making of one game counts as hung.
     """
 
     name: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]] = ("sparse",)
     prompt: ClassVar[PromptStyle]
     Settings: ClassVar[type] = NoSettings
+    Env: ClassVar[type[TextEnv]]
     grades_unfinished: ClassVar[bool] = False
     examples: ClassVar[tuple[str, ...]] = ()
     lists_actions: ClassVar[bool] = False
     agent_stops: ClassVar[bool] = False
     answering: ClassVar[str] = ""
     seats: ClassVar[tuple[str, ...]] = ()
+    opponents: ClassVar[tuple[str, ...]] = ()
+    turns: ClassVar[int] = 24
+    more_games: ClassVar[str] = ""
+    longest_step_s: ClassVar[float] = 0.0
+    longest_making_s: ClassVar[float] = 300.0
+    package: ClassVar[str] = ""
+    recipe: ClassVar[int] = 1
 
     def __init__(self, settings: Any = None) -> None:
-        self.settings = self.Settings() if settings is None else settings
+        """Check the settings that have ``choices``.
 
-    @property
-    def more_games(self) -> str:
-        """Advice if a split has too few games because seeds repeat games; "" for none."""
-        return ""
-
-    @property
-    def opponents(self) -> tuple[str, ...]:
-        """The scripted policies of ``turngrid.rollouts.policy`` that can take a seat."""
-        return ()
-
-    @property
-    def longest_step_s(self) -> float:
-        """Maximum seconds of a step; ``env.step_deadline_s`` must be larger."""
-        return 0.0
-
-    @property
-    def longest_making_s(self) -> float:
-        """Seconds after which the making of one game counts as hung."""
-        return 300.0
-
-    @property
-    def version(self) -> str:
-        """Version of the games, part of their cache key. It must change if a seed gives another
-        game.
+        Raises:
+            TaskError: a setting is none of its choices.
         """
-        return "1"
+        self.settings = self.Settings() if settings is None else settings
+        for item in fields(self.settings):
+            value, choices = getattr(self.settings, item.name), item.metadata.get("choices")
+            if choices and value not in choices:
+                near = f"env.{item.name}={nearest(value, choices)}"
+                raise TaskError(f"env.{item.name}={value} is unknown; use {near} (choices: {', '.join(choices)})")
+
+    @functools.cached_property
+    def version(self) -> str:
+        """Version of the games, in their cache key; it must change if a seed gives another game."""
+        return f"{self.package}-{metadata.version(self.package)}-{self.recipe}" if self.package else str(self.recipe)
 
     @abc.abstractmethod
     def parse_task(self, task: str) -> dict[str, Any]:
@@ -159,9 +169,13 @@ class Environment(abc.ABC):
             TaskError: no such task; the message names the nearest choice.
         """
 
+    def unknown(self, task: object, choices: Iterable[str] = ()) -> TaskError:
+        """Return the error for a task that is none of the choices, by default ``examples``."""
+        return TaskError(f"unknown task {task!r} of {self.name}; use {nearest(task, choices or self.examples)}")
+
     def max_turns(self, task: str) -> int:
         """Return the default limit of turns of an episode."""
-        return 24
+        return self.turns
 
     def optimal_turns(self, params: Params) -> int | None:
         """Return the length of the games' expert plans, or None if it differs from game to game."""
@@ -183,8 +197,7 @@ class Environment(abc.ABC):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         """Make a seed's game in ``folder``; equal arguments give equal bytes on every machine.
 
-        By default there is no file: ``TextEnv.reset_game`` makes the game from ``task.params`` and
-        ``task.seed``.
+        By default there is no file: ``TextEnv.reset_game`` makes the game from the task.
 
         Raises:
             Rejected: the seed gives no game of this task.
@@ -206,17 +219,16 @@ class Environment(abc.ABC):
 
     def game_address(self, params: Params, seed: int) -> str:
         """Return a hash of everything that determines a game."""
-        parts = json.dumps([self.name, self.version, dict(params), seed], sort_keys=True)
-        return hashlib.sha256(parts.encode()).hexdigest()
+        return facts_hash([self.name, self.version, dict(params), seed])
 
-    @abc.abstractmethod
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        """Return an object that runs one game after another.
+        """Return an object that runs one game after another, by default one of the class ``Env``.
 
         Args:
             legal: fill ``legal`` in each observation, which takes time.
             expert: fill ``expert``, likewise.
         """
+        return self.Env(legal=legal, expert=expert)
 
     def new_env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         """Return ``env``, which also takes calls of the environment's functions."""

@@ -152,9 +152,7 @@ def _folders() -> tuple[tuple[EntryPoint, Path], ...]:
 
 
 def _folder(point: EntryPoint) -> Path:
-    """Return a package's folder. Only the outermost package is looked up, since inner ones need an
-    import.
-    """
+    """Return a package's folder; only its outermost package is found without an import."""
     top, *inner = point.value.split(".")
     spec = find_spec(top)
     places = spec.submodule_search_locations if spec else None

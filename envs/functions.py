@@ -43,9 +43,7 @@ class Function:
 
     @property
     def described(self) -> str:
-        """Signature and description: ``show(file, lines?): a file``; an argument without a type is
-        a string.
-        """
+        """``show(file, lines?): a file``, a signature and a description; strings have no type."""
         required, properties = self.parameters.get("required", ()), self.parameters.get("properties", {})
         names = [f"{name}{'?' * (name not in required)}{_type(schema)}" for name, schema in properties.items()]
         notes = [f"; {name}: {schema['description']}" for name, schema in properties.items() if "description" in schema]

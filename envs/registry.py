@@ -73,9 +73,7 @@ def environment_class(spec: str) -> type[Environment]:
 
 
 def plain(value: Any) -> Any:
-    """Convert sequences to tuples and mappings to dicts, since settings are frozen and sent as
-    JSON.
-    """
+    """Make tuples of sequences, dicts of mappings: settings are frozen, and sent as JSON."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

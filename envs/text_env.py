@@ -1,6 +1,7 @@
 """A running game of a text environment: cleans actions, and returns score changes and outcomes."""
 
 import abc
+import copy
 import hashlib
 import math
 import re
@@ -23,8 +24,8 @@ TOO_MANY = f"(the other calls did not run: an answer may have {MAX_CALLS})"
 _NO_WORDS = re.compile(r"[\x00-\x1f\x7f-\xbf\\\u2000-\u206f]")
 
 
-def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
-    """Return the first line that is not blank, in printable ASCII, at most ``limit`` characters.
+def sanitise(action: str) -> str:
+    """Return the first line that is not blank, in printable ASCII, cut to ``MAX_ACTION_CHARS``.
 
     A newline would send a second command, and a backslash is an escape for the interpreters. Words
     of other alphabets are dropped whole, since a part of one may be a command ("n").
@@ -34,9 +35,9 @@ def sanitise(action: str, limit: int = MAX_ACTION_CHARS) -> str:
     >>> sanitise("\\u201copen \\u00fcn\\u00ef box\\u201d")
     'open box'
     """
-    first = next((line for line in action[: limit * 100].splitlines() if line.strip()), "")
+    first = next((line for line in action[: MAX_ACTION_CHARS * 100].splitlines() if line.strip()), "")
     words = (word for word in _NO_WORDS.sub(" ", first).split() if word.isascii())
-    return " ".join(words)[:limit].rstrip()
+    return " ".join(words)[:MAX_ACTION_CHARS].rstrip()
 
 
 def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) -> Path:
@@ -87,15 +88,23 @@ class TextEnv(abc.ABC):
 
     Attributes:
         banned_verbs: commands to the program, such as quit and save. They never reach the game.
+        ends: characters that are cut from the end of a command, which the game gets in lower case;
+            None if it gets the command as it is written.
+        kept: names of the attributes that are the game's state, if ``save_game`` can copy them.
         functions: those of the environment's ``PromptStyle``, set by ``Environment.new_env``.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
+    ends: ClassVar[str | None] = None
+    kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
 
     # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
     __open = False
+
+    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
+        self._legal, self._expert = legal, expert
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -150,9 +159,7 @@ class TextEnv(abc.ABC):
 
     @final
     def saved(self) -> Any:
-        """Return the episode's state for ``restore``; None if it can only be reached by
-        replaying.
-        """
+        """Return the episode's state for ``restore``; None if only a replay leads to it."""
         game = self.save_game()
         return None if game is None else (game, self.__score, self.__open)
 
@@ -206,10 +213,7 @@ class TextEnv(abc.ABC):
         )
 
     def __refused(self, message: str, parsed: bool = True) -> StepResult:
-        shown = _printable(self.observe_message(message))
-        return StepResult(
-            shown, 0.0, won=False, lost=False, terminated=False, truncated=False, valid=False, parsed=parsed
-        )
+        return StepResult(_printable(self.observe_message(message)), 0.0, valid=False, parsed=parsed)
 
     # ---- what a subclass implements
 
@@ -251,7 +255,8 @@ class TextEnv(abc.ABC):
 
     def clean_action(self, action: str) -> str:
         """Return the command that the game gets."""
-        return sanitise(action)
+        command = sanitise(action)
+        return command if self.ends is None else command.lower().rstrip(self.ends)
 
     def finish_game(self) -> RawStep:
         """Grade an episode that was cut off; return its last step."""
@@ -259,11 +264,11 @@ class TextEnv(abc.ABC):
 
     def save_game(self) -> Any:
         """Return a copy of the game's state for ``restore_game``; None if there is no such copy."""
-        return None
+        return copy.deepcopy({name: getattr(self, name) for name in self.kept}) or None
 
     def restore_game(self, saved: Any) -> None:
         """Go back to what ``save_game`` returned."""
-        raise NotImplementedError(f"{type(self).__name__} does not save episodes")
+        vars(self).update(copy.deepcopy(saved))
 
     def close_game(self) -> None:
         """Release the game's resources."""

@@ -3,12 +3,10 @@
 They are frozen and made of plain values, so that they can be sent between processes as JSON.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 TASK_TYPE = "task_type"  # key in ``StepResult.info``; success is also reported per task type
 
@@ -31,13 +29,9 @@ class TaskError(ValueError):
 
 @dataclass(frozen=True)
 class TaskRef:
-    """One playable game, made once by the catalogue.
+    """One playable game, made once by the catalogue; its last fields are those of ``GameRecord``.
 
-    Attributes:
-        game_file: absolute path on this machine.
-        sha256: identifies the content of ``game_file`` on any machine.
-        expert_plan: the expert's actions, replayed to a win before the task is accepted.
-        fingerprint: hash of the initial state and the goal; equal for seeds of the same game.
+    ``game_file`` is an absolute path on this machine.
     """
 
     env: str
@@ -62,7 +56,7 @@ class TaskRef:
         return {**own, "params": dict(self.params), "expert_plan": list(self.expert_plan)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TaskRef:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(**{**data, "expert_plan": tuple(data["expert_plan"])})
 
 
@@ -129,11 +123,11 @@ class StepResult:
 
     observation: Observation
     score_delta: float
-    won: bool
-    lost: bool
-    terminated: bool
-    truncated: bool
-    valid: bool
+    won: bool = False
+    lost: bool = False
+    terminated: bool = False
+    truncated: bool = False
+    valid: bool = True
     info: Mapping[str, Any] = field(default_factory=dict)
     parsed: bool = True
     scores: Mapping[str, float] = field(default_factory=dict)

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from turngrid.envs.environment import NoSettings
 from turngrid.envs.extensions import load, path_of, shipped
-from turngrid.rewards.reward import NoSettings, Reward, ScoredTurn
+from turngrid.rewards.reward import Reward, ScoredTurn
 
 PLAN_SHARE = "plan_share"  # in ``Turn.info``, and by this name among the rewards
 REWARDS: dict[str, str] = {
@@ -15,7 +16,7 @@ REWARDS: dict[str, str] = {
     "binary": "turngrid.rewards.repair:Binary",
     "ratio": "turngrid.rewards.repair:Ratio",
     "pass_ratio_reference": "turngrid.rewards.repair:PassRatioReference",
-    "f1": "turngrid.rewards.answers:F1",
+    "f1": "turngrid.rewards.scores:F1",
     "zero_sum": "turngrid.rewards.scores:ZeroSum",
     "judge": "turngrid.rewards.judge:Judge",
 }

@@ -16,8 +16,8 @@ class _LastTurn(abc.ABC):
     name: ClassVar[str]
 
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
-        counts = Counts.from_info(turns[-1].info) if turns else None
-        last = self._value(counts, won) if counts else 0.0
+        counts = turns[-1].info.get("tests") if turns else None
+        last = self._value(Counts(**counts), won) if counts else 0.0
         return [0.0] * (len(turns) - 1) + [last] * bool(turns)
 
     @abc.abstractmethod

@@ -6,13 +6,7 @@ changes and whether the game was won, never whether it was over.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
-
-
-@dataclass(frozen=True)
-class NoSettings:
-    """The settings of a reward without settings."""
 
 
 class ScoredTurn(Protocol):

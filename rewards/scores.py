@@ -1,4 +1,4 @@
-"""``sparse``, ``balanced``, ``dense``, the study's densities (arXiv 2510.01132); ``zero_sum``."""
+"""``sparse``, ``balanced``, ``dense``, the study's densities (arXiv 2510.01132); others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,3 +63,13 @@ class ZeroSum:
         if turns and turns[-1].info.get("forfeit"):
             score = self.settings.other if score > 0 else self.settings.invalid
         return [0.0] * (len(turns) - 1) + [score] * bool(turns)
+
+
+@dataclass(frozen=True)
+class F1:
+    """The F1 of the answer on the last turn, from its ``info["f1"]``; 0 if none was given."""
+
+    name: ClassVar[str] = "f1"
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        return [0.0] * (len(turns) - 1) + [float(turn.info.get("f1", 0.0)) for turn in turns[-1:]]

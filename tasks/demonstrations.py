@@ -41,7 +41,8 @@ def make_demonstrations(run: Run, model: str) -> None:
         DemosError: the other run has too few.
     """
     if run.config.demos.source == "episodes":
-        episodes = _from_run(run, model)
+        chosen = rejection.draw(run.config, run.allocation.demonstrations)
+        episodes = rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
     else:
         episodes = _from_matches(run) if run.environment.seats else _from_expert_plans(run)
     write_episodes(episodes_file(run.folder), episodes)
@@ -67,12 +68,6 @@ def _from_matches(run: Run) -> list[Episode]:
     player = EXACT if run.config.demos.source == "expert" else RANDOM
     count, seed = run.allocation.demonstrations, int(run.config.seed)
     return asyncio.run(_run_all(run, scripted(player, seed), specs[:count]))
-
-
-def _from_run(run: Run, model: str) -> list[Episode]:
-    """Return wins of another run."""
-    chosen = rejection.draw(run.config, run.allocation.demonstrations)
-    return rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
 
 
 def _games(run: Run) -> Sequence[TaskRef]:

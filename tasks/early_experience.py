@@ -74,8 +74,7 @@ def rows_file(folder: Path) -> Path:
 def specs(demonstration: Episode, base: EpisodeSpec, count: int) -> list[EpisodeSpec]:
     """Return ``count`` samples at each state, after the demonstration's answers, thoughts included.
 
-    ``base`` is of the demonstration's game. A sample's number encodes its turn and index, and so
-    its seed.
+    ``base`` is of the demonstration's game. A sample's number, and so its seed, encodes its turn.
     """
     actions, answers = (tuple(getattr(turn, part) for turn in demonstration.turns) for part in ("action", "response"))
     one = replace(base, max_turns=1, prompt=base.task.key)

@@ -131,8 +131,7 @@ class Engine:
     def _read(self, operator: Any) -> tuple[str, Operator]:
         """Return the command of an operator, which is named by its action and its arguments.
 
-        The translator adds a parameter for each "exists" of a precondition; operators leave those
-        out.
+        The translator adds a parameter for each "exists" of a precondition; operators lack those.
         """
         action, *arguments = operator.name.split()
         bindings = dict(zip(self._translation.parameters[action], arguments, strict=False))

@@ -2,7 +2,7 @@
 
 from turngrid.envs.alfworld import games
 from turngrid.envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file, sanitise
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import TASK_TYPE, Observation, TaskRef
 
 _BANNER = "-= Welcome to TextWorld, ALFRED! =-"
@@ -14,16 +14,14 @@ class AlfWorldEnv(TextEnv):
     ``info`` of a step: the goal conditions that hold, their total, and the task type.
     """
 
+    ends = " .!\"'"  # commands match exactly
+
     def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        self._legal, self._expert = legal, expert
+        super().__init__(legal=legal, expert=expert)
         self._engine = Engine()
         self._loaded = ""
         self._shown = Observation(text="")
         self._plan: tuple[str, ...] = ()
-
-    def clean_action(self, action: str) -> str:
-        """Return the command in lower case without a final full stop; commands match exactly."""
-        return sanitise(action).lower().rstrip(" .!\"'")
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._load(task)

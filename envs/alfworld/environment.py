@@ -1,27 +1,18 @@
 """ALFWorld: household tasks in text, generated here or from the official data."""
 
-from __future__ import annotations
-
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from turngrid.envs.alfworld import kinds
+from turngrid.envs.alfworld import kinds, official, wheel
+from turngrid.envs.alfworld.official import Games
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, TaskError
-from turngrid.envs.utils.names import nearest
 
-if TYPE_CHECKING:
-    from turngrid.envs.alfworld.official import Games
-    from turngrid.envs.text_env import TextEnv
-
-_RECIPE = 1  # version of the generator and of the scores
 _SPLIT_FOLDERS = {"validation": "valid_seen"}
-_CHOICES = {
-    "test_split": ("valid_unseen", "valid_seen"),
-    "expert": ("searcher", "plan"),
-}
 _WITH_PLAN = ("demonstrations", "pretraining")
 
 
@@ -30,9 +21,9 @@ class AlfWorldSettings:
     """Keys of ``env`` for this environment; ``conf/env/alfworld.yaml`` explains them."""
 
     task_types: list[str]
-    test_split: str
+    test_split: str = field(metadata={"choices": ("valid_unseen", "valid_seen")})
     data_dir: str
-    expert: str
+    expert: str = field(metadata={"choices": ("searcher", "plan")})
     expert_max_commands: int = field(metadata={"range": (1, 1000)})
 
 
@@ -40,6 +31,7 @@ class AlfWorld(Environment):
     """Tasks: ``one_type``, ``four_types``, ``all_types``, or one of the six types by its name."""
 
     name = "alfworld"
+    package = "alfworld"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         role="You are in a house and have a task to do there.",
@@ -52,13 +44,7 @@ class AlfWorld(Environment):
 
     def __init__(self, settings: AlfWorldSettings) -> None:
         super().__init__(settings)
-        self._listings: dict[str, Games] = {}
-
-    @property
-    def version(self) -> str:
-        from turngrid.envs.alfworld import wheel
-
-        return f"alfworld-{wheel.version()}-{_RECIPE}"
+        self._listed = functools.cache(self._games)  # a worker makes thousands of games from a listing
 
     def parse_task(self, task: str) -> dict[str, Any]:
         """Return which types a task draws from, and the source of its games.
@@ -66,25 +52,14 @@ class AlfWorld(Environment):
         Raises:
             TaskError: unknown task or setting, or a data folder without data.
         """
-        from turngrid.envs.alfworld import official, wheel
-
-        wheel.version()
-        for key, choices in _CHOICES.items():
-            if (value := getattr(self.settings, key)) not in choices:
-                near = nearest(value, choices)
-                raise TaskError(f"env.{key}={value} is unknown; use {near} (choices: {', '.join(choices)})")
+        wheel.root()  # alfworld must be installed
         types = kinds.task_types(str(task), self.settings.task_types)
         source = "official" if official.folder(self.settings.data_dir) else "generated"
         return {"types": types, "source": source}
 
     def max_turns(self, task: str) -> int:
-        """Return the study's limit of turns.
-
-        Raises:
-            TaskError: as in ``parse_task``.
-        """
         self.parse_task(task)
-        return 24
+        return self.turns
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add what the split decides.
@@ -107,18 +82,10 @@ class AlfWorld(Environment):
         return self._games(params["folder"]).seeds(params["types"])
 
     def _games(self, folder: str) -> Games:
-        from turngrid.envs.alfworld import official
-
         root = official.folder(self.settings.data_dir)
         if root is None:
             raise TaskError(f"env.data_dir={self.settings.data_dir}: the official data is gone")
         return official.games(root, folder)
-
-    def _listed(self, folder: str) -> Games:
-        """List a folder once a process: a worker makes thousands of games from it."""
-        if folder not in self._listings:
-            self._listings[folder] = self._games(folder)
-        return self._listings[folder]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from turngrid.envs.alfworld import games as making

@@ -17,6 +17,7 @@ from turngrid.envs.alfworld.official import FILE
 from turngrid.envs.environment import GameRecord, Params, Rejected
 
 _TEXTS = ("pddl_domain", "grammar", "pddl_problem")
+_engine = functools.cache(Engine)  # of this process, for all games that it makes
 
 
 def generated(params: Params, seed: int, folder: Path) -> GameRecord:
@@ -103,12 +104,6 @@ def wins(engine: Engine, expert_plan: tuple[str, ...]) -> bool:
         if engine.step(command) is None or engine.won:
             return False
     return bool(expert_plan) and engine.step(expert_plan[-1]) is not None and engine.won
-
-
-@functools.cache
-def _engine() -> Engine:
-    """Return the engine of this process for all games that it makes."""
-    return Engine()
 
 
 def _loaded(data: Mapping[str, Any]) -> Engine:

@@ -30,7 +30,8 @@ def write(draft: Draft, name: str) -> str:
     objects = [f"        {thing} - {kind}" for kind, things in _objects(draft).items() for thing in things]
     facts = [f"        ({' '.join(fact)})" for fact in _facts(draft)]
     lines = ["", f"(define (problem {name})", "(:domain alfred)", "(:objects", *objects, "        )", ""]
-    return "\n".join([*lines, "(:init", *facts, "        )", ""]) + _goal(draft)
+    goal = wheel.goals()[draft.task_type]["pddl"].format(obj=draft.target, recep=draft.goal, toggle=LAMP, mrecep="")
+    return "\n".join([*lines, "(:init", *facts, "        )", ""]) + mangle(goal)
 
 
 def _objects(draft: Draft) -> dict[str, list[str]]:
@@ -79,11 +80,6 @@ def _thing_facts(draft: Draft, thing: str) -> Iterator[Fact]:
     if receptacle is not None:
         yield "inReceptacle", mangle(thing), mangle(receptacle)
         yield "objectAtLocation", mangle(thing), mangle(draft.layout.receptacles[receptacle])
-
-
-def _goal(draft: Draft) -> str:
-    template = wheel.goals()[draft.task_type]["pddl"]
-    return mangle(template.format(obj=draft.target, recep=draft.goal, toggle=LAMP, mrecep=""))
 
 
 def plan(draft: Draft) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ The package itself is not imported: it would create a folder in the user's home 
 import functools
 import importlib.util
 import json
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,18 +14,6 @@ from typing import Any
 from turngrid.envs.types import TaskError
 
 MISSING = "env=alfworld needs the package alfworld, which is not installed (pip install alfworld)"
-
-
-def version() -> str:
-    """Return the installed version.
-
-    Raises:
-        TaskError: alfworld is not installed.
-    """
-    try:
-        return metadata.version("alfworld")
-    except metadata.PackageNotFoundError:
-        raise TaskError(MISSING) from None
 
 
 @functools.cache

@@ -4,8 +4,7 @@ minigrid loads pygame, so only processes that make or run games import it.
 """
 
 import re
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ _BY_TURNS = {
         GoToSeq KeyCorridor KeyCorridorS6R3 Pickup Synth SynthSeq UnblockPickup Unlock""",
 }
 LEVELS = {level: turns for turns, levels in _BY_TURNS.items() for level in levels.split()}
-ACTIONS = ("primitive", "macro")
 _PRIMITIVE = (
     CommandFunction("turn_left", "by 90 degrees", pattern="turn left"),
     CommandFunction("turn_right", "by 90 degrees", pattern="turn right"),
@@ -61,15 +59,16 @@ _ROLE = "You are in a world of rooms and see up to six cells ahead and three to 
 
 @dataclass(frozen=True)
 class BabyAISettings:
-    """Keys of ``env`` for ``env=babyai``; ``actions`` is one of ``ACTIONS``."""
+    """Keys of ``env`` for ``env=babyai``."""
 
-    actions: str
+    actions: str = field(metadata={"choices": ("primitive", "macro")})
 
 
 class BabyAI(Environment):
     """The task is the level's name, without ``BabyAI-`` and its version."""
 
     name = "babyai"
+    package = "minigrid"
     rewards = ("sparse", "dense")
     Settings = BabyAISettings
     examples = tuple(LEVELS)
@@ -85,17 +84,10 @@ class BabyAI(Environment):
         functions = tuple(function for function in _PRIMITIVE if function.name != "pick_up")
         return PromptStyle(_ROLE, f"Answer with one action. {more}. Without: {words}.", _MACRO + functions)
 
-    @property
-    def version(self) -> str:
-        return f"minigrid-{version('minigrid')}-1"
-
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in LEVELS:
             near = nearest(re.sub(r"BabyAI-|-v\d+", "", str(task)), LEVELS)
             raise TaskError(f"unknown task {task!r} of babyai; use {near}")
-        if self.settings.actions not in ACTIONS:
-            near = nearest(self.settings.actions, ACTIONS)
-            raise TaskError(f"env.actions={self.settings.actions} is unknown; use {near} ({', '.join(ACTIONS)})")
         if find_spec("minigrid") is None:
             raise TaskError('env=babyai needs minigrid: pip install "turngrid[babyai]"')
         return {"level": task, "actions": self.settings.actions, "turns": LEVELS[task], "dense": False}
@@ -108,7 +100,7 @@ class BabyAI(Environment):
         return {**params, "dense": reward != "sparse"}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.babyai.games import made
+        from turngrid.envs.babyai.env import made
 
         return made(params, seed, folder)
 

@@ -1,11 +1,9 @@
 """Play a scenario of BFCL: calls of functions, and a user whose words are fixed."""
 
-import copy
 import json
-from typing import Any
 
 from turngrid.envs.bfcl.functions import END_TURN, function_of, python_calls
-from turngrid.envs.bfcl.services import Services, contains
+from turngrid.envs.bfcl.games import Services, contains
 from turngrid.envs.functions import called
 from turngrid.envs.text_env import MAX_CALLS, RawStep, TextEnv, accepted_file
 from turngrid.envs.types import Call, InvalidAction, Observation, TaskRef
@@ -18,8 +16,11 @@ DONE = "The user has no more requests."
 class BfclEnv(TextEnv):
     """One scenario at a time; a point for each turn of the user that ends as bfcl-eval demands."""
 
+    kept = ("_services", "_gold", "_results", "_turn", "_has_called", "functions")
+
     def __init__(self, *, end_by_words: bool = False, legal: bool = False) -> None:
-        self._end_by_words, self._legal = end_by_words, legal
+        super().__init__(legal=legal)
+        self._end_by_words = end_by_words
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = json.loads(accepted_file(task).read_text())
@@ -83,14 +84,6 @@ class BfclEnv(TextEnv):
         self.functions = (*self.functions, *more)
         new = [f"New function: {function.described}" for function in more]
         return "\n".join([*new, f"User: {self._game['users'][self._turn]}"])
-
-    def save_game(self) -> Any:
-        state = self._services, self._gold, self._results, self._turn, self._has_called, self.functions
-        return copy.deepcopy(state)
-
-    def restore_game(self, saved: Any) -> None:
-        state = copy.deepcopy(saved)
-        self._services, self._gold, self._results, self._turn, self._has_called, self.functions = state
 
     def observe_message(self, message: str) -> Observation:
         simple = (function.name for function in self.functions if not function.parameters.get("required"))

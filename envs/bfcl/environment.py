@@ -6,7 +6,6 @@ their state. bfcl-eval's own executor is never used, since it evaluates a model'
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,15 +38,12 @@ class Bfcl(Environment):
     """Tasks: one of ``CATEGORIES``, or ``all``. A seed is a category and a scenario's number."""
 
     name = "bfcl"
+    package = "bfcl-eval"
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You serve a user by calling functions.", functions=(END_TURN,))
     Settings = BfclSettings
     examples = (*CATEGORIES, "all")
     settings: BfclSettings
-
-    @property
-    def version(self) -> str:
-        return f"bfcl-eval-{version('bfcl-eval')}-1"
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:

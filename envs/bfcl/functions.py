@@ -43,8 +43,7 @@ def _schema(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def python_calls(text: str) -> list[Written]:
-    """Read calls such as ``[cd(folder='a'), ls()]``, in a list or one a line; nothing is evaluated
-    but literals.
+    """Read calls such as ``[cd(folder='a'), ls()]``, also one a line; only literals are evaluated.
 
     Raises:
         InvalidAction: the text is anything else.

@@ -43,9 +43,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Book:
-    """A game: an item to craft, and the recipes by their item, in the order in which they are
-    shown.
-    """
+    """A game: an item to craft, and the recipes by item, in the order in which they are shown."""
 
     goal: str
     recipes: dict[str, Recipe]
@@ -93,8 +91,7 @@ class Book:
     def same(self) -> str:
         """A hash that ignores names, order, and recipes that the goal does not need.
 
-        It counts an ingredient of two recipes as two items, so games that differ only in that have
-        one hash.
+        An ingredient of two recipes counts as two items, so games that differ only there are equal.
         """
         return hashlib.sha256(self._shape(self.goal).encode()).hexdigest()
 

@@ -1,17 +1,17 @@
-"""Games on disk: one folder for each (environment, version, parameters, seed), published
-atomically.
-"""
+"""Games on disk: a folder per environment, version, parameters, seed; published atomically."""
 
 import json
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from turngrid.envs.environment import Environment, GameRecord, Params
 from turngrid.envs.types import TaskError
@@ -23,6 +23,30 @@ _ABANDONED_AFTER_S = 3600.0
 def cache_root() -> Path:
     """Return ``TURNGRID_CACHE``, or ``~/.cache/turngrid``."""
     return Path(os.environ.get("TURNGRID_CACHE") or Path.home() / ".cache" / "turngrid").expanduser().absolute()
+
+
+def kept_folder(kind: str, name: str, write: Callable[[Path], None]) -> Path:
+    """Return the folder ``kind/name`` of the cache; ``write`` fills it if it is not there yet.
+
+    Raises:
+        TaskError: the folder cannot be written.
+    """
+    folder = cache_root() / kind / name
+    if folder.is_dir():
+        return folder
+    draft = folder.with_name(f".{name}")
+    try:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{draft}.lock"):
+            if not folder.is_dir():
+                shutil.rmtree(draft, ignore_errors=True)
+                draft.mkdir()
+                write(draft)
+                draft.rename(folder)
+    except OSError as error:
+        problem = f"{kind} cannot be kept in {folder.parent} ({error.strerror or error})"
+        raise TaskError(f"{problem}: name another folder by TURNGRID_CACHE") from error
+    return folder
 
 
 @dataclass(frozen=True)

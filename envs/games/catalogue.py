@@ -1,6 +1,4 @@
-"""The games of a run: made once, accepted in the order of their seeds, the same on every
-machine.
-"""
+"""The games of a run: made once, accepted in the order of seeds, the same on each machine."""
 
 import collections
 import hashlib
@@ -20,27 +18,18 @@ from turngrid.envs.utils.printable import printable
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
 _SEEDS_A_GAME = 20  # an environment with few games is not searched for more
-
-
-@dataclass(frozen=True)
-class Split:
-    """The seeds of a split; its games are those of the accepted seeds, in order."""
-
-    first: int
-    last: int
-
-
-SPLITS: dict[str, Split] = {
-    "test": Split(1, 30_000),
-    "test_paper": Split(1, 100),
-    "train": Split(30_001, 40_000),
-    "demonstrations": Split(40_001, 60_000),
-    "validation": Split(60_001, 100_000),
-    "pretraining": Split(100_001, 1_000_000),
-}
 # If two splits of a run contain the same game, the later one skips it.
 PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
 REPEATED = "the same game as another seed's"
+# The seeds of a split; its games are those of the accepted seeds, in order.
+SPLITS: dict[str, range] = {
+    "test": range(1, 30_001),
+    "test_paper": range(1, 101),
+    "train": range(30_001, 40_001),
+    "demonstrations": range(40_001, 60_001),
+    "validation": range(60_001, 100_001),
+    "pretraining": range(100_001, 1_000_001),
+}
 
 
 class TooFewGames(TaskError):
@@ -179,7 +168,7 @@ class Catalogue:
             return listed
         if count is None and split != "test_paper":
             raise TaskError(f"split {split} has no end: say how many games")
-        return range(SPLITS[split].first, SPLITS[split].last + 1)
+        return SPLITS[split]
 
     def _ref(self, task: str, split: str, params: Params, seed: int, entry: Entry) -> TaskRef:
         record = entry.record
@@ -272,8 +261,7 @@ def games_hash(tasks: Sequence[TaskRef]) -> str:
 
 def few_seeds(split: str, games: int) -> range:
     """Return the first seeds of a split, enough to meet each of its few games almost surely."""
-    first, last = SPLITS[split].first, SPLITS[split].last
-    return range(first, min(last, first + _SEEDS_A_GAME * games - 1) + 1)
+    return SPLITS[split][: _SEEDS_A_GAME * games]
 
 
 def _precedence(split: str) -> int:

@@ -1,28 +1,57 @@
 """Gymnasium games with discrete actions and observations, in words: ``env=gym``."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
-from turngrid.envs.gym.games import (
-    OTHER,
-    check_spaces,
-    expert_plan,
-    is_certain,
-    known,
-    make,
-    replay,
-    start,
-    words,
-)
-from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskError
+from turngrid.envs.gym import games
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import Observation, TaskError, TaskRef
+
+
+class GymEnv(TextEnv):
+    """One game at a time; the game's seed determines its start and its draws."""
+
+    ends = ""
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        self._rules = json.loads(accepted_file(task).read_text())
+        self._described, self._goal, self._return = games.known(self._rules["id"]), task.goal, 0.0
+        self._game = games.make(self._rules["id"], self._rules["kwargs"])
+        self._state, _ = self._game.reset(seed=self._rules["seed"])
+        self._words = games.words(self._game, self._described)
+        return self.observe_message("")
+
+    def step_game(self, command: str) -> RawStep:
+        if command not in self._words:
+            return RawStep(self.observe_message(f"There is no action {command!r}."), self._return, valid=False)
+        action = int(self._game.action_space.start) + self._words.index(command)
+        self._state, reward, over, cut, _ = self._game.step(action)
+        self._return += float(reward)
+        won = over and games.is_win(self._rules, self._return)
+        return RawStep(
+            self.observe_message(""),
+            self._return,
+            won=won,
+            lost=over and not won,
+            terminated=over,
+            truncated=cut and not over,
+        )
+
+    def observe_message(self, message: str) -> Observation:
+        shown = self._described.show(self._game.unwrapped, self._state)
+        asked = self._expert and games.is_certain(self._game)
+        plan = games.shortest_plan(self._game, self._rules, self._return) if asked else None
+        return Observation(
+            text=f"{message}\n{shown}" if message else shown,
+            goal=self._goal,
+            legal=self._words if self._legal else (),
+            expert=tuple(self._words[action] for action in plan or ()),
+        )
 
 
 @dataclass(frozen=True)
@@ -45,17 +74,15 @@ class Gym(Environment):
     """The task is the game's id."""
 
     name = "gym"
+    Env = GymEnv
+    package = "gymnasium"
     prompt = PromptStyle("You are playing a game.", "Answer with one of its actions and nothing else.")
     Settings = GymSettings
     lists_actions = True
 
     @property
-    def more_games(self) -> str:
+    def more_games(self) -> str:  # type: ignore[override]
         return "env.distinct=false lets splits share a game" if self.settings.distinct else ""
-
-    @property
-    def version(self) -> str:
-        return f"gymnasium-{version('gymnasium')}-1"
 
     @property
     def rewards(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -63,29 +90,29 @@ class Gym(Environment):
         return ("sparse", "dense") if self._best_return() > 0 else ("sparse",)
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        chosen, game = self.settings, known(self.settings.id)
+        chosen, game = self.settings, games.known(self.settings.id)
         if task != chosen.id:
             raise TaskError(f"env.task={task} follows env.id={chosen.id}; set env.id={task} instead")
         kwargs = {**game.kwargs, **json.loads(json.dumps(chosen.kwargs or {}))}
-        check_spaces(make(task, kwargs))
+        games.check_spaces(games.make(task, kwargs))
         winning = game.winning_return if chosen.winning_return is None else chosen.winning_return
-        if game is OTHER and chosen.winning_return is None:
+        if game is games.OTHER and chosen.winning_return is None:
             raise TaskError(f"env.id={task}: set env.winning_return to the return from which on a game counts as won")
         return {"id": task, "kwargs": kwargs, "winning_return": winning, "distinct": chosen.distinct}
 
     def max_turns(self, task: str) -> int:
         self.parse_task(task)
-        return known(task).turns
+        return games.known(task).turns
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         return {**params, "needs_walkthrough": split == "demonstrations"}
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """List a bounded number of seeds for a game with few starts."""
-        game = make(params["id"], params["kwargs"])
+        game = games.make(params["id"], params["kwargs"])
         starts = getattr(game.unwrapped, "initial_state_distrib", None)
-        drawn = known(params["id"]).draw(params["kwargs"], 0)
-        if starts is None or drawn or not (params["distinct"] and is_certain(game)):
+        drawn = games.known(params["id"]).draw(params["kwargs"], 0)
+        if starts is None or drawn or not (params["distinct"] and games.is_certain(game)):
             return None
         return few_seeds(split, int((starts > 0).sum()))
 
@@ -93,31 +120,27 @@ class Gym(Environment):
         return params["id"].startswith("FrozenLake") and "reward_schedule" not in params["kwargs"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        described = known(params["id"])
+        described = games.known(params["id"])
         rules = {"id": params["id"], "kwargs": {**params["kwargs"], **described.draw(params["kwargs"], seed)}}
         rules |= {"winning_return": params["winning_return"], "seed": seed}
-        game = start(rules)
-        state, plan = getattr(game.unwrapped, "s", None), expert_plan(game, rules)
+        game = games.make(rules["id"], rules["kwargs"])
+        game.reset(seed=seed)
+        state, plan = getattr(game.unwrapped, "s", None), games.expert_plan(game, rules)
         if params.get("needs_walkthrough") and not plan:
             raise Rejected("no expert plan")
         file = folder / "game.json"
         file.write_text(json.dumps(rules))
-        actions = words(game, described)
-        seedless = params["distinct"] and is_certain(game)  # with chance, the seed makes the game too
+        actions = games.words(game, described)
+        seedless = params["distinct"] and games.is_certain(game)  # with chance, the seed makes the game too
         facts = [rules["id"], rules["kwargs"], str(state), None if seedless else seed]
         return GameRecord(
             file=file.name,
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
-            fingerprint=hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest(),
-            max_score=max(replay(game, rules, plan)[1], 0.0) if plan else self._best_return(),
+            fingerprint=facts_hash(facts),
+            max_score=max(games.replay(game, rules, plan)[1], 0.0) if plan else self._best_return(),
         )
 
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.gym.env import GymEnv
-
-        return GymEnv(legal=legal, expert=expert)
-
     def _best_return(self) -> float:
-        game = known(self.settings.id)
-        return game.best_return if game is not OTHER else max(self.settings.winning_return or 0.0, 0.0)
+        game = games.known(self.settings.id)
+        return game.best_return if game is not games.OTHER else max(self.settings.winning_return or 0.0, 0.0)

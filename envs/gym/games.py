@@ -16,6 +16,12 @@ from turngrid.envs.types import TaskError
 
 Kwargs = Mapping[str, Any]
 Rules = Mapping[str, Any]
+_ICE = "Walk over the ice (F) to the goal (G) and into no hole (H). P is you."
+_CLIFF = "Walk from the start (S) to the goal (G). A step onto the cliff (C) takes you back to the start. P is you."
+_TAXI = "Fetch the passenger and drop them where they want to go. T is the taxi, | a wall; R, G, Y and B are places."
+_CARDS = "Come closer to 21 than the dealer without going over it."
+_DRIVE = ("south", "north", "east", "west", "pickup", "dropoff")
+_SURE = {"is_slippery": False}
 
 
 @dataclass(frozen=True)
@@ -95,13 +101,6 @@ def as_observed(game: Any, seen: Any) -> str:
     return "You observe: " + ", ".join(part if isinstance(part, str) else str(int(part)) for part in parts)
 
 
-_ICE = "Walk over the ice (F) to the goal (G) and into no hole (H). P is you."
-_CLIFF = "Walk from the start (S) to the goal (G). A step onto the cliff (C) takes you back to the start. P is you."
-_TAXI = "Fetch the passenger and drop them where they want to go. T is the taxi, | a wall; R, G, Y and B are places."
-_CARDS = "Come closer to 21 than the dealer without going over it."
-_DRIVE = ("south", "north", "east", "west", "pickup", "dropoff")
-_SURE = {"is_slippery": False}
-
 GAMES: dict[str, Game] = {
     "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=lake_of(4)),
     "FrozenLake8x8": Game(_ICE, ("left", "down", "right", "up"), lake, 32, kwargs=_SURE, draw=lake_of(8)),
@@ -137,12 +136,6 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
     full = game.spec.id if game.spec else game_id
     if full != game_id.rpartition(":")[2]:  # a bare name means the newest version, which may change
         raise TaskError(f"env.id={game_id} does not say which version; use {full}")
-    return game
-
-
-def start(rules: Rules) -> Any:
-    game = make(rules["id"], rules["kwargs"])
-    game.reset(seed=rules["seed"])
     return game
 
 

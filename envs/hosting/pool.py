@@ -24,8 +24,7 @@ _RESET_DEADLINE_S = 60.0
 
 
 class EnvPool:
-    """A pool of environment processes; an asynchronous context, bound to the event loop that
-    entered it.
+    """A pool of environment processes; an asynchronous context of the event loop that enters it.
 
     Args:
         workers: number of processes that share the sessions.
@@ -88,9 +87,9 @@ class EnvPool:
         return [slot.process.pid for slot in self._slots if slot.process and slot.process.alive]
 
 
-def pool_of(env: Mapping[str, Any], *, legal: bool = False, expert: bool = False) -> EnvPool:
+def pool_of(env: Mapping[str, Any], *, legal: bool = False) -> EnvPool:
     """Return the pool that a config's ``env`` node describes."""
-    return EnvPool(env["name"], env["workers"], env["step_deadline_s"], settings=env, legal=legal, expert=expert)
+    return EnvPool(env["name"], env["workers"], env["step_deadline_s"], settings=env, legal=legal)
 
 
 class _Slot:
@@ -191,8 +190,7 @@ class Session:
             raise
 
     async def _try(self, message: Message, deadline_s: float) -> Message:
-        """Send a message until a worker survives it; fail if this session kills two workers the
-        same way.
+        """Send a message until a worker survives it; fail if it kills two workers the same way.
 
         Losses caused by other sessions do not count.
         """

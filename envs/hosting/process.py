@@ -1,7 +1,5 @@
 """The owner's side of a worker process: start it, send requests, detect hangs and deaths."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
@@ -9,9 +7,8 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import msgspec
 
@@ -22,6 +19,7 @@ Message = dict[str, Any]
 START_DEADLINE_S = 120.0
 _MAX_LINE = 1 << 24
 _ROOT = str(Path(__file__).resolve().parents[2])
+_Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
 
 class WorkerLost(Exception):
@@ -35,12 +33,6 @@ class WorkerLost(Exception):
     def __init__(self, reason: str, *, culprit: bool, hung: bool) -> None:
         super().__init__(reason)
         self.culprit, self.hung = culprit, hung
-
-
-@dataclass
-class _Pending:
-    reply: asyncio.Future[Message]
-    deadline_s: float
 
 
 class WorkerProcess(asyncio.Protocol):
@@ -63,7 +55,7 @@ class WorkerProcess(asyncio.Protocol):
     @classmethod
     async def start(
         cls, environment_spec: str, options: Message | None = None, settings: Message | None = None
-    ) -> WorkerProcess:
+    ) -> Self:
         """Start a process and wait until it has imported the environment ``module:Class``.
 
         Raises:
@@ -100,14 +92,14 @@ class WorkerProcess(asyncio.Protocol):
         if self._lost:
             raise WorkerLost(self._lost, culprit=False, hung=False)
         line = msgspec.json.encode(message) + b"\n"  # may fail, so before the request is pending
-        pending = _Pending(self._loop.create_future(), deadline_s)
-        self._waiting.append(pending)
+        pending: asyncio.Future[Message] = self._loop.create_future()
+        self._waiting.append((pending, deadline_s))
         if len(self._waiting) == 1:
             self._set_timer()
         if not self._unsent:
             self._loop.call_soon(self._send)
         self._unsent.append(line)
-        reply = await pending.reply
+        reply = await pending
         if "error" in reply:
             raise EnvError(reply["error"])
         return reply["ok"]
@@ -123,7 +115,10 @@ class WorkerProcess(asyncio.Protocol):
         *lines, self._partial = (self._partial + data).split(b"\n")
         try:
             for line in lines:
-                self._answered(msgspec.json.decode(line))
+                reply = msgspec.json.decode(line)
+                pending, _ = self._waiting.popleft()
+                if not pending.done():  # cancelled requests are done
+                    pending.set_result(reply)
         except (ValueError, IndexError) as error:  # no JSON, or no request waits for it
             self._lose(f"worker died: {error}", hung=False)
         if len(self._partial) > _MAX_LINE:
@@ -131,38 +126,31 @@ class WorkerProcess(asyncio.Protocol):
         if lines:
             self._set_timer()
 
-    def _answered(self, reply: Message) -> None:
-        pending = self._waiting.popleft()
-        if not pending.reply.done():  # cancelled requests are done
-            pending.reply.set_result(reply)
-
     def connection_lost(self, error: Exception | None) -> None:
         if self.alive:
-            self._lose(f"worker died: {error or 'it closed its side'}{self._output_end()}", hung=False)
+            self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 500))
+            output = printable(self._log.read().decode(errors="replace")).strip()
+            shown = f" ({output})" if output else ""
+            self._lose(f"worker died: {error or 'it closed its side'}{shown}", hung=False)
 
     def _set_timer(self) -> None:
         """Start the deadline of the first request; end the one before."""
         if self._timer:
             self._timer.cancel()
         if self._waiting:
-            self._timer = self._loop.call_later(self._waiting[0].deadline_s, self._hung)
+            self._timer = self._loop.call_later(self._waiting[0][1], self._hung)
 
     def _hung(self) -> None:
-        self._lose(f"no answer within {self._waiting[0].deadline_s:g} s", hung=True)
+        self._lose(f"no answer within {self._waiting[0][1]:g} s", hung=True)
 
     def _lose(self, reason: str, *, hung: bool) -> None:
         self._lost = reason
         self._process.kill()
-        for number, pending in enumerate(self._waiting):
-            if not pending.reply.done():
-                pending.reply.set_exception(WorkerLost(reason, culprit=number == 0, hung=hung))
+        for number, (pending, _) in enumerate(self._waiting):
+            if not pending.done():
+                pending.set_exception(WorkerLost(reason, culprit=number == 0, hung=hung))
         self._waiting.clear()
         self._set_timer()
-
-    def _output_end(self) -> str:
-        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 500))
-        text = printable(self._log.read().decode(errors="replace")).strip()
-        return f" ({text})" if text else ""
 
     async def close(self) -> None:
         """End the process, without waiting for steps in progress."""

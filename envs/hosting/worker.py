@@ -10,6 +10,7 @@ import dataclasses
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -17,10 +18,9 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from turngrid.envs.environment import Environment, Rejected
-from turngrid.envs.hosting.error_text import described
 from turngrid.envs.registry import load_environment
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import Observation, StepResult, TaskRef
+from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.envs.utils import stacks
 from turngrid.envs.utils.printable import printable
 
@@ -81,10 +81,25 @@ class Sessions:
             raise
 
 
-def answer(sessions: Sessions, request: Message) -> bytes:
-    """Return the reply; any exception is sent as text, also if an environment's ``info`` is no
-    JSON.
+def described(error: BaseException, module: str) -> str:
+    """Return ``TYPE: MESSAGE at FILE:LINE: CODE``; for an ``EnvError`` only the message.
+
+    Args:
+        module: name the innermost line in this module's top-level package; if there is none, the
+            innermost line of all.
     """
+    if isinstance(error, EnvError):
+        return str(error)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    lines = traceback.extract_tb(error.__traceback__)
+    packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
+    own = [line for line, package in zip(lines, packages, strict=True) if package == module.partition(".")[0]]
+    places = [f" at {line.filename}:{line.lineno}: {line.line}" for line in own or lines]
+    return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
+
+
+def answer(sessions: Sessions, request: Message) -> bytes:
+    """Return the reply; an exception is sent as text, also that of an ``info`` that is no JSON."""
     try:
         return msgspec.json.encode({"ok": getattr(sessions, request["op"])(request)})
     except Exception as error:  # noqa: BLE001 - an environment may raise any exception

@@ -1,20 +1,24 @@
-"""A Java virtual machine beside this process, reached through py4j.
+"""A Java virtual machine beside this process, reached through py4j, and games of its simulator.
 
 A process has one for each simulator that it uses. It has a bounded heap, listens on the loopback
 with a token, and ends when its standard input closes: with this process, however that ends.
 """
 
+import abc
 import contextlib
+import json
 import logging
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.parent import die_with_parent
 
 _OPTIONS = (
@@ -169,3 +173,83 @@ def close_all() -> None:
     """End this process's JVMs; the next game starts another."""
     while _running:
         _running.popitem()[1].close()
+
+
+class JvmEnv(TextEnv):
+    """One game at a time. If the JVM dies, the episode is played again in a new one.
+
+    A subclass implements ``open_game`` and ``play``.
+
+    Attributes:
+        simulator_class: that of ``simulator``, with its ``machine``; it runs one game.
+    """
+
+    simulator_class: ClassVar[type[Any]]
+    simulator: Any = None
+
+    @abc.abstractmethod
+    def open_game(self, game: dict[str, Any]) -> str:
+        """Start the game of a file's content; return the first text.
+
+        Raises:
+            JvmGone: the JVM died.
+        """
+
+    @abc.abstractmethod
+    def play(self, command: str) -> RawStep:
+        """Play a command.
+
+        Raises:
+            InvalidAction: as ``step_game``.
+            JvmGone: the JVM died.
+        """
+
+    @abc.abstractmethod
+    def commands(self) -> tuple[str, ...]:
+        """Return what the simulator accepts now."""
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        self._game = json.loads(accepted_file(task).read_bytes())
+        self._rest: tuple[str, ...] | None = task.expert_plan
+        self._played: list[str] = []
+        with contextlib.suppress(JvmGone):
+            return self._opened()
+        return self._opened()
+
+    def _opened(self) -> Observation:
+        self._seen = self._open()
+        return self.observe_message(self._seen)
+
+    def _open(self) -> str:
+        if self.simulator is None or not self.simulator.machine.alive:
+            self.simulator = self.simulator_class()
+        return self.open_game(self._game)
+
+    def step_game(self, command: str) -> RawStep:
+        try:
+            step = self._step(command)
+        except JvmGone:
+            self._play_again()
+            step = self._step(command)
+        self._played.append(command)
+        self._seen = step.observation.text
+        return step
+
+    def _step(self, command: str) -> RawStep:
+        step = self.play(command)
+        if step.valid:
+            self._rest = self._rest[1:] if self._rest and self._rest[0] == command else None
+        if step.won or step.lost or step.terminated:
+            return step
+        return replace(step, observation=self.observe_message(step.observation.text))
+
+    def _play_again(self) -> None:
+        text = self._open()
+        for command in self._played:
+            text = self.play(command).observation.text
+        if text != self._seen:
+            raise EnvError("the game took another course when it was played again in a new JVM")
+
+    def observe_message(self, message: str) -> Observation:
+        expert = self._rest or () if self._expert else ()
+        return Observation(message, legal=self.commands() if self._legal else (), expert=expert)

@@ -1,17 +1,95 @@
-"""Play an environment behind an OpenEnv server in text."""
+"""Play an environment behind an OpenEnv server in text: a running one, or that of a container."""
 
 import contextlib
+import functools
 import json
+import os
+import socket
+import subprocess
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from turngrid.envs.openenv.connection import Answer, Connection, Connections, Refused
-from turngrid.envs.openenv.server import connections, fields
+from turngrid.envs.openenv.connection import Answer, Connection, Connections, Refused, proxied
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import Call, EnvError, InvalidAction, Observation, TaskRef
 
+_PORT = 8000  # of the server in an OpenEnv image
+_SCHEMA_S = 10.0
+_START_S = 50.0  # seconds until a container's server answers; the first reset may take 60
+_POLL_S = 0.25
 _LONGEST = 100_000  # characters of an action
+
+
+@functools.cache
+def schema(url: str) -> dict[str, Any]:
+    """Return the JSON schemas ``action`` and ``observation`` of a server.
+
+    Raises:
+        EnvError: it does not answer, or not with schemas.
+    """
+    import httpx
+
+    try:
+        reply = httpx.get(f"{url.rstrip('/')}/schema", timeout=_SCHEMA_S, trust_env=proxied(url))
+        schemas = reply.raise_for_status().json()
+        action, observation = (dict(schemas[name]["properties"]) for name in ("action", "observation"))
+    except httpx.HTTPError as error:
+        raise EnvError(f"the server at {url} does not answer: {error or type(error).__name__}") from error
+    except (ValueError, LookupError, TypeError, httpx.InvalidURL) as error:
+        raise EnvError(f"{url}/schema has no schemas of an OpenEnv server") from error
+    shown = {key: value for key, value in observation.items() if key not in ("done", "reward", "metadata")}
+    action.pop("metadata", None)
+    return {
+        "action": {**schemas["action"], "properties": action, "additionalProperties": False},
+        "observation": {**schemas["observation"], "properties": shown},
+    }
+
+
+def fields(url: str, of: str) -> Mapping[str, Any]:
+    """Return the schemas of the fields of an ``action`` or ``observation``."""
+    properties: dict[str, Any] = schema(url)[of]["properties"]
+    return properties
+
+
+@functools.cache
+def connections(url: str | None, image: str | None) -> Connections:
+    """Return the sessions of this process at a server, or at that of a container of its own.
+
+    Raises:
+        EnvError: no container starts.
+    """
+    return Connections(url or _start(str(image)))
+
+
+def _start(image: str) -> str:
+    """Start a container and return the address of its server.
+
+    A second process removes it when this one is gone, however it ended.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    name = f"turngrid-{os.getpid()}-{port}"
+    command = ["docker", "run", "--detach", "--rm", "--name", name, "--publish", f"127.0.0.1:{port}:{_PORT}", image]
+    watch = ["sh", "-c", 'cat > /dev/null; docker rm --force "$0" > /dev/null 2>&1', name]
+    subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_START_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = str(getattr(error, "stderr", None) or error).strip().splitlines()
+        raise EnvError(f"docker runs no container of env.image={image}: {said[-1] if said else error}") from error
+    return _ready(f"http://127.0.0.1:{port}", image)
+
+
+def _ready(url: str, image: str) -> str:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(EnvError):
+            schema(url)
+            return url
+        time.sleep(_POLL_S)
+    raise EnvError(f"the server of env.image={image} did not answer within {_START_S:g} s")
 
 
 class OpenEnvEnv(TextEnv):
@@ -22,7 +100,8 @@ class OpenEnvEnv(TextEnv):
     """
 
     def __init__(self, url: str | None, image: str | None, timeout_s: float, *, legal: bool = False) -> None:
-        self._server, self._timeout_s, self._legal = (url, image), timeout_s, legal
+        super().__init__(legal=legal)
+        self._server, self._timeout_s = (url, image), timeout_s
         self._connections: Connections | None = None
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:

@@ -1,6 +1,5 @@
 """Any environment behind an OpenEnv server: ``env=openenv`` (docs/openenv.md)."""
 
-import hashlib
 import json
 import shutil
 from dataclasses import dataclass, field
@@ -8,10 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import Function
-from turngrid.envs.openenv.server import fields, schema
-from turngrid.envs.text_env import TextEnv
+from turngrid.envs.openenv.env import OpenEnvEnv, facts, fields, schema
 from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.utils.names import meant
 
@@ -58,11 +56,11 @@ class OpenEnv(Environment):
         return self.settings.legal_field is not None
 
     @property
-    def more_games(self) -> str:
+    def more_games(self) -> str:  # type: ignore[override]
         return "env.distinct=false counts every seed as a game" if self.settings.distinct else ""
 
     @property
-    def longest_step_s(self) -> float:
+    def longest_step_s(self) -> float:  # type: ignore[override]
         return float(self.settings.timeout_s)
 
     def parse_task(self, task: str) -> dict[str, Any]:
@@ -83,7 +81,7 @@ class OpenEnv(Environment):
         self._check_fields()
         rules = {key: getattr(chosen, key) for key in _RULES}
         rules |= {"action": chosen.action or {}, "reset": chosen.reset or {}}
-        whose = {"task": task, "server": chosen.image or _hash(schema(chosen.url)), "goal": chosen.goal}
+        whose = {"task": task, "server": chosen.image or facts_hash(schema(chosen.url)), "goal": chosen.goal}
         return json.loads(json.dumps({**rules, **whose, "distinct": chosen.distinct}))
 
     def _named(self, key: str) -> str:
@@ -120,10 +118,8 @@ class OpenEnv(Environment):
                 raise TaskError(f"env.{key}={lacking[0]}: the {of}s of env.url={chosen.url} have no such field{near}")
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.openenv.env import facts
-
         rules = {**{key: params[key] for key in _RULES}, "seed": seed}
-        env = self._env()
+        env = self.env()
         try:
             first = env.open(rules)
             opening = facts(first, rules)
@@ -135,18 +131,9 @@ class OpenEnv(Environment):
             env.close()
         file = folder / "game.json"
         file.write_text(json.dumps({**rules, "opening": opening}, sort_keys=True))
-        fingerprint = _hash([rules["reset"], opening, None if params["distinct"] else seed])
+        fingerprint = facts_hash([rules["reset"], opening, None if params["distinct"] else seed])
         best = max(float(params["winning_return"]), 0.0)
         return GameRecord(file.name, goal=params["goal"], fingerprint=fingerprint, max_score=best)
 
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return self._env(legal)
-
-    def _env(self, legal: bool = False) -> Any:
-        from turngrid.envs.openenv.env import OpenEnvEnv
-
+    def env(self, *, legal: bool = False, expert: bool = False) -> OpenEnvEnv:
         return OpenEnvEnv(self.settings.url, self.settings.image, self.settings.timeout_s, legal=legal)
-
-
-def _hash(facts: Any) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,14 +1,12 @@
 """The agent's commands to look and to edit: their syntax and their answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.repair.source_rules import parsed
-from turngrid.envs.repair.workspace import Refused, Workspace
+from turngrid.envs.repair.workspace import Workspace
 
 MAX_ACTION_CHARS = 8000
 FORM = (
@@ -56,15 +54,6 @@ class Shape:
     chars: int = 2000
 
 
-@dataclass(frozen=True)
-class Command:
-    """A verb, its argument on the same line, and the lines below (for ``edit``)."""
-
-    verb: str
-    argument: str
-    body: tuple[str, ...]
-
-
 def clean(action: str) -> str:
     """Remove code fences, control characters and blank lines before the command.
 
@@ -80,10 +69,11 @@ def clean(action: str) -> str:
     return "\n".join([head, *below]) if head.split(" ", 1)[0] == "edit" else head
 
 
-def parse(command: str) -> Command:
+def parse(command: str) -> tuple[str, str, list[str]]:
+    """Return the verb, its argument on the same line, and the lines below (for ``edit``)."""
     head, *body = command.split("\n")
     verb, _, argument = head.partition(" ")
-    return Command(verb.lower(), argument.strip(), tuple(body))
+    return verb.lower(), argument.strip(), body
 
 
 def ls(workspace: Workspace, argument: str) -> str:
@@ -177,11 +167,11 @@ def edit(workspace: Workspace, argument: str, body: Sequence[str]) -> str:
 
 def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) -> str:
     try:
-        workspace.write(path, text)
-    except Refused as error:
-        raise CommandError(f"{error}. Nothing was changed.", error.reason) from error
+        refusal = workspace.write(path, text)
     except ValueError as error:
         raise CommandError(f"{error}.") from error
+    if refusal:
+        raise CommandError(f"{refusal.message}. Nothing was changed.", refusal.reason)
     notes = []
     if workspace.instance.is_protected(path):
         notes.append("Changes to tests and their configuration do not count: they are restored before grading.")
@@ -222,9 +212,7 @@ def read(workspace: Workspace, path: str) -> str:
 
 
 def _line(digits: str) -> int:
-    """Return a line's number; a number with too many digits is cut, and is still past any file's
-    end.
-    """
+    """Return a line's number; one of too many digits is cut, and is still past any end."""
     return int(digits.lstrip("0")[:_LINE_DIGITS] or "0")
 
 

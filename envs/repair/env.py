@@ -1,14 +1,12 @@
 """Repair a repository by text commands: look, search, edit, run tests, submit."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from turngrid.envs.repair import commands
-from turngrid.envs.repair.commands import Command, CommandError, Shape
+from turngrid.envs.repair.commands import CommandError, Shape
 from turngrid.envs.repair.grading import Options, Status, TestRun
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.patches import PatchError
@@ -51,7 +49,7 @@ class RepairEnv(TextEnv):
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.close_game()
-        instance = load(task)
+        instance = Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
         try:
             self._workspace = Workspace(instance, self._setup.provider_of(instance))
         except ProviderError as error:
@@ -67,11 +65,11 @@ class RepairEnv(TextEnv):
     def step_game(self, command: str) -> RawStep:
         on_plan = command in self._expert_plan[self._followed : self._followed + 1]
         self._followed = self._followed + 1 if on_plan else len(self._expert_plan)
-        parsed = commands.parse(command)
-        if parsed.verb == "submit":
+        verb, argument, body = commands.parse(command)
+        if verb == "submit":
             return self._graded()
         try:
-            return RawStep(self.observe_message(self._answer(parsed)), 0.0)
+            return RawStep(self.observe_message(self._answer(verb, argument, body)), 0.0)
         except CommandError as answer:
             info = {"refused": answer.refused} if answer.refused else {}
             return RawStep(self.observe_message(str(answer)), 0.0, valid=False, info=info)
@@ -89,9 +87,9 @@ class RepairEnv(TextEnv):
         assert self._workspace is not None  # an episode is open
         return self._workspace
 
-    def _answer(self, command: Command) -> str:
-        workspace, argument, shape = self._open, command.argument, self._setup.shape
-        match command.verb:
+    def _answer(self, verb: str, argument: str, body: list[str]) -> str:
+        workspace, shape = self._open, self._setup.shape
+        match verb:
             case "ls":
                 return commands.ls(workspace, argument)
             case "show":
@@ -101,7 +99,7 @@ class RepairEnv(TextEnv):
             case "replace":
                 return commands.replace(workspace, argument)
             case "edit":
-                return commands.edit(workspace, argument, command.body)
+                return commands.edit(workspace, argument, body)
             case "test":
                 return self._test(argument)
         raise CommandError(_UNKNOWN)
@@ -132,9 +130,7 @@ class RepairEnv(TextEnv):
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:
-        """Return the grade of an episode without graded edits, known from the instance without a
-        test run.
-        """
+        """Return the grade without graded edits, which the instance says without a test run."""
         instance = self._open.instance
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
@@ -142,9 +138,7 @@ class RepairEnv(TextEnv):
         return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
 
     def observe_message(self, message: str) -> Observation:
-        """Show a message. ``legal`` lists only commands that always work, since possible edits are
-        endless.
-        """
+        """Show a message; ``legal`` has what always works, since possible edits are endless."""
         files = [path for path in self._open.paths if path.endswith(".py")][:8] if self._legal else []
         legal = ("ls", "test", *(f"show {path}" for path in files), "submit") if self._legal else ()
         expert = self._expert_plan[self._followed :] if self._expert else ()
@@ -158,15 +152,6 @@ def _as_env_error() -> Iterator[None]:
         yield
     except (SandboxError, PatchError, ProviderError) as error:
         raise EnvError(str(error)) from error
-
-
-def load(task: TaskRef) -> Instance:
-    """Read a task's instance.
-
-    Raises:
-        EnvError: its file is not the accepted one.
-    """
-    return Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
 
 
 def goal_text(instance: Instance) -> str:

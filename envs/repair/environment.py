@@ -3,31 +3,32 @@
 ``RepairEnvironment`` is the base of all environments whose repairs are graded by tests.
 """
 
-from __future__ import annotations
-
 import abc
 import functools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
-from turngrid.envs.repair.commands import FORM, FUNCTIONS
+from turngrid.envs.games.catalogue import SPLITS
+from turngrid.envs.repair import bugs
+from turngrid.envs.repair.bugs import SUITES, TESTS
+from turngrid.envs.repair.commands import FORM, FUNCTIONS, Shape
+from turngrid.envs.repair.env import RepairEnv, Setup
+from turngrid.envs.repair.games import listed, make
+from turngrid.envs.repair.grading import Options
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.providers import InlineFiles, RepoProvider
+from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.types import Limits, SandboxError
+from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
-
-if TYPE_CHECKING:
-    from turngrid.envs.repair.env import Setup
-    from turngrid.envs.repair.instance import Instance
-    from turngrid.envs.repair.providers import RepoProvider
-    from turngrid.envs.text_env import TextEnv
 
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a test run, which takes 0.3 s
-_TEST_SPLITS = ("unseen_libraries", "seen_libraries")
 _TASKS = ("all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in _LEVELS))
 _HELD_OUT = ("test", "test_paper", "validation")
 
@@ -51,18 +52,16 @@ class RepairEnvironment(Environment):
     agent_stops: ClassVar[bool] = True
 
     @property
-    def longest_step_s(self) -> float:
+    def longest_step_s(self) -> float:  # type: ignore[override]
         """The deadline of a test run."""
         return self.settings.tests_deadline_s
 
     @property
-    def longest_making_s(self) -> float:
+    def longest_making_s(self) -> float:  # type: ignore[override]
         """Time for tests of the broken and the repaired repository, and for its checkout."""
         return 300.0 + 4 * self.settings.tests_deadline_s
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.repair.env import RepairEnv
-
         return RepairEnv(self.setup(), legal=legal, expert=expert)
 
     def scores_only_at_end(self, params: Params) -> bool:
@@ -70,11 +69,6 @@ class RepairEnvironment(Environment):
 
     def setup(self) -> Setup:
         """Return the env's setup; ``settings.python`` may name another interpreter for tests."""
-        from turngrid.envs.repair.commands import Shape
-        from turngrid.envs.repair.env import Setup
-        from turngrid.envs.repair.grading import Options
-        from turngrid.envs.sandbox.types import Limits
-
         settings = self.settings
         deadline = settings.tests_deadline_s
         limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
@@ -87,8 +81,6 @@ class RepairEnvironment(Environment):
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return the provider of an instance's repository; by default, its own files."""
-        from turngrid.envs.repair.providers import InlineFiles
-
         return InlineFiles()
 
     def check_settings(self) -> None:
@@ -97,9 +89,6 @@ class RepairEnvironment(Environment):
         Raises:
             TaskError: the sandbox does not work here.
         """
-        from turngrid.envs.sandbox import sandbox
-        from turngrid.envs.sandbox.types import SandboxError
-
         settings = self.settings
         try:
             if getattr(settings, "provider", "") != "container" or settings.sandbox not in sandbox.MODES:
@@ -112,7 +101,7 @@ class RepairEnvironment(Environment):
 class Settings(RepairSettings):
     """Keys of ``env`` for ``env=repo_repair``; conf/env/repo_repair.yaml explains them."""
 
-    test_split: str
+    test_split: str = field(metadata={"choices": ("unseen_libraries", "seen_libraries")})
 
 
 class RepoRepair(RepairEnvironment):
@@ -126,61 +115,41 @@ class RepoRepair(RepairEnvironment):
 
     @functools.cached_property
     def version(self) -> str:
-        from turngrid.envs.repair import bugs
-
         return bugs.digest()[:16]
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        from turngrid.envs.repair.bugs import TESTS
-
-        if self.settings.test_split not in _TEST_SPLITS:
-            near = nearest(self.settings.test_split, _TEST_SPLITS)
-            raise TaskError(f"env.test_split={self.settings.test_split!r} is unknown; use {near}")
         self.check_settings()
         if task not in _TASKS and task not in TESTS:
-            raise TaskError(f"unknown task {task!r} of repo_repair; use {nearest(task, [*_TASKS, *TESTS])}")
+            raise self.unknown(task, [*_TASKS, *TESTS])
         kind, _, level = str(task).partition("-")
         sizes = {name: level if kind == name else "" for name in ("lines", "tests")}
         return {**sizes, "library": task if task in TESTS else "", "test_split": self.settings.test_split}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Choose a split's libraries, and its share of their bugs."""
-        from turngrid.envs.games.catalogue import SPLITS
-        from turngrid.envs.repair.bugs import SAME
-
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
         unseen = apart and split in _HELD_OUT
+        low, high = SUITES[params["tests"]] if params["tests"] else (1, max(TESTS.values()))
+        fitting = [name for name, size in TESTS.items() if low <= size <= high and (name in bugs.UNSEEN) == unseen]
         return {
-            "libraries": [params["library"]] if params["library"] else _libraries(params["tests"], unseen=unseen),
+            "libraries": [params["library"]] if params["library"] else sorted(fitting),
             "lines": params["lines"],
             "shares": "unseen" if unseen else "seen",
-            "split": SAME.get(split, split),
-            "first": SPLITS[split].first,
+            "split": bugs.SAME.get(split, split),
+            "first": SPLITS[split].start,
         }
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """List easy repairs, one seed each; longer ones are drawn without end."""
         if params["lines"] != "easy":
             return None
-        from turngrid.envs.repair.games import listed
-
         return range(params["first"], params["first"] + len(listed(params)))
 
     def max_turns(self, task: str) -> int:
         return _TURNS[self.parse_task(task)["lines"] or "hard"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.repair.games import make
-
         return make(params, seed, folder, self.setup())
 
     def cpu_s(self, deadline_s: float) -> float:
         return min(deadline_s, _CPU_S)
-
-
-def _libraries(tests: str, *, unseen: bool) -> list[str]:
-    """Return the libraries to train on, or the ones held out, with suites of size ``tests``."""
-    from turngrid.envs.repair.bugs import SUITES, TESTS, UNSEEN
-
-    low, high = SUITES[tests] if tests else (1, max(TESTS.values()))
-    return sorted(name for name, size in TESTS.items() if low <= size <= high and (name in UNSEEN) == unseen)

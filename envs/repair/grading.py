@@ -4,8 +4,6 @@ A result is believed only if it came through the runner's sealed report. A test 
 has failed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

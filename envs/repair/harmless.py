@@ -8,8 +8,6 @@ Left out on purpose, though they look harmless:
 - ``contextlib`` can swallow a test's error.
 """
 
-from __future__ import annotations
-
 import builtins
 import types
 

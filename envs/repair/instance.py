@@ -3,13 +3,14 @@
 The capital names are those of the data sets (https://huggingface.co/datasets/SWE-Gym/SWE-Gym).
 """
 
-from __future__ import annotations
-
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 _TEXTS = ("instance_id", "repo", "base_commit", "problem_statement")
 _LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
@@ -54,7 +55,7 @@ class Instance:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Instance:
+    def from_dict(cls, row: Mapping[str, Any]) -> Self:
         """Return the instance of a data set's row; unknown fields are dropped.
 
         Raises:
@@ -62,14 +63,16 @@ class Instance:
         """
         where = str(row.get("instance_id") or "an instance without instance_id")
         texts = {name: _text(row, name, where) for name in _TEXTS}
-        lists = {name: _strings(row, name, where) for name in (*_LISTS, "test_files")}
+        lists = {name: _read(row, name, tuple[str, ...], where) for name in (*_LISTS, "test_files")}
         if not lists["FAIL_TO_PASS"]:
             raise InstanceError(f"{where}: FAIL_TO_PASS is missing or empty")
         ids = (*lists["FAIL_TO_PASS"], *lists["PASS_TO_PASS"])
         named = dict.fromkeys(test.split("::", 1)[0] for test in ids if "::" in test)
         lists["test_files"] = lists["test_files"] or tuple(named)
         patches = {name: str(row.get(name) or "") for name in ("test_patch", "patch")}
-        files = _files(row, where)
+        files = _read(row, "files", dict[str, str], where)
+        if outside := [path for path in files if not is_plain_path(path)]:
+            raise InstanceError(f"{where}: files has the path {outside[0]!r}, which leaves the repository")
         meta = {"patch_lines": patch_lines(patches["patch"]), "tests": sum(len(lists[name]) for name in _LISTS)}
         given = row.get("meta")
         known: dict[str, Any] = {**texts, **lists, **patches}
@@ -78,17 +81,12 @@ class Instance:
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values that ``from_dict`` reads."""
         lists = {name: list(getattr(self, name)) for name in (*_LISTS, "test_files")}
-        texts = {name: getattr(self, name) for name in (*_TEXTS, "test_patch", "patch")}
-        return {**texts, **lists, "files": dict(self.files), "meta": dict(self.meta)}
+        return {**vars(self), **lists, "files": dict(self.files), "meta": dict(self.meta)}
 
     @property
     def tests(self) -> tuple[str, ...]:
         """All graded tests, without duplicates."""
         return tuple(dict.fromkeys((*self.FAIL_TO_PASS, *self.PASS_TO_PASS)))
-
-    def is_beside_tests(self, path: str) -> bool:
-        """Return whether a file's folder contains test files."""
-        return any(PurePosixPath(test).parent == PurePosixPath(path).parent for test in self.test_files)
 
     def is_protected(self, path: str) -> bool:
         """Return whether a file is a test or configures tests; edits of it are dropped."""
@@ -119,31 +117,14 @@ def _text(row: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
-def _plain(row: Mapping[str, Any], name: str, where: str) -> Any:
+def _read(row: Mapping[str, Any], name: str, kind: Callable[[], T], where: str) -> T:
     """Return a list or table, which the published data sets may have as JSON text."""
     value = row.get(name)
     try:
-        return json.loads(value or "null") if isinstance(value, str) else value
-    except ValueError as error:
-        raise InstanceError(f"{where}: field {name} is not JSON") from error
-
-
-def _strings(row: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
-    value = _plain(row, name, where)
-    value = [] if value is None else value
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise InstanceError(f"{where}: field {name} is not a list of strings")
-    return tuple(value)
-
-
-def _files(row: Mapping[str, Any], where: str) -> dict[str, str]:
-    value = _plain(row, "files", where) or {}
-    if not isinstance(value, Mapping) or not all(isinstance(item, str) for pair in value.items() for item in pair):
-        raise InstanceError(f"{where}: field files is not a table from path to text")
-    for path in value:
-        if not is_plain_path(path):
-            raise InstanceError(f"{where}: files has the path {path!r}, which leaves the repository")
-    return dict(value)
+        plain = msgspec.json.decode(value or "null") if isinstance(value, str) else value
+        return msgspec.convert(plain, kind) if plain else kind()  # type: ignore[arg-type]
+    except msgspec.DecodeError as error:
+        raise InstanceError(f"{where}: field {name}: {error}") from error
 
 
 def is_plain_path(path: str) -> bool:

@@ -1,7 +1,5 @@
 """Unified diffs of texts: parse, apply, make. No file is changed and no program is started."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Providers of repositories: where the files come from and where the tests run."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import io
@@ -196,11 +194,8 @@ def _git(clone: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_NO_LAZY_FETCH": "1",
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "safe.directory",
-        "GIT_CONFIG_VALUE_0": "*",
     }
-    command = ["git", "-C", str(clone), *arguments]
+    command = ["git", "-c", "safe.directory=*", "-C", str(clone), *arguments]
     try:
         return subprocess.run(command, env=env, capture_output=True, timeout=_GIT_DEADLINE_S, check=False)
     except FileNotFoundError as error:

@@ -10,8 +10,6 @@ docs/sandbox.md says what it defends against, and what no runner in the same pro
 - tests that must fail are mixed among the real ones: whatever makes them pass is no repair.
 """
 
-from __future__ import annotations
-
 import builtins
 import hashlib
 import hmac

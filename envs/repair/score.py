@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,6 @@ class Counts:
     f2p: int
     p2p_passed: int
     p2p: int
-
-    @classmethod
-    def from_info(cls, info: Mapping[str, Any]) -> Counts | None:
-        """Return the counts in a turn's ``info``; None if the turn was not graded."""
-        return cls(**info["tests"]) if "tests" in info else None
 
     @property
     def resolved(self) -> bool:

@@ -5,8 +5,6 @@ pay itself. A repair may use what the file used before and what the reference re
 ``harmless`` lists. Anything more is refused.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import string
@@ -19,6 +17,14 @@ from turngrid.envs.repair.harmless import BASES, KEYWORDS, METHODS, MODULES, RIS
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_WORDS = {
+    "import": "a repair may not have `{}`",
+    "name": "a repair may not use {}",
+    "dunder": "a repair may not add {}",
+    "module": "a repair may not use {} like this",
+    "assignment": "a repair may not assign to {}",
+    "class": "a repair may not add {}",
+}
 
 
 class Refusal(NamedTuple):
@@ -63,16 +69,6 @@ def _known_uses(text: str) -> Iterable[Use]:
         return _uses(text)
     except (SyntaxError, ValueError):
         return ()
-
-
-_WORDS = {
-    "import": "a repair may not have `{}`",
-    "name": "a repair may not use {}",
-    "dunder": "a repair may not add {}",
-    "module": "a repair may not use {} like this",
-    "assignment": "a repair may not assign to {}",
-    "class": "a repair may not add {}",
-}
 
 
 def _uses(text: str) -> dict[Use, int]:

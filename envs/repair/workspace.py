@@ -3,8 +3,6 @@
 An agent's text never becomes a file path: it selects entries of a list read from the checkout.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import os
@@ -23,14 +21,6 @@ from turngrid.envs.repair.source_rules import Refusal
 from turngrid.envs.sandbox.sandbox import prefix
 
 _TOO_BIG = 1 << 20
-
-
-class Refused(ValueError):
-    """A repair may not contain this edit; the message answers the agent."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.reason = refusal.reason
 
 
 class Workspace:
@@ -98,12 +88,11 @@ class Workspace:
         """
         return self.edits[path] if path in self.edits else self.base_text(path)
 
-    def write(self, path: str, text: str) -> None:
-        """Change a file or add one.
+    def write(self, path: str, text: str) -> Refusal | None:
+        """Change a file or add one; if a repair may not contain this, return why.
 
         Raises:
             ValueError: the path leaves the repository or goes through a file, or is too long.
-            Refused: a repair may not contain this.
         """
         above = {str(folder) for folder in Path(path).parents}
         is_folder = any(known.startswith(f"{path}/") for known in self.paths)
@@ -117,8 +106,9 @@ class Workspace:
             raise ValueError(f"{path} would be longer than {_TOO_BIG} characters")
         refusal = self.refusal(path, text)
         if refusal and refusal.reason != "syntax":  # a file may be broken between two edits
-            raise Refused(refusal)
+            return refusal
         self.edits[path] = text
+        return None
 
     def refusal(self, path: str, text: str) -> Refusal | None:
         """Return why a repair may not have ``text`` as the file ``path``; None if it may.
@@ -148,13 +138,12 @@ class Workspace:
             return True
         if path not in self._known or not path.endswith(".py"):
             return False
-        return not self.reference or not (self.instance.is_beside_tests(path) or path in self._imported_by_tests)
+        folders = {PurePosixPath(test).parent for test in self.instance.test_files}
+        return not self.reference or not (PurePosixPath(path).parent in folders or path in self._imported_by_tests)
 
     @functools.cached_property
     def _imported_by_tests(self) -> set[str]:
-        """Return files that tests import, without those imported only by files of the reference
-        repair.
-        """
+        """Return files that tests import, not only through files of the reference repair."""
         hidden = self.hidden_tests()
         known = self._known.union(hidden)
         start = {path for path in known if PurePosixPath(path).name == "conftest.py"}.union(self.instance.test_files)

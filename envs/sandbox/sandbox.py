@@ -4,8 +4,6 @@ A command works in a copy of its folder and leaves no lasting change. Its only r
 status, its standard output and its standard error.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil
@@ -17,41 +15,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
-from turngrid.envs.sandbox.walls import Walls, bubblewrap, environment
+from turngrid.envs.sandbox.walls import bubblewrap, command, environment
 from turngrid.envs.sandbox.watch import Watch
 
 MODES = ("auto", "limits")
 
 
+@functools.cache
 def level(mode: str = "auto") -> Level:
-    """Return the isolation level of ``mode`` on this machine.
+    """Return the isolation level of ``mode`` on this machine; each process tests it once.
 
     ``auto`` uses bubblewrap; ``limits`` sets only resource limits.
 
     Raises:
         SandboxError: the mode is unknown, or bubblewrap does not work here.
     """
-    return walls(mode).level
-
-
-@functools.cache
-def walls(mode: str = "auto") -> Walls:
-    """Return the walls of a mode, which isolate a command; each process tests them once.
-
-    Raises:
-        SandboxError: as ``level``.
-    """
     if mode not in MODES:
         raise SandboxError(f"env.sandbox={mode!r} is not one of {', '.join(MODES)}")
     if mode == "limits":
-        return Walls(Level.LIMITS)
-    way = bubblewrap()
-    if way is None or not _works(way):
+        return Level.LIMITS
+    if not bubblewrap() or not _works():
         raise SandboxError(
             f"env.sandbox={mode}: bubblewrap is missing or does not work here; install it (Debian package "
             "bubblewrap), or use env.sandbox=limits, which protects no files and no network"
         )
-    return way
+    return Level.BUBBLEWRAP
 
 
 def run(
@@ -62,7 +50,7 @@ def run(
     given: bytes = b"",
     visible: Sequence[Path] = (),
     mode: str = "auto",
-    way: Walls | None = None,
+    at: Level | None = None,
 ) -> Completed:
     """Run a command in a private copy of some folders.
 
@@ -73,26 +61,27 @@ def run(
         layers: folders, copied over each other in order.
         given: standard input.
         visible: further paths that the command may read.
+        at: a level in place of that of ``mode``.
 
     Raises:
         SandboxError: the mode does not work here, or the sandbox cannot be built.
     """
-    way, limits = way or walls(mode), limits or Limits()
+    at, limits = at or level(mode), limits or Limits()
     with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:
         folder, home = Path(scratch, "repo"), Path(scratch, "tmp")
         folder.mkdir()
         home.mkdir()
-        command = way.command(argv, [path.absolute() for path in layers], visible, limits, folder)
-        return _watched(command, way.level, limits, given, folder, home)
+        line = command(at, argv, [path.absolute() for path in layers], visible, limits, folder)
+        return _watched(line, at, limits, given, folder, home)
 
 
-def _watched(command: Sequence[str], level: Level, limits: Limits, given: bytes, folder: Path, home: Path) -> Completed:
-    """Run a command to its end; ``folder`` and ``home`` are its folders without walls."""
-    bare, pipe, start = level is Level.LIMITS, subprocess.PIPE, time.monotonic()
+def _watched(line: Sequence[str], at: Level, limits: Limits, given: bytes, folder: Path, home: Path) -> Completed:
+    """Run a command line to its end; ``folder`` and ``home`` are its folders without walls."""
+    bare, pipe, start = at is Level.LIMITS, subprocess.PIPE, time.monotonic()
     mark = os.urandom(8).hex() if bare else ""
     variables = environment(str(home)) | {"TURNGRID_RUN": mark} if bare else environment("/tmp")
     with subprocess.Popen(
-        command,
+        line,
         cwd=folder if bare else "/",
         env=variables,
         stdin=pipe,
@@ -105,13 +94,13 @@ def _watched(command: Sequence[str], level: Level, limits: Limits, given: bytes,
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
         code = -1  # the sandbox ended it
-    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, level)
+    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, at)
 
 
-def _works(way: Walls) -> bool:
-    """Return whether a command runs behind these walls."""
+def _works() -> bool:
+    """Return whether a command runs in bubblewrap."""
     try:
-        done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), way=way)
+        done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), at=Level.BUBBLEWRAP)
     except (OSError, subprocess.SubprocessError):  # found but cannot be started
         return False
     return done.code == 0 and done.stdout.split() == [b"/repo", b"here"]

@@ -8,8 +8,6 @@ As a script (``python -I -S seccomp.py COMMAND ...``) this file applies the filt
 command. It imports nothing of turngrid.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import functools

@@ -1,15 +1,11 @@
 """Levels and limits of a sandbox, and outcomes of commands."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class SandboxError(RuntimeError):
-    """The requested sandbox does not work on this machine, or failed; never an error of the
-    command.
-    """
+    """The sandbox does not work on this machine, or failed; never an error of the command."""
 
 
 class Level(StrEnum):

@@ -4,14 +4,11 @@ At every level the command starts in a private copy of its folder, with an empty
 environment. With bubblewrap it sees only the system's programs, the interpreter and that copy.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shlex
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from turngrid.envs.sandbox import seccomp
@@ -27,52 +24,31 @@ _FILTER = "filter"
 _NO_PRIVILEGES = ("--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 
-@dataclass(frozen=True)
-class Walls:
-    """One way to isolate a command.
+def command(
+    level: Level, argv: Sequence[str], layers: Sequence[Path], visible: Sequence[Path], limits: Limits, scratch: Path
+) -> list[str]:
+    """Return the command line that isolates a command.
 
-    Attributes:
-        drop: a command that root starts becomes a user that owns nothing. As root it could write to
-            /proc/sys behind any walls, and its processes would not be counted.
+    Args:
+        layers: folders, copied over each other to make the command's folder.
+        visible: paths that the command may read.
+        scratch: an empty folder of this run.
     """
-
-    level: Level
-    drop: bool = False
-
-    def command(
-        self, argv: Sequence[str], layers: Sequence[Path], visible: Sequence[Path], limits: Limits, scratch: Path
-    ) -> list[str]:
-        """Return the command line.
-
-        Args:
-            layers: folders, copied over each other to make the command's folder.
-            visible: paths that the command may read.
-            scratch: an empty folder of this run.
-        """
-        if self.level is Level.LIMITS:
-            ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
-            return [*seccomp.launcher(), *ends, *_start(argv, map(str, layers), limits, count=False)]
-        inside = [f"/layers/{number}" for number in range(len(layers))]
-        start = [*self._privileges(), *_start(argv, inside, limits, count=True)]
-        binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
-        return _bubblewrap(start, binds, limits, scratch)
-
-    def _privileges(self) -> list[str]:
-        """Return the prefix that takes privileges away, and from root its user id.
-
-        Each run has another user id, so that its processes are counted alone.
-        """
-        if not self.drop:
-            return ["setpriv", *_NO_PRIVILEGES]
-        user = random.SystemRandom().choice(_UIDS)
-        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *_NO_PRIVILEGES]
+    if level is Level.LIMITS:
+        ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
+        return [*seccomp.launcher(), *ends, *_start(argv, [*map(str, layers)], limits, count=False)]
+    inside = [f"/layers/{number}" for number in range(len(layers))]
+    user = str(random.SystemRandom().choice(_UIDS))  # another in each run: its processes are counted alone
+    # root could write to /proc/sys behind any walls, and its processes would not be counted
+    drop = ["--reuid", user, "--regid", user, "--clear-groups"] if os.geteuid() == 0 else []
+    start = ["setpriv", *drop, *_NO_PRIVILEGES, *_start(argv, inside, limits, count=True)]
+    binds = [*((path, str(path)) for path in _readable(visible)), *zip(layers, inside, strict=True)]
+    return _bubblewrap(start, binds, limits, scratch)
 
 
-def bubblewrap() -> Walls | None:
-    """Return bubblewrap's walls; None if this machine lacks ``bwrap`` or ``setpriv``."""
-    if _found("bwrap") and _found("setpriv"):
-        return Walls(Level.BUBBLEWRAP, drop=os.geteuid() == 0)
-    return None
+def bubblewrap() -> bool:
+    """Return whether this machine has ``bwrap`` and ``setpriv``."""
+    return bool(_found("bwrap") and _found("setpriv"))
 
 
 def _found(tool: str) -> str | None:
@@ -100,7 +76,7 @@ def environment(home: str) -> dict[str, str]:
     }
 
 
-def _start(argv: Sequence[str], layers: Sequence[str] | map[str], limits: Limits, *, count: bool) -> list[str]:
+def _start(argv: Sequence[str], layers: Sequence[str], limits: Limits, *, count: bool) -> list[str]:
     """Return a script that copies the layers, sets the limits, and becomes the command.
 
     Args:
@@ -126,19 +102,13 @@ def _readable(visible: Sequence[Path]) -> list[Path]:
     return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))
 
 
-def _system() -> tuple[list[str], list[tuple[str, str]]]:
-    """Return system folders to bind, and links (``/bin -> usr/bin``) as (target, link)."""
-    folders = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
-    return folders, [(os.readlink(path), path) for path in _SYSTEM if os.path.islink(path)]
-
-
 def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
-    folders, links = _system()
     tree: list[str] = []
-    for target, link in links:
-        tree += ["--symlink", target, link]
-    for folder in folders:
-        tree += ["--ro-bind", folder, folder]
+    for path in _SYSTEM:  # a folder, or a link such as /bin -> usr/bin
+        if os.path.islink(path):
+            tree += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            tree += ["--ro-bind", path, path]
     tree += ["--proc", "/proc", "--dev", "/dev"]
     tree += ["--ro-bind", "/dev/null", "/dev/zero"]  # shared mappings of zero are memory that is not counted
     for place in WRITABLE:
@@ -151,12 +121,8 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
     user = [] if os.geteuid() == 0 else ["--unshare-user"]
     ends = ["--die-with-parent", "--new-session"]
     closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
-    command = [_found("bwrap") or "bwrap", *_filtered(scratch), *apart, *user, *ends, *tree, *closed]
-    return ["sh", "-c", 'exec "$@" 9< "$0"', str(scratch / _FILTER), *command, "--chdir", REPO, "--", *start]
-
-
-def _filtered(scratch: Path) -> list[str]:
-    """Write the filter to a file that bubblewrap reads; empty without seccomp."""
     code = seccomp.program() if seccomp.available() else b""
-    (scratch / _FILTER).write_bytes(code)
-    return ["--seccomp", "9"] if code else []
+    (scratch / _FILTER).write_bytes(code)  # bubblewrap reads it
+    filtered = ["--seccomp", "9"] if code else []
+    command = [_found("bwrap") or "bwrap", *filtered, *apart, *user, *ends, *tree, *closed]
+    return ["sh", "-c", 'exec "$@" 9< "$0"', str(scratch / _FILTER), *command, "--chdir", REPO, "--", *start]

@@ -3,8 +3,6 @@
 Files behind walls are counted because even an empty file takes memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors
@@ -189,20 +187,11 @@ def _open_files(pid: int) -> int:
 
 def _files_behind_walls(pids: Sequence[int]) -> int:
     """Return the inode count of bubblewrap's file systems; the last process is the innermost."""
-    outside = _device("/")
+    outside = os.stat("/")
     for pid in reversed(pids):
         root = f"/proc/{pid}/root"
         with contextlib.suppress(OSError):
-            if _device(f"{root}/") != outside:
-                return max(_inodes(root + folder) for folder in WRITABLE)
+            if not os.path.samestat(os.stat(f"{root}/"), outside):
+                counts = [os.statvfs(root + folder) for folder in WRITABLE]
+                return max(count.f_files - count.f_ffree for count in counts)
     return 0
-
-
-def _device(path: str) -> tuple[int, int]:
-    status = os.stat(path)
-    return status.st_dev, status.st_ino
-
-
-def _inodes(path: str) -> int:
-    counts = os.statvfs(path)
-    return counts.f_files - counts.f_ffree

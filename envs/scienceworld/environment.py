@@ -1,12 +1,11 @@
 """ScienceWorld (Wang et al. 2022): ``env=scienceworld env.task=boil``.
 
-Only processes that make or play games import scienceworld and start a JVM.
+Only processes that make or play games start a JVM.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.jvm.machine import check
-from turngrid.envs.text_env import TextEnv
+from turngrid.envs.scienceworld.env import ScienceWorldEnv, made
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
@@ -113,6 +112,10 @@ class ScienceWorld(Environment):
     """The task is one of ScienceWorld's, ``short`` or ``all``. A seed is a task and a variation."""
 
     name = "scienceworld"
+    Env = ScienceWorldEnv
+    more_games = "use env.task=all"
+    longest_making_s = 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
+    package = "scienceworld"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You do experiments in a house of ten rooms.",
@@ -123,21 +126,9 @@ class ScienceWorld(Environment):
     examples = (*_SETS, *TASKS)
     settings: ScienceWorldSettings
 
-    @property
-    def version(self) -> str:
-        return f"scienceworld-{version('scienceworld')}-1"
-
-    @property
-    def more_games(self) -> str:
-        return "use env.task=all"
-
-    @property
-    def longest_making_s(self) -> float:
-        return 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
-
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:
-            raise TaskError(f"unknown task {task!r} of scienceworld; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         check("scienceworld", "scienceworld")
         for name in filter(None, self.settings.simplifications.split(",")):
             if name not in SIMPLIFICATIONS:
@@ -157,16 +148,9 @@ class ScienceWorld(Environment):
         return [seed for seed in chain.from_iterable(zip_longest(*columns)) if seed is not None]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.scienceworld.games import made
-
         number, variation = divmod(seed, 10_000)
         name = list(TASKS)[number]
         return made(name, variation, params["simplifications"], TASKS[name][1], folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.scienceworld.env import ScienceWorldEnv
-
-        return ScienceWorldEnv(legal=legal, expert=expert)
 
 
 def official(task: str, part: str) -> range:

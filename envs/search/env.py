@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from turngrid.envs.search.retrieval import Document, GoldFact, Retriever, cut, shows, words
+from turngrid.envs.search.retrieval import Finder, GoldFact, cut, shows, words
 from turngrid.envs.search.scores import exact_match, f1, normalised
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import TASK_TYPE, InvalidAction, Observation, TaskRef
@@ -18,17 +18,18 @@ HOW = "Write search WORDS, or answer WORDS."
 
 
 class SearchEnv(TextEnv):
-    """One question at a time; a point for each gold fact when it is first shown, and one for the
-    answer.
-    """
+    """One question at a time; a point for each gold fact once shown, and one for the answer."""
 
-    def __init__(self, opened: Callable[[dict[str, Any]], Retriever], *, legal: bool = False, expert: bool = False):
-        """``opened`` returns the collection of a game file."""
-        self._opened, self._legal, self._expert = opened, legal, expert
+    kept = ("_seen", "_searches", "_titles")
+
+    def __init__(self, opened: Callable[[dict[str, Any]], Finder], *, legal: bool = False, expert: bool = False):
+        """``opened`` returns the search of a game file."""
+        super().__init__(legal=legal, expert=expert)
+        self._opened = opened
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         game = json.loads(accepted_file(task).read_bytes())
-        self._retriever = self._opened(game)
+        self._find = self._opened(game)
         self._top_k, self._result_chars = task.params["top_k"], task.params["result_chars"]
         self._question, self._golds = game["question"], tuple(game["golds"])
         self._facts = [GoldFact(*fact) for fact in game["facts"]]
@@ -52,11 +53,13 @@ class SearchEnv(TextEnv):
     def _search(self, query: str) -> RawStep:
         if not words(query):
             raise InvalidAction(f"A search needs words. {HOW}")
-        shown = cut(self._retriever.search(query, self._top_k), self._result_chars)
+        shown = cut(self._find(query, self._top_k), self._result_chars)
         self._searches += 1
         self._titles = tuple(document.title for document in shown)
         self._seen |= {number for number, fact in enumerate(self._facts) if shows(shown, fact)}
-        return RawStep(self.observe_message(_information(shown)), len(self._seen), info=self._info())
+        lines = [f"Doc {number} ({title}): {' '.join(text)}" for number, (_, title, text) in enumerate(shown, 1)]
+        message = "\n".join(["<information>", *(lines or ["Nothing was found."]), "</information>"])
+        return RawStep(self.observe_message(message), len(self._seen), info=self._info())
 
     def _answer(self, answer: str) -> RawStep:
         if not normalised(answer):
@@ -70,12 +73,6 @@ class SearchEnv(TextEnv):
         counts = {"facts": len(self._seen), "searches": self._searches}
         return counts | ({TASK_TYPE: self._kind} if self._kind else {})
 
-    def save_game(self) -> tuple[frozenset[int], int, tuple[str, ...]]:
-        return self._seen, self._searches, self._titles
-
-    def restore_game(self, saved: tuple[frozenset[int], int, tuple[str, ...]]) -> None:
-        self._seen, self._searches, self._titles = saved
-
     def observe_message(self, message: str) -> Observation:
         missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
         expert = self._plan[missing:] if self._expert else ()
@@ -86,8 +83,3 @@ class SearchEnv(TextEnv):
         titles = dict.fromkeys(self._titles)
         listed = (f"search {self._question}", *(f"{verb} {title}" for title in titles for verb in ("search", "answer")))
         return listed if self._legal else ()
-
-
-def _information(shown: list[Document]) -> str:
-    lines = [f"Doc {number} ({title}): {' '.join(text)}" for number, (_, title, text) in enumerate(shown, 1)]
-    return "\n".join(["<information>", *(lines or ["Nothing was found."]), "</information>"])

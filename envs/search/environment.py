@@ -5,11 +5,11 @@ bm25s takes a while to import, so only processes that make or run games import i
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,10 @@ from turngrid.envs.functions import CommandFunction
 from turngrid.envs.search.files import QuestionFiles
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
-    from turngrid.envs.search.retrieval import Retriever
+    from turngrid.envs.search.retrieval import Finder
 
-TEST_SPLITS = ("new_names", "new_wording")
-RETRIEVERS = ("bm25", "http")
 _FILE_TURNS = 5
 _EXTRA_TURNS = 3
 _TASK = re.compile(r"h([1-4])(?:-([1-4]))?")
@@ -43,22 +40,22 @@ class SearchSettings:
     worlds: int = field(metadata={"range": (1, 10_000)})
     passages: int = field(metadata={"range": (100, 20_000)})  # more would exhaust the names
     distractors: float = field(metadata={"range": (0, 20)})
-    test_split: str
+    test_split: str = field(metadata={"choices": ("new_names", "new_wording")})
     top_k: int = field(metadata={"range": (1, 100)})
     result_chars: int = field(metadata={"range": (100, 1_000_000)})
     data_dir: str
     corpus: str
-    retriever: str
+    retriever: str = field(metadata={"choices": ("bm25", "http")})
     url: str
     timeout_s: float = field(metadata={"range": (0.1, 3600)})
 
 
 class Search(Environment):
-    """Tasks: ``hHOPS`` or ``hLEAST-MOST``, the facts that lead to the answer; or a folder of
-    ``env.data_dir``.
-    """
+    """Tasks: ``hHOPS`` or ``hLEAST-MOST``, facts to the answer; or a folder of ``env.data_dir``."""
 
     name = "search"
+    package = "bm25s"
+    recipe = 2
     rewards = ("sparse", "dense", "f1")
     prompt = PromptStyle(
         "You answer a question with a search tool.",
@@ -71,14 +68,10 @@ class Search(Environment):
     answering = "answer {}"
 
     @property
-    def version(self) -> str:
-        return f"bm25s-{version('bm25s')}-2"
-
-    @property
-    def longest_step_s(self) -> float:
+    def longest_step_s(self) -> float:  # type: ignore[override]
         if self.settings.retriever != "http":
             return 0.0
-        from turngrid.envs.search.sources import TRIES, WAITS_S
+        from turngrid.envs.search.retrieval import TRIES, WAITS_S
 
         return TRIES * self.settings.timeout_s + sum(WAITS_S)
 
@@ -93,7 +86,7 @@ class Search(Environment):
         match = _TASK.fullmatch(str(task))
         hops = [int(match[1]), int(match[2] or match[1])] if match else []
         if hops != sorted(hops) or not hops:
-            raise TaskError(f"unknown task {task!r} of search; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         sizes = {"worlds": settings.worlds, "passages": settings.passages, "distractors": settings.distractors}
         return {"hops": hops, **sizes, **shown}
 
@@ -121,11 +114,6 @@ class Search(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         if "set" in params:
             return self.files(params["set"]).make(seed, params["split"], folder)
-        return self._make_in_a_world(params, seed, folder)
-
-    def _make_in_a_world(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        import random
-
         from turngrid.envs.search.games import ask, collection_of, fingerprint, written
         from turngrid.envs.search.world import WorldSpec
 
@@ -144,20 +132,22 @@ class Search(Environment):
         return SearchEnv(partial(opened, self.settings), legal=legal, expert=expert)
 
 
-def opened(settings: SearchSettings, game: dict[str, Any]) -> Retriever:
+def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
     """Return what a game is searched in.
 
     Raises:
         EnvError: the world, or the file of the collection, is not what it was.
     """
     from turngrid.envs.search.games import collection_in
-    from turngrid.envs.search.sources import Paragraphs, corpus_of, server_of
+    from turngrid.envs.search.retrieval import corpus_of, search_in, server_of
 
     if "world" in game:
-        return collection_in(game)
+        return collection_in(game).search
     if settings.retriever == "http":
-        return server_of(settings.url, settings.timeout_s)
-    return corpus_of(Path(settings.corpus).expanduser()) if settings.corpus else Paragraphs(game["paragraphs"])
+        return server_of(settings.url, settings.timeout_s).search
+    if settings.corpus:
+        return corpus_of(Path(settings.corpus).expanduser()).search
+    return search_in(game["paragraphs"])
 
 
 def check_settings(settings: SearchSettings) -> None:
@@ -166,12 +156,6 @@ def check_settings(settings: SearchSettings) -> None:
     Raises:
         TaskError: bm25s is missing, or a setting cannot be.
     """
-    for key, value, choices in (
-        ("test_split", settings.test_split, TEST_SPLITS),
-        ("retriever", settings.retriever, RETRIEVERS),
-    ):
-        if value not in choices:
-            raise TaskError(f"env.{key}={value} is unknown; use env.{key}={nearest(value, choices)}")
     if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
         raise TaskError(f"env.retriever=http needs env.url=http://HOST:8000/retrieve, not {settings.url!r}")
     for key, value in {"env.corpus": settings.corpus, "env.retriever": "http" * (settings.retriever == "http")}.items():

@@ -5,14 +5,13 @@ conditions on one entity, comparisons of two years, and questions that state the
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import random
 import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from turngrid.envs.environment import Rejected
+from turngrid.envs.environment import Rejected, facts_hash
 from turngrid.envs.search.relations import RELATIONS, in_use, keys
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows
 from turngrid.envs.search.world import Entity, World, WorldSpec, make_world
@@ -239,7 +238,7 @@ def fingerprint(world: World, question: Question) -> str:
     facts = sorted(
         (called[world.facts[f].subject], world.facts[f].relation, called[world.facts[f].object]) for f in question.facts
     )
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return facts_hash(facts)
 
 
 def written(collection: Collection, question: Question) -> str:

@@ -1,17 +1,28 @@
-"""Documents, the part of them that a search shows, and BM25 by bm25s."""
+"""Documents, the part of them that a search shows, BM25 by bm25s, and collections of users: a
+question's own paragraphs, a file of passages, a retrieval server.
+"""
 
-from __future__ import annotations
-
+import functools
+import hashlib
 import itertools
+import json
 import re
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Self
 
 import bm25s
+import httpx
 import numpy as np
 
+from turngrid.envs.games.cache import kept_folder
+from turngrid.envs.search.files import sentences
+from turngrid.envs.types import EnvError
+
 _WORD = re.compile(r"[^\W_]+")
+TRIES = 3
+WAITS_S = (1.0, 2.0)  # before the second and third try
 
 
 class Document(NamedTuple):
@@ -29,15 +40,8 @@ class GoldFact(NamedTuple):
     sentence: str
 
 
-class Retriever(Protocol):
-    """A collection of documents."""
-
-    def search(self, query: str, count: int) -> list[Document]:
-        """Return at most ``count`` documents, the best first.
-
-        Raises:
-            EnvError: the collection cannot be searched.
-        """
+# Returns the best documents of a collection for a query, at most so many; raises ``EnvError``.
+Finder = Callable[[str, int], list[Document]]
 
 
 def words(text: str) -> list[str]:
@@ -60,7 +64,7 @@ class Bm25:
         self._index.save(folder, show_progress=False)
 
     @classmethod
-    def load(cls, folder: Path) -> Bm25:
+    def load(cls, folder: Path) -> Self:
         """Return a saved index, whose arrays stay on disk."""
         index = cls.__new__(cls)
         index._index = bm25s.BM25.load(folder, mmap=True)
@@ -95,3 +99,104 @@ def cut(documents: Sequence[Document], limit: int) -> list[Document]:
 def shows(documents: Sequence[Document], fact: GoldFact) -> bool:
     """Return whether documents, as cut, contain a fact."""
     return any(found.key == fact.key and (not fact.sentence or fact.sentence in found.sentences) for found in documents)
+
+
+def search_in(paragraphs: Sequence[tuple[str, Sequence[str]]]) -> Finder:
+    """Return the search of one question's paragraphs: titles and sentences."""
+    documents = [Document(title, title, tuple(texts)) for title, texts in paragraphs]
+    index = Bm25(f"{title} {' '.join(texts)}" for title, texts in paragraphs)
+    return lambda query, count: [documents[number] for number in index.best(query, count)]
+
+
+class Corpus:
+    """A file of passages, ``{"id": ..., "contents": ...}`` a line, whose index is kept on disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Load the index, which the first process that needs it makes.
+
+        Raises:
+            EnvError: the file has a line that is no passage.
+        """
+        folder = _indexed(path)
+        self._index = Bm25.load(folder)
+        self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+        self._file = path.open("rb")
+
+    def search(self, query: str, count: int) -> list[Document]:
+        return [self._document(number) for number in self._index.best(query, count)]
+
+    def _document(self, number: int) -> Document:
+        self._file.seek(int(self._offsets[number]))
+        return document(json.loads(self._file.readline())["contents"])
+
+
+corpus_of = functools.cache(Corpus)  # one a process
+
+
+def _indexed(path: Path) -> Path:
+    """Return the folder of a file's index; make it if it is not there."""
+    state = path.stat()
+    name = hashlib.sha256(f"{path.resolve()} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:16]
+
+    def write(folder: Path) -> None:
+        texts, offsets = _read(path)
+        Bm25(texts).save(folder)
+        np.save(folder / "offsets.npy", np.array(offsets))
+
+    return kept_folder("search", name, write)
+
+
+def _read(path: Path) -> tuple[list[str], list[int]]:
+    """Return the passages and where their lines begin."""
+    texts, offsets, place = [], [], 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    texts.append(str(json.loads(line)["contents"]))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise EnvError(f'env.corpus={path}: line {number} is no passage {{"contents": ...}}') from error
+                offsets.append(place)
+            place += len(line)
+    if not texts:
+        raise EnvError(f"env.corpus={path}: it has no passage")
+    return texts, offsets
+
+
+def document(contents: str) -> Document:
+    """Return a passage whose first line is its title, mostly in quotes."""
+    title, _, text = contents.partition("\n")
+    title = title.strip().strip('"')
+    return Document(title, title, tuple(sentences(text)) or (title,))
+
+
+class Server:
+    """Search-R1's retrieval server; its answers need not repeat."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._url = url
+        self._client = httpx.Client(timeout=timeout_s)
+
+    def search(self, query: str, count: int) -> list[Document]:
+        for wait in WAITS_S:
+            try:
+                return self._ask(query, count)
+            except EnvError:
+                time.sleep(wait)
+        return self._ask(query, count)
+
+    def _ask(self, query: str, count: int) -> list[Document]:
+        # without scores the server fails: it unpacks one value into two
+        body = {"queries": [query], "topk": count, "return_scores": True}
+        try:
+            reply = self._client.post(self._url, json=body)
+            if not reply.is_success:
+                raise EnvError(f"the server at env.url={self._url} answered {reply.status_code}")
+            return [document(item["document"]["contents"]) for item in reply.json()["result"][0][:count]]
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise EnvError(f"the server at env.url={self._url} did not answer: {error!r}") from error
+        except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError) as error:
+            raise EnvError(f"the server at env.url={self._url} sent no passages: {error!r:.200}") from error
+
+
+server_of = functools.cache(Server)  # one a process, which keeps its connection

@@ -3,12 +3,11 @@
 import functools
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from turngrid.envs.search.names import roots
-from turngrid.envs.search.relations import RELATIONS, in_use
+from turngrid.envs.search.relations import RELATIONS, in_use, roots
 
 _SHARES = {"person": 0.45, "town": 0.08, "river": 0.05, "work": 0.27, "organisation": 0.15}
 NOBODY = -1  # what such passages are about
@@ -113,16 +112,20 @@ class World:
 
     @functools.cached_property
     def of_kind(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for number, entity in enumerate(self.entities):
-            found.setdefault(entity.kind, []).append(number)
-        return found
+        return _by_kind(self.entities)
 
     @functools.cached_property
     def digest(self) -> str:
         """A hash of the passages."""
         texts = (f"{passage.title}: {' '.join(passage.sentences)}" for passage in self.passages)
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _by_kind(entities: Iterable[Entity]) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = {}
+    for number, entity in enumerate(entities):
+        numbers.setdefault(entity.kind, []).append(number)
+    return numbers
 
 
 def make_world(spec: WorldSpec) -> World:
@@ -184,10 +187,7 @@ def _alias(aliases: list[str], draw: random.Random) -> str:
 
 
 def _facts(entities: list[Entity], draw: random.Random) -> list[Fact]:
-    of_kind: dict[str, list[int]] = {}
-    for number, entity in enumerate(entities):
-        of_kind.setdefault(entity.kind, []).append(number)
-    facts = []
+    of_kind, facts = _by_kind(entities), []
     for name, relation in RELATIONS.items():
         if name == "spouse":
             persons = draw.sample(of_kind["person"], len(of_kind["person"]))

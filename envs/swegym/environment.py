@@ -1,27 +1,20 @@
 """SWE-Gym and SWE-bench: real repositories, repaired by text commands, graded by tests."""
 
-from __future__ import annotations
-
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turngrid.envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
-from turngrid.envs.environment import GameRecord, Params, PromptStyle
+from turngrid.envs.environment import GameRecord, Params, PromptStyle, facts_hash
 from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
+from turngrid.envs.repair.games import accept
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
 from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
-if TYPE_CHECKING:
-    from turngrid.envs.repair.instance import Instance
-    from turngrid.envs.repair.providers import RepoProvider
-
-PROVIDERS = ("auto", "inline", "git", "container")
 BINS = {"lines": (8, 31), "tests": (17, 53)}  # last value of easy and of medium (tables 2 and 6 of arXiv 2510.01132)
 LEVELS = ("easy", "medium", "hard")
 PAPER_REPOS = ("getmoto/moto", "pydantic/pydantic", "python/mypy", "pandas-dev/pandas", "iterative/dvc")
@@ -35,7 +28,7 @@ class Settings(DataSetSettings, RepairSettings):
     test_instances: str = field()  # no default here: the YAML has it
     test_share: float = field(metadata={"range": (0, 1)})
     validation_share: float = field(metadata={"range": (0, 1)})
-    provider: str
+    provider: str = field(metadata={"choices": ("auto", "inline", "git", "container")})
     mirror_dir: str
     container_image: str
     python: str
@@ -60,21 +53,15 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         if not match or match["level"] not in (None, *LEVELS):
             names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
             sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
-            near = nearest(str(task), [*names, *sized])
-            raise TaskError(f"unknown task {task!r} of swegym; use {near}")
+            raise self.unknown(task, [*names, *sized])
         self.check_settings()
         return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
-
-    def max_turns(self, task: str) -> int:
-        return 24
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         return {**params, "demonstration": split == "demonstrations"}
 
     @staticmethod
     def read_row(row: Mapping[str, Any]) -> Fields:
-        from turngrid.envs.repair.instance import Instance
-
         return Instance.from_dict(row).to_dict()
 
     def fits(self, fields: Fields, params: Params) -> bool:
@@ -84,9 +71,6 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return measure is None or difficulty(fields["meta"], measure) == params["level"]
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
-        from turngrid.envs.repair.games import accept
-        from turngrid.envs.repair.instance import Instance
-
         demonstration = bool(params.get("demonstration"))
         return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=demonstration)
 
@@ -101,8 +85,6 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return an instance's provider; ``auto``: its own files, else a mirror, else an image."""
-        from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles
-
         settings = self.settings
         kind = settings.provider
         if kind == "auto":
@@ -116,10 +98,6 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
     def check_settings(self) -> None:
         super().check_settings()
         settings = self.settings
-        if settings.provider not in PROVIDERS:
-            near = nearest(settings.provider, PROVIDERS)
-            choices = ", ".join(PROVIDERS)
-            raise TaskError(f"env.provider={settings.provider!r} is unknown; use {near} (choices: {choices})")
         if settings.provider == "git" and not settings.mirror_dir:
             raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
@@ -128,14 +106,12 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
 
 def _checked_with(settings: Settings) -> str:
-    """Hash the settings that instances are checked with: another interpreter or mirror may accept
-    others.
-    """
+    """Hash the settings that instances are checked with; other ones may accept others."""
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
     clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
     values = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+    return facts_hash(values)[:16]
 
 
 def difficulty(meta: Mapping[str, Any], measure: str) -> str:

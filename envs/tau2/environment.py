@@ -1,21 +1,164 @@
 """tau2-bench's telecom tickets without a user: ``env=tau2 env.data_dir=CLONE`` (docs/tau2.md)."""
 
+import copy
+import functools
+import hashlib
+import importlib
 import json
+import os
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
-from turngrid.envs.tau2.clone import CLONE, DONE, NEEDED, PACKAGES, SPLITS, source, tasks
-from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskError
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
+from turngrid.envs.functions import Function
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.types import Call, EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
 
+CLONE = "git clone https://github.com/sierra-research/tau2-bench"
+PACKAGES = {
+    "loguru": "loguru",
+    "deepdiff": "deepdiff",
+    "addict": "addict",
+    "toml": "toml",
+    "dotenv": "python-dotenv",
+    "docstring_parser": "docstring-parser",
+}
+DATA = "data/tau2/domains/telecom"
+TASKS, SPLITS = f"{DATA}/tasks.json", f"{DATA}/split_tasks.json"
+NEEDED = (TASKS, SPLITS, f"{DATA}/db.toml", f"{DATA}/user_db.toml", "src/tau2/domains/telecom/environment.py")
+DONE = Function("done", "when you are done with the ticket; it ends the episode")
+GRADED_BY = {"ENV_ASSERTION", "ACTION"}
+RULES = (
+    "Solve the ticket by calls, in accordance with the policy. You cannot communicate with the user. "
+    "Call done when the ticket is solved."
+)
 POLICIES = {"telecom": "manual", "telecom-workflow": "workflow"}  # tau2's names
 # The official training tasks by the last digit of their place.
 SPLIT_DIGITS = {"validation": "0", "demonstrations": "123", "train": "456789"}
+
+
+@functools.cache
+def source(clone: Path) -> str:
+    """Return a hash of what determines a game beside its seed: tasks, databases, rules, tools."""
+    code = [path for part in ("domains/telecom", "environment") for path in (clone / "src/tau2" / part).glob("*.py")]
+    data = [path for path in (clone / DATA).iterdir() if path.suffix in (".toml", ".md")]
+    digest = hashlib.sha256()
+    for path in sorted([clone / TASKS, *code, *data]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def tasks(clone: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((clone / TASKS).read_text())
+    return found
+
+
+def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> GameRecord:
+    """Write a task's game.
+
+    Raises:
+        Rejected: tau2 grades it by other means than the final state and the calls, or it is solved
+            at its start.
+    """
+    criteria = task["evaluation_criteria"]
+    if other := set(criteria["reward_basis"]) - GRADED_BY:
+        raise Rejected(f"it is graded by {', '.join(sorted(other))}")
+    game = {"task": task, "policy": params["policy"], "source": params["source"]}
+    (folder / "game.json").write_text(json.dumps(game, sort_keys=True))
+    if Ticket(clone, game).solved:
+        raise Rejected("it is solved at its start")
+    facts = [task["ticket"], task["initial_state"], criteria]
+    plan = [str(Call(action["name"], action["arguments"])) for action in criteria["actions"]]
+    return GameRecord("game.json", expert_plan=(*plan, str(Call(DONE.name))), fingerprint=facts_hash(facts))
+
+
+class Ticket:
+    """A task in tau2's simulator, and the calls so far."""
+
+    def __init__(self, clone: Path, game: dict[str, Any]) -> None:
+        self._task = _module(clone, "data_model.tasks").Task.model_validate(game["task"])
+        self._call = _module(clone, "data_model.message").ToolCall
+        self.world = copy.deepcopy(_world(clone, game["policy"]))
+        state = self._task.initial_state
+        self.world.set_state(state.initialization_data, state.initialization_actions, state.message_history or [])
+        self._calls: list[Any] = []
+
+    def run(self, call: Call) -> str:
+        """Run a call and return tau2's words, also for a call that fails."""
+        self._calls.append(self._call(name=call.name, arguments=dict(call.arguments)))
+        return str(self.world.get_response(self._calls[-1]).content)
+
+    @property
+    def solved(self) -> bool:
+        """Return tau2's verdict on the state and, if the task demands it, on the calls."""
+        criteria, world = self._task.evaluation_criteria, copy.deepcopy(self.world)
+        met = all(world.run_env_assertion(one, raise_assertion_error=False) for one in criteria.env_assertions or ())
+        if "ACTION" not in {basis.value for basis in criteria.reward_basis}:
+            return met
+        return met and all(any(map(gold.compare_with_tool_call, self._calls)) for gold in criteria.actions)
+
+
+class Tau2Env(TextEnv):
+    """One ticket at a time; it is graded when the agent calls ``done``."""
+
+    kept = ("_ticket",)
+
+    def __init__(self, clone: Path, *, legal: bool = False) -> None:
+        super().__init__(legal=legal)
+        self._clone = clone
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        game = json.loads(accepted_file(task).read_text())
+        if game["source"] != source(self._clone):
+            raise EnvError(f"{task.key} was made with another clone of tau2-bench than {self._clone}")
+        self._ticket = Ticket(self._clone, game)
+        tools, policy = _tools(self._clone), self._ticket.world.get_policy()
+        self.functions = (DONE, *tools)
+        goal = "\n".join([RULES, "<policy>", policy, "</policy>", *(tool.described for tool in tools)])
+        opening = self.observe_message(f"Ticket: {game['task']['ticket']}")
+        return Observation(opening.text, goal=goal, legal=opening.legal)
+
+    def call_game(self, call: Call) -> RawStep:
+        if call.name == DONE.name:
+            solved = self._ticket.solved
+            text = "The ticket is solved." if solved else "The ticket is not solved."
+            return RawStep(self.observe_message(text), won=solved, lost=not solved)
+        return RawStep(self.observe_message(self._ticket.run(call)))
+
+    def observe_message(self, message: str) -> Observation:
+        simple = (function.name for function in self.functions if not function.parameters.get("required"))
+        return Observation(message, legal=tuple(str(Call(name)) for name in simple) if self._legal else ())
+
+
+@functools.cache
+def _tools(clone: Path) -> tuple[Function, ...]:
+    world = _world(clone, "manual")
+    schemas = [tool.openai_schema["function"] for tool in (*world.get_tools(), *world.get_user_tools())]
+    return tuple(Function(one["name"], " ".join(one["description"].split()), one["parameters"]) for one in schemas)
+
+
+@functools.cache
+def _world(clone: Path, policy: str) -> Any:
+    module = _module(clone, "domains.telecom.environment")
+    return module.get_environment(solo_mode=True, policy_type=policy)
+
+
+def _module(clone: Path, name: str) -> ModuleType:
+    """Import a module of tau2 without tau2's ``__init__``, which needs model providers' clients."""
+    if "tau2" not in sys.modules:
+        package = ModuleType("tau2")
+        package.__path__ = [str(clone / "src" / "tau2")]
+        sys.modules["tau2"] = package
+        os.environ["TAU2_DATA_DIR"] = str(clone / "data")
+        importlib.import_module("loguru").logger.disable("tau2")
+    return importlib.import_module(f"tau2.{name}")
 
 
 @dataclass(frozen=True)
@@ -28,13 +171,14 @@ class Tau2Settings:
     """
 
     data_dir: str | None
-    training: str
+    training: str = field(metadata={"choices": ("train", "full")})
 
 
 class Tau2(Environment):
     """Tasks: the names of tau2's telecom domains. A seed is a task's place in tau2's file."""
 
     name = "tau2"
+    turns = 50
     prompt = PromptStyle("You are a customer service agent and solve a ticket by calls.", functions=(DONE,))
     Settings = Tau2Settings
     examples = tuple(POLICIES)
@@ -45,13 +189,8 @@ class Tau2(Environment):
         if task not in POLICIES:
             near = nearest(task, POLICIES)
             raise TaskError(f"unknown task {task!r} of tau2; use {near} ({', '.join(POLICIES)})")
-        if self.settings.training not in ("train", "full"):
-            raise TaskError(f"env.training={self.settings.training}: no such set; use env.training=train or full")
         self._check_clone()
         return {"policy": POLICIES[task], "training": self.settings.training, "source": source(self._clone)}
-
-    def max_turns(self, task: str) -> int:
-        return 50
 
     def seeds(self, params: Params, split: str) -> Sequence[int]:
         splits = json.loads((self._clone / SPLITS).read_text())
@@ -63,13 +202,9 @@ class Tau2(Environment):
         return [place[name] for number, name in enumerate(names) if str(number)[-1] in digits]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.tau2.env import made
-
         return made(self._clone, params, tasks(self._clone)[seed], folder)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.tau2.env import Tau2Env
-
         return Tau2Env(self._clone, legal=legal)
 
     @property

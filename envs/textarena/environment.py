@@ -3,19 +3,20 @@
 textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
 
-import hashlib
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
-from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskError
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.textarena.games import PLANS, legal_words
+from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
 
 # The games that were tried, with the turns of an episode; of Sokoban and GuessTheNumber they are
@@ -28,13 +29,61 @@ KNOWN = {
     "GuessTheNumber-v0": 10,
     "GuessTheNumber-v0-hardcore": 10,
 }
-# The number of different games, where there are few.
 _FEW = {
     "FrozenLake-v0": 364,
     "FrozenLake-v0-random": 4 * 364,
     "GuessTheNumber-v0": 20,
     "GuessTheNumber-v0-hardcore": 50,
 }
+
+
+class TextArenaEnv(TextEnv):
+    """One game at a time, without textarena's limits of turns and of invalid moves."""
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        game = json.loads(accepted_file(task).read_text())
+        opening = self.open(game["id"], game["seed"])
+        if opening.text != game["opening"]:
+            raise EnvError(f"{task.key}: this textarena ({version('textarena')}) makes another game of its seed")
+        return opening
+
+    def open(self, game_id: str, seed: int) -> Observation:
+        """Start a game by its seed, which determines its draws."""
+        import textarena
+
+        self.game: Any = textarena.make(f"{game_id}-raw")
+        self.game.reset(num_players=1, seed=seed)
+        self.game.max_turns = self.game.state.max_turns = self.game.state.error_allowance = sys.maxsize
+        self._goal, self._board = "", ""
+        return self._read()
+
+    def clean_action(self, action: str) -> str:
+        return super().clean_action(action).strip("[]").lower()
+
+    def step_game(self, command: str) -> RawStep:
+        over, _ = self.game.step(f"[{command}]")
+        state = self.game.state
+        score = float(state.rewards[0] if over else self.game._get_percentage_completion())
+        won = over and score >= 1.0
+        seen = self._read(state.game_info[0]["reason"] if over else "")
+        return RawStep(seen, score, won=won, lost=over and not won, valid=state.error_count == 0)
+
+    def _read(self, ending: str = "") -> Observation:
+        """Return the game's new messages and its board, which it shows after valid moves only."""
+        messages = []
+        for _, words, kind in self.game.state.get_current_player_observation():
+            text = "\n".join(line.strip() for line in words.splitlines() if line.strip())
+            if kind.name == "PROMPT":
+                self._goal = " ".join(text.split())
+            elif kind.name == "GAME_BOARD":
+                self._board = text
+            elif kind.name != "PLAYER_ACTION":
+                messages.append(text)
+        return self.observe_message("\n".join([*messages, ending] if ending else messages))
+
+    def observe_message(self, message: str) -> Observation:
+        text = "\n".join(part for part in (message, self._board) if part) or "Make the first move."
+        return Observation(text, self._goal, legal_words(self.game) if self._legal else ())
 
 
 @dataclass(frozen=True)
@@ -44,41 +93,56 @@ class TextArenaSettings:
     id: str
 
 
-class TextArena(Environment):
-    """The task is the game's id. The score is textarena's degree of completion, 1 for a win."""
+class ArenaGames(Environment):
+    """Base of both environments; the task is the game's id.
+
+    Attributes:
+        known: games, with the turns of an episode.
+        few: the number of different games, where there are few.
+    """
+
+    package = "textarena"
+    known: ClassVar[Mapping[str, int]]
+    few: ClassVar[Mapping[str, int]]
+
+    def check(self, task: str) -> None:
+        """Refuse a game that is not ``env.id``, or not known, and a missing package.
+
+        Raises:
+            TaskError: the message has the key to set.
+        """
+        if task != self.settings.id:
+            raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
+        if task not in self.known:
+            near = nearest(task, self.known)
+            raise TaskError(f"env.id={task} is no game of env={self.name}; use {near} ({', '.join(self.known)})")
+        if find_spec("textarena") is None:
+            raise TaskError(f'env={self.name} needs textarena: pip install "turngrid[textarena]"')
+
+    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
+        games = self.few.get(params["id"])
+        return few_seeds(split, games) if games else None
+
+
+class TextArena(ArenaGames):
+    """The score is textarena's degree of completion, 1 for a win."""
 
     name = "textarena"
+    Env = TextArenaEnv
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You are playing a game.", "Answer with one action and nothing else.")
     Settings = TextArenaSettings
     lists_actions = True
-
-    @property
-    def version(self) -> str:
-        return f"textarena-{version('textarena')}-1"
+    known, few = KNOWN, _FEW
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task != self.settings.id:
-            raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
-        if task not in KNOWN:
-            near = nearest(task, KNOWN)
-            raise TaskError(f"env.id={task} is no game of env=textarena; use {near} ({', '.join(KNOWN)})")
-        if find_spec("textarena") is None:
-            raise TaskError('env=textarena needs textarena: pip install "turngrid[textarena]"')
+        self.check(task)
         return {"id": task, "turns": KNOWN[task]}
 
     def max_turns(self, task: str) -> int:
         return self.parse_task(task)["turns"]
 
-    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """List a bounded number of seeds if there are few games."""
-        games = _FEW.get(params["id"])
-        return few_seeds(split, games) if games else None
-
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.textarena.env import TextArenaEnv
-        from turngrid.envs.textarena.games import PLANS
-
         env = TextArenaEnv()
         opening = env.open(params["id"], seed)
         plan = PLANS[params["id"].split("-")[0]](env.game)
@@ -86,15 +150,5 @@ class TextArena(Environment):
             raise Rejected(f"not to be won within {params['turns']} turns")
         file = folder / "game.json"
         file.write_text(json.dumps({"id": params["id"], "seed": seed, "opening": opening.text}))
-        facts = json.dumps([params["id"], opening.text, plan])  # the number to guess is in the plan only
-        return GameRecord(
-            file=file.name,
-            goal=opening.goal,
-            expert_plan=tuple(plan),
-            fingerprint=hashlib.sha256(facts.encode()).hexdigest(),
-        )
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.textarena.env import TextArenaEnv
-
-        return TextArenaEnv(legal=legal)
+        same = facts_hash([params["id"], opening.text, plan])  # the number to guess is in the plan only
+        return GameRecord(file.name, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)

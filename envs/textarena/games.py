@@ -1,10 +1,11 @@
-"""Expert plans of textarena's games: short lists of action words, from the game's present state.
+"""Expert plans, legal actions and best moves of textarena's games, from the game's present state.
 
-Each planner reads the game's hidden state. textarena itself is not imported here.
+Each function reads the game's hidden state. textarena itself is not imported here.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 Plan = list[str] | None
@@ -12,6 +13,7 @@ Spot = tuple[int, int]
 MOVES: dict[str, Spot] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 _WALL, _TARGET, _BOX_ON_TARGET, _BOX = 0, 2, 3, 4
 _STATES = 50_000
+LINES = ("012", "345", "678", "036", "147", "258", "048", "246")
 
 
 def legal_words(game: Any) -> tuple[str, ...]:
@@ -95,3 +97,81 @@ PLANS: dict[str, Callable[[Any], Plan]] = {
     "FrozenLake": frozen_lake,
     "GuessTheNumber": guess_the_number,
 }
+
+
+def legal_actions(name: str, game: Any) -> tuple[str, ...]:
+    """Return the actions that the player to move may take; of a negotiation, only simple ones."""
+    return tuple(LEGAL[name](game.state.game_state, game.state.current_player_id))
+
+
+def best_actions(name: str, game: Any) -> tuple[str, ...]:
+    """Return the legal actions of exact play; () for a game without an exact player."""
+    return tuple(BEST[name](game.state.game_state, game.state.current_player_id)) if name in BEST else ()
+
+
+def _cells(state: Any, player: int) -> list[str]:
+    return [str(cell) for cell in range(9) if not state["board"][cell // 3][cell % 3]]
+
+
+def _columns(state: Any, player: int) -> list[str]:
+    return [f"col {column}" for column, top in enumerate(state["board"][0]) if top == "."]
+
+
+def _removals(state: Any, player: int) -> list[str]:
+    return [f"{pile} {count}" for pile, left in enumerate(state["piles"]) for count in range(1, left + 1)]
+
+
+def _trades(state: Any, player: int) -> list[str]:
+    """Return an answer to the offer, if there is one, and the trades of one piece for another."""
+    own, offer = state["player_resources"][player], state["current_offer"]
+    answers = ["deny"]
+    if offer and all(own.get(name, 0) >= count for name, count in offer["requested_resources"].items()):
+        answers = ["accept", "deny"]
+    offers = [f"offer: 1 {a.lower()} -> 1 {b.lower()}" for a in own for b in own if a != b and own[a]]
+    return [*answers, *offers]
+
+
+LEGAL: dict[str, Callable[[Any, int], list[str]]] = {
+    "TicTacToe": _cells,
+    "KuhnPoker": lambda state, player: list(state["current_legal_action_tree"]),
+    "ConnectFour": _columns,
+    "Nim": _removals,
+    "SimpleNegotiation": _trades,
+    "PigDice": lambda state, player: ["roll", "hold"],
+}
+
+
+@cache
+def value(board: str, mark: str) -> int:
+    """Return the result of exact play, 1, 0 or -1, for the player with ``mark``, who is to move.
+
+    Args:
+        board: nine characters, X, O or a space.
+    """
+    other = "O" if mark == "X" else "X"
+    if any(all(board[int(cell)] == other for cell in line) for line in LINES):
+        return -1
+    return max((-value(board[:cell] + mark + board[cell + 1 :], other) for cell in _empty(board)), default=0)
+
+
+def _empty(board: str) -> list[int]:
+    return [cell for cell, mark in enumerate(board) if mark == " "]
+
+
+def _minimax(state: Any, player: int) -> list[str]:
+    board, mark = "".join(cell or " " for row in state["board"] for cell in row), "OX"[player]
+    other, best = "XO"[player], value(board, mark)
+    after = {cell: board[:cell] + mark + board[cell + 1 :] for cell in _empty(board)}
+    return [str(cell) for cell, reached in after.items() if -value(reached, other) == best]
+
+
+def _balance(state: Any, player: int) -> list[str]:
+    """Return the moves that leave piles whose binary sum without carry is 0, if there are any."""
+    total, moves = 0, _removals(state, player)
+    for pile in state["piles"]:
+        total ^= pile
+    kept = {f"{pile} {left - (left ^ total)}" for pile, left in enumerate(state["piles"])}
+    return [move for move in moves if move in kept] or moves
+
+
+BEST: dict[str, Callable[[Any, int], list[str]]] = {"TicTacToe": _minimax, "Nim": _balance}

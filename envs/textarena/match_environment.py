@@ -2,21 +2,24 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
-from random import Random
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
-from turngrid.envs.games.catalogue import few_seeds
-from turngrid.envs.text_env import TextEnv
-from turngrid.envs.textarena.rules import BEST
-from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
+from turngrid.envs.environment import GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_file, sanitise
+from turngrid.envs.textarena.environment import ArenaGames
+from turngrid.envs.textarena.games import BEST, best_actions, legal_actions
+from turngrid.envs.types import EnvError, Observation, TaskRef
 
+BOARDS = ("TicTacToe", "Nim")  # show their last board
+FORFEIT = "forfeit"  # in ``StepResult.info``: an invalid answer ended the game
+DICE = 20  # throws by which two games of PigDice differ
+NOTHING = "none"  # stands for an answer without an action, which is an invalid one
 # The games, with the turns of each seat at most.
 KNOWN = {
     "TicTacToe-v0": 5,
@@ -29,6 +32,114 @@ KNOWN = {
 DEALT = ("KuhnPoker-v0", "SimpleNegotiation-v0", "PigDice-v0")  # the seed deals; others begin with random moves
 PLIES = 3  # random moves at most
 _OPENINGS = {"TicTacToe-v0": 334, "Nim-v0": 110, "KuhnPoker-v0": 216}  # where there are few
+
+
+class MatchEnv(TextEnv):
+    """One game at a time. Observations say whose turn it is, and list the legal and best actions,
+    among which opponents choose.
+
+    textarena's games draw from Python's global generator, also in their later rounds. Each game has
+    a state of that generator of its own, so that it does not depend on the others in its process,
+    and a replay deals the same cards.
+    """
+
+    def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        game = json.loads(accepted_file(task).read_text())
+        opening = self.open(game["id"], game["seed"], game["plies"], game["errors"])
+        if self.facts() != game["facts"]:
+            raise EnvError(f"{task.key}: this textarena ({version('textarena')}) makes another game of its seed")
+        return opening
+
+    def open(self, game_id: str, seed: int, plies: int = 0, errors: int = 0) -> Observation:
+        """Start a game by its seed, which determines its draws and its random first ``plies``."""
+        import textarena
+
+        self._name = game_id.partition("-")[0]
+        self._goals: dict[int, str] = {}
+        self._boards: dict[int, str] = {}
+        self._generator = random.Random(seed).getstate()
+        with self._chance():
+            self.game: Any = textarena.make(f"{game_id}-raw")
+            self.game.reset(num_players=2, seed=seed)
+            self.game.state.error_allowance = errors
+            for _ in range(plies):
+                self.game.step(f"[{random.choice(legal_actions(self._name, self.game))}]")
+        if plies:  # the board shows the moves
+            for player, seen in self.game.state.observations.items():
+                self.game.state.observations[player] = [
+                    item for item in seen if item[2].name in ("PROMPT", "GAME_BOARD")
+                ]
+        return self._read()
+
+    def facts(self) -> str:
+        """Return the game's state, whose turn it is, and what chance has in store, as text."""
+        state, chance = self.game.state, random.Random()
+        chance.setstate(self._generator)
+        draws: list[Any] = []
+        if self._name == "KuhnPoker":
+            deck = list(self.game.deck)
+            for _ in range(1, self.game.max_rounds):
+                chance.shuffle(deck)
+                draws.append(deck[:2])
+        elif self._name == "PigDice":
+            draws = [chance.randint(1, 6) for _ in range(DICE)]
+        return json.dumps([state.game_state, state.current_player_id, draws], sort_keys=True)
+
+    @property
+    def over(self) -> bool:
+        return bool(self.game.state.done)
+
+    @contextmanager
+    def _chance(self) -> Iterator[None]:
+        """Draw from the game's own generator, and leave the process's as it was."""
+        outer = random.getstate()
+        random.setstate(self._generator)
+        try:
+            yield
+        finally:
+            self._generator = random.getstate()
+            random.setstate(outer)
+
+    def clean_action(self, action: str) -> str:
+        command = sanitise(action).lower() or NOTHING
+        return command if "[" in command else f"[{command}]"
+
+    def step_game(self, command: str) -> RawStep:
+        with self._chance():
+            over, _ = self.game.step(command)
+        state = self.game.state
+        if not over:
+            return RawStep(self._read(), 0.0, valid=state.error_count == 0)
+        forfeit = any(state.game_info[player]["invalid_move"] for player in state.rewards)
+        info: dict[str, Any] = {FORFEIT: True} if forfeit else {}
+        scores = {str(player): float(score) for player, score in state.rewards.items()}
+        return RawStep(self._end(), 0.0, terminated=True, valid=not forfeit, info=info, scores=scores)
+
+    def _end(self) -> Observation:
+        """Return the last observation, the same for both seats."""
+        self._read()
+        reason, board = self.game.state.game_info[0]["reason"], self._boards.get(self.game.state.current_player_id)
+        return Observation(f"{reason}\n{board}" if board and self._name in BOARDS else reason)
+
+    def _read(self) -> Observation:
+        """Return what is new for the player to move, and the board."""
+        player, messages = self.game.state.current_player_id, []
+        for sender, words, kind in self.game.state.get_current_player_observation():
+            text = "\n".join(line.strip() for line in words.splitlines() if line.strip())
+            if kind.name == "PROMPT":
+                self._goals[player] = " ".join(text.split())
+            elif kind.name == "GAME_BOARD":
+                self._boards[player] = text
+            elif kind.name != "PLAYER_ACTION" or (self._name == "SimpleNegotiation" and sender == 1 - player):
+                messages.append(text)
+        return self.observe_message("\n".join(messages))
+
+    def observe_message(self, message: str) -> Observation:
+        player = self.game.state.current_player_id
+        text = "\n".join(part for part in (message, self._boards.get(player, "")) if part) or "Make the first move."
+        legal = () if self.over else legal_actions(self._name, self.game)
+        best = () if self.over else best_actions(self._name, self.game)
+        return Observation(text, self._goals[player], legal, best, seat=str(player))
 
 
 @dataclass(frozen=True)
@@ -44,64 +155,41 @@ class TwoPlayerSettings:
     errors: int = field(metadata={"range": (0, 100)})
 
 
-class TwoPlayer(Environment):
-    """The task is the game's id. A seat scores 1 for a win, 0 for a draw and -1 for a loss."""
+class TwoPlayer(ArenaGames):
+    """A seat scores 1 for a win, 0 for a draw and -1 for a loss."""
 
     name = "two_player"
+    Env = MatchEnv
     rewards = ("zero_sum", "sparse")
     prompt = PromptStyle("You are playing a game against another player.", "Answer with one action and nothing else.")
     Settings = TwoPlayerSettings
     seats = ("0", "1")
-
-    @property
-    def version(self) -> str:
-        return f"textarena-{version('textarena')}-1"
+    known, few = KNOWN, _OPENINGS
 
     @property
     def lists_actions(self) -> bool:  # type: ignore[override]
         return self.settings.id != "SimpleNegotiation-v0"
 
     @property
-    def opponents(self) -> tuple[str, ...]:
+    def opponents(self) -> tuple[str, ...]:  # type: ignore[override]
         exact = self.settings.id.partition("-")[0] in BEST
         return ("random", "first", "exact") if exact else ("random", "first")
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task != self.settings.id:
-            raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
-        if task not in KNOWN:
-            near = nearest(task, KNOWN)
-            raise TaskError(f"env.id={task} is no game of env=two_player; use {near} ({', '.join(KNOWN)})")
-        if find_spec("textarena") is None:
-            raise TaskError('env=two_player needs textarena: pip install "turngrid[textarena]"')
+        self.check(task)
         return {"id": task, "errors": self.settings.errors}
 
     def max_turns(self, task: str) -> int:
         return KNOWN[self.parse_task(task)["id"]] * (1 + self.settings.errors)
 
-    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """List a bounded number of seeds if there are few openings."""
-        openings = _OPENINGS.get(params["id"])
-        return few_seeds(split, openings) if openings else None
-
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         """Deal, or draw the first moves; there is no expert plan."""
-        from turngrid.envs.textarena.match import MatchEnv
-
-        plies = 0 if params["id"] in DEALT else Random(seed).randint(0, PLIES)
+        plies = 0 if params["id"] in DEALT else random.Random(seed).randint(0, PLIES)
         env = MatchEnv()
         env.open(params["id"], seed, plies, params["errors"])
         if env.over:
             raise Rejected("its random moves end the game")
         game = {"id": params["id"], "seed": seed, "plies": plies, "errors": params["errors"], "facts": env.facts()}
-        file = folder / "game.json"
-        file.write_text(json.dumps(game))
-        return GameRecord(
-            file=file.name, fingerprint=hashlib.sha256(f"{params['id']} {env.facts()}".encode()).hexdigest()
-        )
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        """Legal and best actions are always listed: opponents choose among them."""
-        from turngrid.envs.textarena.match import MatchEnv
-
-        return MatchEnv()
+        (folder / "game.json").write_text(json.dumps(game))
+        same = hashlib.sha256(f"{params['id']} {env.facts()}".encode()).hexdigest()
+        return GameRecord("game.json", fingerprint=same)

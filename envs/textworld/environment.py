@@ -3,21 +3,15 @@
 TextWorld takes a second to import, so only the code that makes or plays a game imports it.
 """
 
-from __future__ import annotations
-
-import functools
-import importlib.metadata
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.textworld import interpreter
+from turngrid.envs.textworld.env import TextWorldEnv
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
-
-if TYPE_CHECKING:
-    from turngrid.envs.text_env import TextEnv
 
 _TASK = re.compile(r"w([1-9]\d?)-o([1-9]\d?)-q([1-9]\d?)")
 _PAPER = ("w2-o3-q4", "w4-o3-q4", "w2-o6-q4", "w4-o6-q8", "w8-o12-q16")
@@ -32,15 +26,9 @@ class TextWorldGames(Environment):
         action_form='Answer with one action, a verb phrase such as "open box".',
     )
     lists_actions = True
-
-    @functools.cached_property
-    def version(self) -> str:
-        return f"textworld-{importlib.metadata.version('textworld')}-2"
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.textworld.env import TextWorldEnv
-
-        return TextWorldEnv(legal=legal, expert=expert)
+    Env = TextWorldEnv
+    package = "textworld"
+    recipe = 2
 
     def game_sha256(self, game_file: Path) -> str:
         return interpreter.game_sha256(game_file)
@@ -117,19 +105,13 @@ class TwSimple(TextWorldGames):
         return params["rewards"] == "sparse"
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from textworld.challenges import CHALLENGES
-
         from turngrid.envs.textworld import games
 
-        with games.shared_knowledge():
-            game = CHALLENGES[_SIMPLE][1](settings=dict(params), options=games.options(seed))
-        return games.finish(game, folder)
+        return games.finish(games.challenge(_SIMPLE, dict(params), seed), folder)
 
 
 def _nearest(task: str) -> str:
-    """Suggest a task: ``w-o-q`` with the numbers in ``task`` if there are three, else the nearest
-    known one.
-    """
+    """Suggest a task: with the numbers in ``task`` if it has three, else the nearest known."""
     numbers = [int(n) for n in re.findall(r"\d+", task)]
     if len(numbers) == 3:
         return "w{}-o{}-q{}".format(*(min(max(n, 1), 99) for n in numbers))

@@ -3,13 +3,12 @@
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import textworld
+from textworld.challenges import CHALLENGES
 from textworld.generator import QuestGenerationError, make_game
 from textworld.generator.data import KnowledgeBase
 from textworld.generator.inform7 import CouldNotCompileGameError, compile_inform7_game, generate_inform7_source
@@ -34,17 +33,16 @@ def knowledge_base(folder: str | None = None) -> KnowledgeBase:
     return kb
 
 
-@contextmanager
-def shared_knowledge() -> Iterator[None]:
-    """Let generators that load rules themselves get ``knowledge_base``."""
-    with mock.patch.object(KnowledgeBase, "load", staticmethod(knowledge_base)):
-        yield
-
-
 def options(seed: int) -> textworld.GameOptions:
     made = textworld.GameOptions()
     made.seeds = seed
     return made
+
+
+def challenge(name: str, settings: dict[str, Any], seed: int) -> Any:
+    """Generate a game of a challenge, whose generator loads the rules itself."""
+    with mock.patch.object(KnowledgeBase, "load", staticmethod(knowledge_base)):
+        return CHALLENGES[name][1](settings=settings, options=options(seed))
 
 
 def generate(options: textworld.GameOptions) -> Any:
@@ -64,7 +62,9 @@ def finish(game: Any, folder: Path) -> GameRecord:
     file = folder / "game.z8"
     _compile(game, file)
     _write_data(game, file.with_suffix(".json"))
-    _take_date_out(file)
+    story = bytearray(file.read_bytes())
+    story[_SERIAL] = b"000000"  # the date, which the header's checksum does not cover
+    file.write_bytes(story)
     return GameRecord(
         file=file.name,
         goal=" ".join(game.objective.split()),
@@ -93,13 +93,6 @@ def _write_data(game: Any, file: Path) -> None:
     data["grammar"]["names_to_exclude"] = sorted(data["grammar"]["names_to_exclude"], key=str)
     data["KB"]["text_grammars_path"] = ""
     file.write_text(json.dumps(data, sort_keys=True))
-
-
-def _take_date_out(file: Path) -> None:
-    """Overwrite the date in the story's header, which its checksum does not cover."""
-    story = bytearray(file.read_bytes())
-    story[_SERIAL] = b"000000"
-    file.write_bytes(story)
 
 
 def fingerprint(game: Any) -> str:

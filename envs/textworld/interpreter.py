@@ -4,14 +4,12 @@ TextWorld's layers know the legal and the expert commands. They cannot save a st
 time a step, and take a second to import.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from turngrid.envs.text_env import accepted_file
@@ -28,15 +26,6 @@ def game_sha256(game_file: Path) -> str:
     return digest.hexdigest()
 
 
-def accepted(task: TaskRef) -> str:
-    """Return the path of a task's story file.
-
-    Raises:
-        EnvError: the file is missing, or is not the accepted one.
-    """
-    return str(accepted_file(task, game_sha256))
-
-
 @dataclass(frozen=True)
 class Printed:
     """What a command printed; ``inventory`` and ``score`` are None if the game printed none."""
@@ -48,7 +37,7 @@ class Printed:
     policy_commands: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Printed:
+    def of(cls, text: str) -> Self:
         extra = {name: words.strip() for name, words in _EXTRA.findall(text)}
         score = extra.get("score")
         return cls(_EXTRA.sub("", text), extra.get("inventory"), None if score is None else int(score.split()[0]))
@@ -82,11 +71,11 @@ class Game:
     A command runs once for all episodes in the same state, such as the samples of a group.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Path) -> None:
         import jericho
 
         with warnings.catch_warnings(action="ignore", category=jericho.UnsupportedGameWarning):
-            self._frotz = jericho.FrotzEnv(path)
+            self._frotz = jericho.FrotzEnv(str(path))
         self._openings: WeakValueDictionary[int, State] = WeakValueDictionary()
         self._state: State | None = None  # the interpreter's
 
@@ -136,11 +125,12 @@ class Interpreter:
         """Start a game and return its first output.
 
         Raises:
-            EnvError: as in ``accepted``.
+            EnvError: the story file is missing, or is not the accepted one.
         """
         if self._game is None or self._loaded != task.sha256:
             self._game = None
-            self._game = _GAMES.get(task.sha256) or _GAMES.setdefault(task.sha256, Game(accepted(task)))
+            self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
+            _GAMES[task.sha256] = self._game
             self._loaded = task.sha256
         self.state = self._game.opening(seed)
         return self.state.printed
@@ -177,11 +167,11 @@ class Tracked:
         """Start a game and return TextWorld's state.
 
         Raises:
-            EnvError: as in ``accepted``.
+            EnvError: the story file is missing, or is not the accepted one.
         """
         if self._loaded != task.sha256:
             self.close()
-            self._game = self._start(accepted(task), self._infos)
+            self._game = self._start(str(accepted_file(task, game_sha256)), self._infos)
             self._loaded = task.sha256
         self._game.unwrapped.seed(seed)
         return self._game.reset()

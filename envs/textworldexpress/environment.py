@@ -3,19 +3,24 @@
 Only processes that make or play games start a JVM.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+import msgspec
+
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import check
-from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskError
+from turngrid.envs.jvm.machine import JvmEnv, check, jar, jvm
+from turngrid.envs.text_env import RawStep
+from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskError
 from turngrid.envs.utils.names import nearest
 
+JAR = ("textworld_express", "textworld-express.jar")
+_ATTEMPTS = 50  # as in the simulator
+_REPLAYS = 2  # game_record adds one
 _ROOMS = {"includeDoors": (0, 1), "limitInventorySize": (0, 1)}
 # Options of each game with their smallest and largest values, as the simulator checks them.
 OPTIONS: Mapping[str, Mapping[str, tuple[int, int]]] = {
@@ -54,6 +59,124 @@ _FUNCTIONS = (
 )
 
 
+class Step(msgspec.Struct):
+    """What the simulator answers."""
+
+    observation: str
+    score: float
+    tasksuccess: bool
+    taskfailure: bool
+    validActions: list[str]
+
+    @property
+    def over(self) -> bool:
+        return self.tasksuccess or self.taskfailure
+
+
+class Simulator:
+    """One game at a time.
+
+    Raises:
+        JvmGone: in each method, if the JVM died.
+    """
+
+    def __init__(self) -> None:
+        self.machine = jvm(jar(*JAR))
+        self.machine.ask(self._connect)
+
+    def _connect(self) -> None:
+        self._game = self.machine.names.textworldexpress.runtime.PythonInterface()
+
+    def load(self, game: str, options: Mapping[str, int], fold: str, seed: int) -> Step:
+        """Start the game of a seed."""
+        written = ",".join(f"{name}={value}" for name, value in options.items())
+        if error := self.machine.ask(self._game.load, game, written):
+            raise EnvError(f"TextWorldExpress does not load {game} {written}: {error}")
+        return _read(self.machine.ask(self._game.generateNewGameJSON, seed, fold, False))
+
+    def goal(self) -> str:
+        return " ".join(self.machine.ask(self._game.getTaskDescription).split())
+
+    def gold(self, game: Mapping[str, Any]) -> list[str]:
+        """Return the path of the simulator's gold agent, which explores by chance; [] if it fails.
+
+        Its random numbers are the seed's, so that a seed has the same path in each process.
+        """
+        self.load(**game)
+        return self.machine.ask(self._path, game["seed"], game["fold"])
+
+    def _path(self, seed: int, fold: str) -> list[str]:
+        names, draws = self.machine.names, self.machine.names.scala.util.Random(seed)
+        for _ in range(_ATTEMPTS):
+            made = self._game.gameGenerator().mkGame(seed, fold)
+            agent = f"{made.getClass().getSimpleName().removesuffix('Game')}GoldAgent"
+            found = getattr(names.textworldexpress.goldagent, agent)(made).mkGoldPath(draws)
+            if found._1():
+                return [str(action) for action in found._2()]
+        return []
+
+    def step(self, command: str) -> Step:
+        return _read(self.machine.ask(self._game.stepJSON, command))
+
+
+def _read(answer: str) -> Step:
+    return msgspec.json.decode(answer, type=Step)
+
+
+def made(params: Params, seed: int, folder: Path) -> GameRecord:
+    """Write a seed's game.
+
+    Raises:
+        Rejected: the gold path does not win within the turns of an episode, or not in each replay.
+    """
+    game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
+    simulator = Simulator()
+    gold = simulator.gold(game)
+    first = simulator.load(**game)
+    (plan, seen), *others = (_replay(simulator, game, gold) for _ in range(_REPLAYS))
+    if not seen[-1].tasksuccess or seen[-1].score != 1:
+        raise Rejected(f"the gold path ends with a score of {seen[-1].score:.2f}")
+    if any(other != (plan, seen) for other in others):
+        raise Rejected("the gold path takes another course when it is played again")
+    if len(plan) > params["turns"]:
+        raise Rejected(f"a gold path of more than {params['turns']} actions")
+    file = folder / "game.json"
+    file.write_text(json.dumps({**game, "gold": plan}, sort_keys=True))
+    facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
+    return GameRecord(file.name, goal=simulator.goal(), expert_plan=tuple(plan), fingerprint=facts_hash(facts))
+
+
+def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:
+    """Play the gold path after a fresh load, without what is not valid when its turn comes."""
+    seen, plan = [simulator.load(**game)], []
+    for command in gold:
+        if command in seen[-1].validActions and not seen[-1].over:
+            seen.append(simulator.step(command))
+            plan.append(command)
+    return plan, seen
+
+
+class TextWorldExpressEnv(JvmEnv):
+    """One game at a time. Its score is the simulator's: 1 if won; 0 if lost, where it has -1."""
+
+    ends = " ."
+    simulator_class = Simulator
+
+    def open_game(self, game: dict[str, Any]) -> str:
+        self._now = self.simulator.load(game["game"], game["options"], game["fold"], game["seed"])
+        return self._now.observation
+
+    def play(self, command: str) -> RawStep:
+        written = {action.lower(): action for action in self._now.validActions}
+        if command not in written:
+            raise InvalidAction("That does nothing here.")
+        now = self._now = self.simulator.step(written[command])
+        return RawStep(Observation(now.observation), max(0.0, now.score), now.tasksuccess, now.taskfailure)
+
+    def commands(self) -> tuple[str, ...]:
+        return tuple(sorted(set(self._now.validActions)))
+
+
 @dataclass(frozen=True)
 class TextWorldExpressSettings:
     """Keys of ``env`` for ``env=textworldexpress``; ``options`` are numbers by name."""
@@ -65,6 +188,9 @@ class TextWorldExpress(Environment):
     """The task is a game's name."""
 
     name = "textworldexpress"
+    Env = TextWorldExpressEnv
+    more_games = "use larger env.options"
+    package = "textworld-express"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are in a small world of text.",
@@ -75,14 +201,6 @@ class TextWorldExpress(Environment):
     examples = tuple(OPTIONS)
     lists_actions = True
     settings: TextWorldExpressSettings
-
-    @property
-    def version(self) -> str:
-        return f"textworld-express-{version('textworld-express')}-1"
-
-    @property
-    def more_games(self) -> str:
-        return "use larger env.options"
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in self.examples:
@@ -102,14 +220,7 @@ class TextWorldExpress(Environment):
         return {**params, "fold": _FOLDS.get(split, "train")}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.textworldexpress.games import made
-
         return made(params, seed, folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.textworldexpress.env import TextWorldExpressEnv
-
-        return TextWorldExpressEnv(legal=legal, expert=expert)
 
 
 def _check_option(task: str, name: str, value: Any) -> None:

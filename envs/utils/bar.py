@@ -18,8 +18,7 @@ TERMINAL_SECONDS, LOG_SECONDS, MOST = 1.0, 5.0, 60.0
 def ticking_bar(**settings: Any) -> Iterator[tqdm]:
     """Yield tqdm's bar with these settings.
 
-    It is redrawn each second on a terminal; in a log after 5 s, then at growing intervals up to a
-    minute.
+    It is redrawn each second on a terminal; in a log after 5 s, then ever more rarely.
     """
     from tqdm import tqdm  # not imported by commands without a bar
 

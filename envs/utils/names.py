@@ -17,7 +17,5 @@ def meant(name: object, choices: Iterable[str], prefix: str = "", cutoff: float 
 
 
 def file_name(words: str, also: str = "") -> str:
-    """Return ``words`` as a file name: letters, digits and ``-_.`` plus ``also`` stay, others
-    become ``_``.
-    """
+    """Return a file name: letters, digits, ``-_.`` and ``also`` stay, others become ``_``."""
     return "".join(letter if letter.isalnum() or letter in f"-_.{also}" else "_" for letter in words)

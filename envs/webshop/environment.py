@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,10 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, TaskError
-from turngrid.envs.utils.names import nearest
 
 if TYPE_CHECKING:
     from turngrid.envs.webshop.shop import Shop
 
-_RECIPE = 1  # version of the instructions and their plans
-_GOALS = ("human", "synthetic")
 _WITH_PLAN = ("demonstrations", "pretraining")
 _FUNCTIONS = (
     CommandFunction("search", "the shop's search engine", pattern="search[{query}]"),
@@ -33,7 +29,7 @@ class WebShopSettings:
     """Keys of ``env`` for this environment; ``conf/env/webshop.yaml`` explains them."""
 
     data_dir: str
-    goals: str
+    goals: str = field(metadata={"choices": ("human", "synthetic")})
     products: int = field(metadata={"range": (1000, 1_000_000)})
 
 
@@ -41,6 +37,9 @@ class WebShop(Environment):
     """Tasks: ``aATTRIBUTES-oOPTIONS``, how many of each an instruction names; ``all``: any."""
 
     name = "webshop"
+    turns = 15
+    more_games = "use env.task=all, or more attributes and options"
+    package = "bm25s"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are shopping online. Find, configure and buy a product that fits the instruction.",
@@ -51,14 +50,6 @@ class WebShop(Environment):
     examples = ("all", *(f"a{attributes}-o{options}" for attributes in (1, 2, 3) for options in (0, 1, 2)))
     settings: WebShopSettings
 
-    @property
-    def version(self) -> str:
-        return f"bm25s-{version('bm25s')}-{_RECIPE}"
-
-    @property
-    def more_games(self) -> str:
-        return "use env.task=all, or more attributes and options"
-
     def parse_task(self, task: str) -> dict[str, Any]:
         """Return the numbers of attributes and options (None: any), and the shop.
 
@@ -66,7 +57,7 @@ class WebShop(Environment):
             TaskError: unknown task or setting, a missing package, or a file missing in the data.
         """
         if task not in self.examples:
-            raise TaskError(f"unknown task {task!r} of webshop; use {nearest(str(task), self.examples)}")
+            raise self.unknown(task)
         if find_spec("bm25s") is None:
             raise TaskError('env=webshop needs bm25s: pip install "turngrid[webshop]"')
         attributes, options = map(int, re.findall(r"\d", task)) if task != "all" else (None, None)
@@ -74,8 +65,6 @@ class WebShop(Environment):
 
     def _source(self) -> dict[str, Any]:
         settings = self.settings
-        if settings.goals not in _GOALS:
-            raise TaskError(f"env.goals={settings.goals} is unknown; use {nearest(settings.goals, _GOALS)}")
         if not settings.data_dir:
             return {"products": settings.products}
         from turngrid.envs.webshop.official import files
@@ -83,29 +72,15 @@ class WebShop(Environment):
         files(settings.data_dir, settings.goals)
         return {"goals": settings.goals}
 
-    def max_turns(self, task: str) -> int:
-        return 15
-
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add the split, whose products no other has; of official data also a hash of them."""
         share = "test" if split == "test_paper" else split
         if "products" in params:
             return {**params, "split": share}
-        return {**params, "split": share, "data": self._digest(params), "needs_plan": split in _WITH_PLAN}
+        from turngrid.envs.webshop import official
 
-    def _digest(self, params: Params) -> str:
-        from turngrid.envs.webshop.official import digest
-
-        return digest(self._folder(params))
-
-    def _folder(self, params: Params) -> Path:
-        if "products" in params:
-            from turngrid.envs.webshop.products import made_shop
-
-            return made_shop(params["products"])
-        from turngrid.envs.webshop.official import files, official_shop
-
-        return official_shop(files(self.settings.data_dir, params["goals"]))
+        data = official.digest(official.folder_of(params, self.settings.data_dir))
+        return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
 
     def shop(self, params: Params) -> Shop:
         """Return the shop of a game's parameters.
@@ -113,11 +88,13 @@ class WebShop(Environment):
         Raises:
             EnvError: the official data is not that of the game.
         """
+        from turngrid.envs.webshop import official
         from turngrid.envs.webshop.shop import opened
 
-        if "data" in params and self._digest(params) != params["data"]:
+        folder = official.folder_of(params, self.settings.data_dir)
+        if "data" in params and official.digest(folder) != params["data"]:
             raise EnvError("the files in env.data_dir are not those that the games were made of")
-        return opened(self._folder(params))
+        return opened(folder)
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """Return the numbers of official instructions: WebShop's numbers of its sessions."""
@@ -128,9 +105,8 @@ class WebShop(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         import msgspec
 
-        from turngrid.envs.webshop.expert import plan
-        from turngrid.envs.webshop.games import drawn
-        from turngrid.envs.webshop.pages import SEARCH
+        from turngrid.envs.webshop.env import SEARCH, plan
+        from turngrid.envs.webshop.products import drawn
 
         shop = self.shop(params)
         goal = shop.goals[seed] if shop.goals else drawn(shop, params, seed)

@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from turngrid.envs.environment import Params
+from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.types import TaskError
-from turngrid.envs.webshop import games, shop
+from turngrid.envs.webshop import products, shop
 from turngrid.envs.webshop.shop import Goal, Product, words
 
 VERSION = 1
@@ -27,6 +29,7 @@ _SHUFFLE = 233  # WebShop's seed for the order of its goals
 _ORIGIN = "./setup.sh -d small (or -d all) of github.com/princeton-nlp/WebShop downloads it"
 _CHUNK = 1 << 20
 _NO_PRICE = 100.0
+_GAP = re.compile(r"[ \n\r\t,]*")  # between two items
 Fields = dict[str, Any]
 
 
@@ -66,6 +69,13 @@ def files(data_dir: str, goals: str) -> Files:
     return found
 
 
+def folder_of(params: Params, data_dir: str) -> Path:
+    """Return the folder of a game's shop: the one made here, or the official one."""
+    if "products" in params:
+        return products.made_shop(params["products"])
+    return official_shop(files(data_dir, params["goals"]))
+
+
 def official_shop(found: Files) -> Path:
     """Return the folder of the shop, which is written at the first call.
 
@@ -73,7 +83,7 @@ def official_shop(found: Files) -> Path:
         TaskError: the files are not WebShop's, or the folder cannot be written.
     """
     try:
-        return shop.kept(f"official-{found.key}", lambda folder: _write(folder, found))
+        return kept_folder("webshop", f"official-{found.key}", lambda folder: _write(folder, found))
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a field is missing or of another kind ({error!r})"
         raise TaskError(f"env.data_dir={found.products.parent}: {problem}; {_ORIGIN}") from error
@@ -120,10 +130,10 @@ def items(file: Path) -> Iterator[Fields]:
     decoder, text, found = json.JSONDecoder(), "", 0
     with file.open(encoding="utf-8") as source:
         while chunk := source.read(_CHUNK):
-            text, start = (text + chunk).lstrip(), 0
+            text = (text + chunk).lstrip()
             start = 1 if found == 0 and text[:1] == "[" else 0
             while True:
-                start = _skipped(text, start)
+                start = _GAP.match(text, start).end()  # type: ignore[union-attr]
                 try:
                     item, start = decoder.raw_decode(text, start)
                 except ValueError:
@@ -135,12 +145,6 @@ def items(file: Path) -> Iterator[Fields]:
             text = text[start:]
     if text.strip(" \n\r\t,") != "]" or not found:
         raise TaskError(f"env.data_dir: {file.name} is no whole JSON list of products; {_ORIGIN}")
-
-
-def _skipped(text: str, start: int) -> int:
-    while start < len(text) and text[start] in " \n\r\t,":
-        start += 1
-    return start
 
 
 def _table(file: Path) -> Mapping[str, Any]:
@@ -195,21 +199,21 @@ def _goals(number: int, product: Product, about: Any) -> Iterator[Goal]:
     elif (text := about.get("instruction")) is not None and (attributes := about.get("instruction_attributes")):
         names = sorted(product.options)
         for chosen in combinations(*(product.options[name] for name in names)):
-            asked = text + games.with_options(dict(zip(names, chosen, strict=True)))
+            asked = text + products.with_options(dict(zip(names, chosen, strict=True)))
             yield _goal(number, product, asked, attributes, [*chosen])
 
 
 def _goal(number: int, product: Product, asked: str, attributes: list[str], options: list[str]) -> Goal:
-    limit = games.price_limit(product.price, random.Random(f"{product.asin} {asked}"))
-    same = games.same_as(product.asin, asked.lower())
-    return Goal(number, product.asin, asked + games.price_words(limit), attributes, options, limit, same)
+    limit = products.price_limit(product.price, random.Random(f"{product.asin} {asked}"))
+    same = products.same_as(product.asin, asked.lower())
+    return Goal(number, product.asin, asked + products.price_words(limit), attributes, options, limit, same)
 
 
 def _splits(goals: list[Goal]) -> list[int]:
     """Return the code of each goal's split; -1: not in test, but its product is."""
     count = min(_TEST_GOALS, len(goals) // 4)
     tested = {goal.asin for goal in goals[:count]}
-    rest = (-1 if goal.asin in tested else shop.code_of(games.place_of(goal.asin)) for goal in goals[count:])
+    rest = (-1 if goal.asin in tested else shop.code_of(products.place_of(goal.asin)) for goal in goals[count:])
     return [shop.CODES["test"]] * count + [*rest]
 
 

@@ -1,19 +1,31 @@
-"""A shop made here: products drawn from words, each by its number alone."""
+"""A shop made here: products drawn from words, each by its number alone, and instructions."""
 
 import hashlib
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from turngrid.envs.environment import Params
+from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.webshop import shop
-from turngrid.envs.webshop.shop import Product
+from turngrid.envs.webshop.shop import Goal, Product, Shop
 
 VERSION = 1
 _TEST_SHARE = 0.25
 _SIZE = "size"  # the option whose values must be equal
+_COLOURS = ("black", "white", "navy", "red", "green", "grey", "pink", "brown", "beige", "purple", "orange", "teal")
+_BRANDS = (
+    *("Norvale", "Brightfen", "Kestrelle", "Oakmere", "Lumoria", "Tavisham", "Wrenfold", "Solgatto", "Pinehollow"),
+    *("Marrowby", "Quillaine", "Fernadel", "Dunmarsh", "Elverstone", "Harrowen", "Ivelyne", "Jorvanne", "Cobbleton"),
+)
+MOST_ATTRIBUTES, MOST_OPTIONS = 3, 2
+NO_LIMIT = 1_000_000.0
+_OPENINGS = ("Find me", "I need", "I am looking for", "I want to buy", "Please find me")
+_LIMITS = [10.0 * tens for tens in range(1, 100)]  # dollars
 
 
 @dataclass(frozen=True)
@@ -34,11 +46,6 @@ class Department:
     prices: tuple[int, int]
 
 
-_COLOURS = ("black", "white", "navy", "red", "green", "grey", "pink", "brown", "beige", "purple", "orange", "teal")
-_BRANDS = (
-    *("Norvale", "Brightfen", "Kestrelle", "Oakmere", "Lumoria", "Tavisham", "Wrenfold", "Solgatto", "Pinehollow"),
-    *("Marrowby", "Quillaine", "Fernadel", "Dunmarsh", "Elverstone", "Harrowen", "Ivelyne", "Jorvanne", "Cobbleton"),
-)
 # No two types have a word in common, and in a department no two attributes are nearly equal.
 DEPARTMENTS = (
     Department(
@@ -136,7 +143,9 @@ def product(number: int) -> Product:
     kind = draw.choice(DEPARTMENTS)
     query, brand = draw.choice(kind.types), draw.choice(_BRANDS)
     first, second, told, listed, *rest = attributes = draw.sample(kind.attributes, draw.randint(4, 6))
-    options = {kind.look: draw.sample(kind.looks, draw.randint(4, 6)), _SIZE: _some(kind.sizes, draw)}
+    looks = draw.sample(kind.looks, draw.randint(4, 6))
+    sizes = sorted(draw.sample(range(len(kind.sizes)), draw.randint(4, 5)))  # in their order
+    options = {kind.look: looks, _SIZE: [kind.sizes[number] for number in sizes]}
     price = draw.randint(100 * kind.prices[0], 100 * kind.prices[1]) / 100
     return Product(
         asin="B" + hashlib.sha256(f"webshop {number}".encode()).hexdigest()[:9].upper(),
@@ -154,14 +163,9 @@ def product(number: int) -> Product:
     )
 
 
-def _some(sizes: tuple[str, ...], draw: random.Random) -> list[str]:
-    """Draw four or five sizes, in their order."""
-    return [sizes[number] for number in sorted(draw.sample(range(len(sizes)), draw.randint(4, 5)))]
-
-
 def made_shop(count: int) -> Path:
     """Return the folder of the shop with the products 0 to ``count`` - 1."""
-    return shop.kept(f"made-{VERSION}-{count}", lambda folder: _write(folder, count))
+    return kept_folder("webshop", f"made-{VERSION}-{count}", lambda folder: _write(folder, count))
 
 
 def _write(folder: Path, count: int) -> None:
@@ -175,3 +179,45 @@ def _splits(count: int) -> Iterator[int]:
     draw = random.Random(f"webshop splits {VERSION}")
     for _ in range(count):
         yield shop.CODES["test"] if draw.random() < _TEST_SHARE else shop.code_of(draw.random())
+
+
+def drawn(shop: Shop, params: Params, seed: int) -> Goal:
+    """Draw the instruction of a seed, for a product of the split."""
+    draw = random.Random(f"webshop {json.dumps(dict(params), sort_keys=True)} {seed}")
+    number = int(draw.choice(shop.of_split(params["split"])))
+    product = shop.product(number)
+    attributes = draw.sample(product.attributes, _count(params["attributes"], 1, MOST_ATTRIBUTES, draw))
+    names = sorted(draw.sample([*product.options], _count(params["options"], 0, MOST_OPTIONS, draw)))
+    options = {name: draw.choice(product.options[name]) for name in names}
+    limit = price_limit(product.price, draw)
+    asked = f"{draw.choice(_OPENINGS)} {', '.join(attributes)} {product.query}{with_options(options)}"
+    same = same_as(product.query, sorted(attributes), options)
+    return Goal(number, product.asin, asked + price_words(limit), attributes, [*options.values()], limit, same)
+
+
+def _count(asked: int | None, least: int, most: int, draw: random.Random) -> int:
+    return draw.randint(least, most) if asked is None else asked
+
+
+def price_limit(price: float, draw: random.Random) -> float:
+    """Return the larger of two drawn from the next four multiples of ten dollars, as WebShop."""
+    above = [limit for limit in _LIMITS if limit > price][:4]
+    return max(draw.sample(above, 2)) if len(above) > 1 else NO_LIMIT
+
+
+def price_words(limit: float) -> str:
+    return f", and price lower than {limit:.2f} dollars" if limit < NO_LIMIT else ""
+
+
+def with_options(options: dict[str, str]) -> str:
+    named = [f"{name}: {value}" for name, value in options.items()]
+    return f" with {', and '.join(named)}" if named else ""
+
+
+def same_as(*facts: str | Sequence[str] | dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def place_of(asin: str) -> float:
+    """Return a product's place in [0, 1), by a hash of its number in the trade."""
+    return int.from_bytes(hashlib.sha256(asin.encode()).digest()[:6], "big") / 2**48

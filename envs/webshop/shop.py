@@ -7,10 +7,8 @@ decoded when it is shown.
 import functools
 import itertools
 import mmap
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,10 +16,6 @@ from typing import Any, Generic, TypeVar
 import bm25s
 import msgspec
 import numpy as np
-from filelock import FileLock
-
-from turngrid.envs.games.cache import cache_root
-from turngrid.envs.types import TaskError
 
 T = TypeVar("T")
 TOP = 50  # results of a search, as in WebShop
@@ -174,30 +168,6 @@ def write_index(folder: Path, texts: Iterable[str]) -> None:
     index = bm25s.BM25(k1=_K1, b=_B, method="lucene", backend="numpy")
     index.index((ids, vocabulary), show_progress=False)
     index.save(folder / "index", show_progress=False)
-
-
-def kept(name: str, write: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache; ``write`` fills it if it is not there yet.
-
-    Raises:
-        TaskError: the folder cannot be written.
-    """
-    folder = cache_root() / "webshop" / name
-    if folder.is_dir():
-        return folder
-    draft = folder.with_name(f".{name}")
-    try:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{draft}.lock"):
-            if not folder.is_dir():
-                shutil.rmtree(draft, ignore_errors=True)
-                draft.mkdir()
-                write(draft)
-                os.rename(draft, folder)
-    except OSError as error:
-        problem = f"the shop cannot be kept in {folder.parent} ({error.strerror or error})"
-        raise TaskError(f"{problem}: name another folder by TURNGRID_CACHE") from error
-    return folder
 
 
 @functools.lru_cache(2)

@@ -1,33 +1,36 @@
-"""Penalties for turns without effect."""
+"""Penalties for turns without effect, and HiPER's for turns that keep or rename a subgoal."""
 
-import abc
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
 
 from turngrid.rewards.declared import Card, Method, number, word
-from turngrid.rewards.shaping.view import PlayedTurn, RewardView
+from turngrid.rewards.shaping.view import RewardView
+
+KEEP, SWITCH = "KEEP", "SWITCH"  # labels of HiPER's answers
 
 
 @dataclass(kw_only=True)
-class Penalty(Method, abc.ABC):
-    """``r_t -= coefficient`` for each turn at fault; with ``at=last`` the last turn gets the
-    total.
+class Penalty(Method):
+    """``r_t -= coefficient`` for each turn at fault; ``at=last``: on the last turn, the total.
+
+    ``flag``: the attribute that is False for a turn at fault.
     """
 
+    flag: ClassVar[str]
     coefficient: float = number(0)
     at: str = word("own", "last")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        prices = [-self.coefficient * self.at_fault(turn) for turn in view.episode.turns]
+        prices = [-self.coefficient * (not getattr(turn, self.flag)) for turn in view.episode.turns]
         return view.plus(prices) if self.at == "own" else view.plus_last(sum(prices))
-
-    @abc.abstractmethod
-    def at_fault(self, turn: PlayedTurn) -> bool: ...
 
 
 @dataclass(kw_only=True)
 class InvalidAction(Penalty):
     """A penalty for turns that the environment did not understand, or that have no action."""
 
+    flag = "valid"
     card = Card(
         "lowers the reward of a turn by `coefficient` if the environment did not understand the action",
         paper="verl-agent",
@@ -35,15 +38,41 @@ class InvalidAction(Penalty):
         ours="0.01, a win being 1 (there 0.1 and 10)",
     )
 
-    def at_fault(self, turn: PlayedTurn) -> bool:
-        return not turn.valid
-
 
 @dataclass(kw_only=True)
 class Format(Penalty):
     """A penalty for answers from which no action could be read."""
 
+    flag = "parsed"
     card = Card("lowers the reward of an answer without an action by `coefficient`; `invalid_action` charges it too")
 
-    def at_fault(self, turn: PlayedTurn) -> bool:
-        return not turn.parsed
+
+@dataclass(kw_only=True)
+class Subgoals(Method):
+    """``r_t -= keep / turns`` for each turn that keeps its subgoal.
+
+    An episode pays ``keep`` times the share of such turns. ``r_t -= changed`` if such a turn names
+    another subgoal than the turn before.
+    """
+
+    keep: float = number(0)
+    changed: float = number(0)
+
+    labels = (KEEP, SWITCH)
+    card = Card(
+        "lowers the reward of turns that keep their subgoal, and of turns that say KEEP but name another subgoal",
+        paper="2602.16165",
+        source="code",
+        ours="[see below](#hiper-and-rlvmr)",
+    )
+
+    def __call__(self, view: RewardView) -> dict[str, list[float]]:
+        turns = view.episode.turns
+        keeps = [turn.label != SWITCH for turn in turns]
+        other = [False, *(turn.thought != before.thought for before, turn in pairwise(turns))]
+        return view.plus(
+            [
+                -keep * (self.keep / len(turns) + self.changed * changed)
+                for keep, changed in zip(keeps, other, strict=True)
+            ]
+        )

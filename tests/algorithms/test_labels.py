@@ -16,7 +16,7 @@ from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import OUTCOMES, Turns
 from turngrid.config.compose import composer
 from turngrid.config.method_settings import made
-from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
+from turngrid.rewards.shaping.penalties import KEEP, SWITCH
 from turngrid.rollouts.prompt_forms.hiper import Hiper
 from turngrid.rollouts.prompt_forms.rlvmr import Rlvmr
 

@@ -6,10 +6,9 @@ import pytest
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import Ball, Box, Door, Key
 
-from turngrid.envs.babyai.bot import Guide
-from turngrid.envs.babyai.environment import ACTIONS, LEVELS
-from turngrid.envs.babyai.level import FORWARD, PICK_UP, TOGGLE, Game
-from turngrid.envs.babyai.view import commands, told
+from turngrid.envs.babyai.env import Guide
+from turngrid.envs.babyai.environment import LEVELS
+from turngrid.envs.babyai.level import FORWARD, PICK_UP, TOGGLE, Game, commands, told
 from turngrid.envs.functions import calls_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
@@ -98,7 +97,7 @@ def test_the_start_is_the_whole_grid() -> None:
     assert game.start != room().start
 
 
-@pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.parametrize("actions", ["primitive", "macro"])
 def test_a_dense_point_for_each_move_of_the_bots_plan(actions: str, game_cache: Path) -> None:
     for task in listed(game_cache, "UnlockPickup", 3, actions=actions):
         env = make_environment("babyai", {"actions": actions}).new_env(expert=True)

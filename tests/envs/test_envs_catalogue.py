@@ -80,8 +80,8 @@ def test_splits_of_a_run_share_no_game(fragile):
 
 
 def test_seeds_of_different_splits_never_overlap():
-    apart = sorted((s for name, s in SPLITS.items() if name != "test_paper"), key=lambda s: s.first)
-    assert all(left.last < right.first for left, right in itertools.pairwise(apart))
+    apart = sorted((s for name, s in SPLITS.items() if name != "test_paper"), key=lambda s: s.start)
+    assert all(left.stop <= right.start for left, right in itertools.pairwise(apart))
 
 
 def test_without_a_count_a_split_is_all_its_acceptable_seeds(fragile):

@@ -21,7 +21,7 @@ from openenv_servers import dial_module, misbehaving, served
 from turngrid.envs.environment import Rejected
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.openenv import server as openenv_server
+from turngrid.envs.openenv import env as openenv_env
 from turngrid.envs.openenv.connection import FULL, Refused, read
 from turngrid.envs.openenv.env import typed, words
 from turngrid.envs.registry import make_environment
@@ -340,7 +340,7 @@ def test_each_worker_has_a_container_that_ends_with_it(
         time.sleep(0.05)
     assert not list(containers.iterdir())
     with pytest.raises(EnvError, match="no container of env.image=none: Unable to find image none"):
-        openenv_server.connections(None, "none")
+        openenv_env.connections(None, "none")
 
 
 def test_the_package_itself_is_not_needed() -> None:

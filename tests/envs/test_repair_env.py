@@ -260,11 +260,11 @@ def test_without_a_reference_there_is_play_but_no_demonstration(tmp_path):
         ({"repo": ""}, "shop__calc-1: field repo is missing or empty"),
         ({"problem_statement": None}, "shop__calc-1: field problem_statement is missing or empty"),
         ({"FAIL_TO_PASS": []}, "shop__calc-1: FAIL_TO_PASS is missing or empty"),
-        ({"FAIL_TO_PASS": "tests/a.py"}, "shop__calc-1: field FAIL_TO_PASS is not JSON"),
-        ({"PASS_TO_PASS": [1]}, "shop__calc-1: field PASS_TO_PASS is not a list of strings"),
+        ({"FAIL_TO_PASS": "tests/a.py"}, "shop__calc-1: field FAIL_TO_PASS: JSON is malformed"),
+        ({"PASS_TO_PASS": [1]}, "shop__calc-1: field PASS_TO_PASS: Expected `str`"),
         ({"instance_id": None}, "an instance without instance_id: field instance_id is missing or empty"),
         ({"files": {"../x": ""}}, r"shop__calc-1: files has the path '\.\./x', which leaves the repository"),
-        ({"files": "{"}, "shop__calc-1: field files is not JSON"),
+        ({"files": "{"}, "shop__calc-1: field files: Input data was truncated"),
     ],
 )
 def test_an_instance_with_missing_fields_says_which(change, problem):

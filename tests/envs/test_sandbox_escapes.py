@@ -16,20 +16,20 @@ import pytest
 
 from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
-from turngrid.envs.sandbox.walls import Walls, bubblewrap
+from turngrid.envs.sandbox.walls import bubblewrap
 
 ROOT = Path(__file__).parents[2]
 QUICK = Limits(wall_s=100.0, cpu_s=20.0, memory_mib=512, processes=24, file_mib=4, disk_mib=16, output_mib=1)
-WAYS = [*filter(None, [bubblewrap()]), Walls(Level.LIMITS)]
-WALLED = [way for way in WAYS if way.level is not Level.LIMITS]
-by_name = {"ids": lambda way: str(way.level)}
+WAYS = [*[Level.BUBBLEWRAP] * bubblewrap(), Level.LIMITS]
+WALLED = [way for way in WAYS if way is not Level.LIMITS]
+by_name = {"ids": str}
 behind_walls = pytest.mark.parametrize("way", WALLED, **by_name)
 everywhere = pytest.mark.parametrize("way", WAYS, **by_name)
 
 
 @pytest.fixture(autouse=True)
-def _works(way: Walls) -> None:
-    if way.level is not Level.LIMITS and sandbox.run(["true"], way=way).code:
+def _works(way: Level) -> None:
+    if way is not Level.LIMITS and sandbox.run(["true"], at=way).code:
         pytest.skip(f"this kernel refuses {way}")
 
 
@@ -42,11 +42,11 @@ def repo(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def play(way: Walls, code: str, repo: Path | None = None, limits: Limits = QUICK) -> Completed:
+def play(way: Level, code: str, repo: Path | None = None, limits: Limits = QUICK) -> Completed:
     script = textwrap.dedent(code)
     layers = [repo] if repo else []
     visible = sandbox.interpreter_paths()
-    return sandbox.run([sys.executable, "-c", script], layers, limits=limits, visible=visible, way=way)
+    return sandbox.run([sys.executable, "-c", script], layers, limits=limits, visible=visible, at=way)
 
 
 TRY = """
@@ -59,7 +59,7 @@ TRY = """
 """
 
 
-def attempts(way: Walls, lines: str, repo: Path | None = None) -> list[str]:
+def attempts(way: Level, lines: str, repo: Path | None = None) -> list[str]:
     done = play(way, textwrap.dedent(TRY) + textwrap.dedent(lines), repo)
     assert done.outcome is Outcome.FINISHED, done
     return done.stdout.decode().split()
@@ -93,7 +93,7 @@ def test_a_command_works_in_a_copy_of_its_folder(way, repo):
         "print(open('file.txt').read()); open('file.txt', 'w').write('changed'); print(1, file=open('n', 'w'))",
         repo,
     )
-    assert (done.outcome, done.code, done.stdout, done.level) == (Outcome.FINISHED, 0, b"mine\n", way.level)
+    assert (done.outcome, done.code, done.stdout, done.level) == (Outcome.FINISHED, 0, b"mine\n", way)
     assert [path.name for path in repo.iterdir()] == ["file.txt"]
     assert (repo / "file.txt").read_text() == "mine"
 
@@ -204,7 +204,7 @@ except OSError:
 
 @everywhere
 def test_a_fork_bomb_is_put_out(way):
-    mark = f"bomb-{os.getpid()}-{way.level}"
+    mark = f"bomb-{os.getpid()}-{way}"
     done = play(way, f"mark = {mark!r}\n{FORK_BOMB}", limits=Limits(wall_s=6.0, processes=24))
     assert done.outcome in (Outcome.FINISHED, Outcome.TOO_MANY_PROCESSES, Outcome.TIMED_OUT)
     assert not left(mark)
@@ -241,7 +241,7 @@ TOO_MUCH = {
 @pytest.mark.parametrize("code", TOO_MUCH)
 def test_a_command_that_takes_too_much_is_ended(way, repo, code):
     limits, outcome = TOO_MUCH[code]
-    if way.level is Level.LIMITS and limits.files < QUICK.files:
+    if way is Level.LIMITS and limits.files < QUICK.files:
         pytest.skip("files are counted behind walls")
     done = play(way, f"import os, socket, time\n{code}", repo, limits)
     assert done.outcome is outcome
@@ -342,7 +342,7 @@ def test_devices_hold_no_memory(way):
 
 @everywhere
 def test_a_daemon_does_not_outlive_the_run(way):
-    mark = f"daemon-{os.getpid()}-{way.level}"
+    mark = f"daemon-{os.getpid()}-{way}"
     code = f"""
     import os, sys, time
     mark = {mark!r}
@@ -405,9 +405,8 @@ OWNER = """
 import sys
 from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.types import Level
-from turngrid.envs.sandbox.walls import Walls
-way = Walls(Level(sys.argv[1]), drop=sys.argv[2] == "True")
-sandbox.run([sys.executable, "-c", sys.argv[4], sys.argv[3]], visible=sandbox.interpreter_paths(), way=way)
+way = Level(sys.argv[1])
+sandbox.run([sys.executable, "-c", sys.argv[3], sys.argv[2]], visible=sandbox.interpreter_paths(), at=way)
 """
 
 
@@ -422,9 +421,9 @@ def inside(mark: str) -> list[list[bytes]]:
 @everywhere
 def test_a_sandbox_ends_with_its_owner(way):
     """A worker that is killed leaves nothing running."""
-    mark = f"owned-{os.getpid()}-{way.level}"
+    mark = f"owned-{os.getpid()}-{way}"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", OWNER, way.level, str(way.drop), mark, SLEEP]
+    command = [sys.executable, "-c", OWNER, way, mark, SLEEP]
     owner = subprocess.Popen(command, env=env)
     end = time.monotonic() + 120
     while not inside(mark) and time.monotonic() < end:
@@ -438,18 +437,18 @@ def test_a_sandbox_ends_with_its_owner(way):
 PLAIN_USER = """
 import json, sys
 from turngrid.envs.sandbox import sandbox
-from turngrid.envs.sandbox.types import Limits
+from turngrid.envs.sandbox.types import Level, Limits
 from turngrid.envs.sandbox.walls import bubblewrap
 found = {}
-for way in filter(None, [bubblewrap()]):
+for way in [Level.BUBBLEWRAP] * bubblewrap():
     tries = "cat /root/x %s; touch /usr/evil; unshare --user echo free; echo alive"
-    done = sandbox.run(["sh", "-c", tries], way=way, limits=Limits(wall_s=100))
-    found[str(way.level)] = [done.code, done.stdout.decode(), str(done.outcome)]
+    done = sandbox.run(["sh", "-c", tries], at=way, limits=Limits(wall_s=100))
+    found[str(way)] = [done.code, done.stdout.decode(), str(done.outcome)]
 print(json.dumps([str(sandbox.level()), found]))
 """
 
 
-@pytest.mark.parametrize("way", [Walls(Level.LIMITS)], ids=["plain-user"])
+@pytest.mark.parametrize("way", [Level.LIMITS], ids=["plain-user"])
 def test_a_user_without_privileges_gets_the_same_walls(way, repo):
     """As root we are more than most users are; run it all once as one who is nothing."""
     import json
@@ -473,7 +472,7 @@ def test_a_user_without_privileges_gets_the_same_walls(way, repo):
     assert found[level] == [0, "alive\n", "finished"]
 
 
-@pytest.mark.parametrize("way", [way for way in WALLED if way.level is Level.BUBBLEWRAP], **by_name)
+@pytest.mark.parametrize("way", [way for way in WALLED if way is Level.BUBBLEWRAP], **by_name)
 @pytest.mark.parametrize(("content", "used"), [('exec {real} "$@"', True), ("exit 1", False), (None, False)])
 def test_bubblewrap_is_started_where_it_was_found(way, tmp_path, monkeypatch, content, used):
     """In a folder that commands do not look into, as conda and nix have it; one that does not start
@@ -484,7 +483,7 @@ def test_bubblewrap_is_started_where_it_was_found(way, tmp_path, monkeypatch, co
     tool.write_text(body)
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tool.parent), prepend=os.pathsep)
-    sandbox.walls.cache_clear()
+    sandbox.level.cache_clear()
     try:
         if used:
             assert sandbox.level("auto") is Level.BUBBLEWRAP
@@ -493,18 +492,18 @@ def test_bubblewrap_is_started_where_it_was_found(way, tmp_path, monkeypatch, co
                 sandbox.level("auto")
         assert started.exists() is bool(content)
     finally:
-        sandbox.walls.cache_clear()
+        sandbox.level.cache_clear()
 
 
-@pytest.mark.parametrize("way", [Walls(Level.LIMITS)], ids=["modes"])
+@pytest.mark.parametrize("way", [Level.LIMITS], ids=["modes"])
 def test_modes(way, monkeypatch):
     assert sandbox.level("limits") is Level.LIMITS
     with pytest.raises(SandboxError, match="env.sandbox='maybe' is not one of auto, limits"):
         sandbox.level("maybe")
     monkeypatch.setattr("turngrid.envs.sandbox.sandbox.bubblewrap", lambda: None)
-    sandbox.walls.cache_clear()
+    sandbox.level.cache_clear()
     try:
         with pytest.raises(SandboxError, match="Debian package bubblewrap.*env.sandbox=limits"):
             sandbox.level("auto")
     finally:
-        sandbox.walls.cache_clear()
+        sandbox.level.cache_clear()

@@ -12,8 +12,8 @@ from turngrid.envs.functions import calls_of
 from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.jvm import machine
 from turngrid.envs.registry import make_environment
+from turngrid.envs.scienceworld.env import Simulator
 from turngrid.envs.scienceworld.environment import SHORT, TASKS, official
-from turngrid.envs.scienceworld.simulator import Simulator
 from turngrid.envs.types import StepResult, TaskRef
 
 pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH")

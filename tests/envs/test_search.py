@@ -15,8 +15,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import games as search_games
 from turngrid.envs.search.games import HOPS, Collection, Question, ask, collection_in, collection_of, mentions
-from turngrid.envs.search.names import CLASSES, root_class
-from turngrid.envs.search.relations import RELATIONS, in_use, keys
+from turngrid.envs.search.relations import CLASSES, RELATIONS, in_use, keys, root_class
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows, words
 from turngrid.envs.search.scores import exact_match, f1
 from turngrid.envs.search.world import World, WorldSpec, make_world

@@ -16,10 +16,9 @@ import pytest
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
-from turngrid.envs.search import sources
-from turngrid.envs.search.question_rows import read_row
-from turngrid.envs.search.retrieval import Document
-from turngrid.envs.search.sources import Corpus, Server, document
+from turngrid.envs.search import retrieval
+from turngrid.envs.search.files import read_row
+from turngrid.envs.search.retrieval import Corpus, Document, Server, document
 from turngrid.envs.types import EnvError, TaskError, TaskRef
 
 BRIDGE = ["The Orlen Bridge crosses the Vask.", "It was built by Ada Rull."]
@@ -194,7 +193,7 @@ def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, mon
     assert Corpus(path).search("river", 2)[0] == Document("Vask", "Vask", ("The Vask is a river.",))
     made = list((tmp_path / "cache/search").glob("*/offsets.npy"))
     with monkeypatch.context() as patched:
-        patched.setattr(sources, "_read", lambda path: pytest.fail("read again"))
+        patched.setattr(retrieval, "_read", lambda path: pytest.fail("read again"))
         assert [found.title for found in Corpus(path).search("rull engineer", 3)] == ["Ada Rull", "Orlen Bridge"]
     lines(path, [*CORPUS, {"contents": "Tamm\nA town by a river and a lake."}])
     assert {found.title for found in Corpus(path).search("river", 5)} == {"Vask", "Tamm"}
@@ -268,7 +267,7 @@ GOOD = json.dumps({"result": [[{"document": row, "score": 1.5} for row in CORPUS
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
-    monkeypatch.setattr(sources, "WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(retrieval, "WAITS_S", (0.0, 0.0))
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         running.asked, running.says, running.over = [], [GOOD], threading.Event()  # type: ignore[attr-defined]
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})

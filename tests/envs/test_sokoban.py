@@ -9,7 +9,7 @@ import pytest
 from turngrid.envs.environment import Rejected
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
-from turngrid.envs.sokoban.games import LONGEST, MOVES, SHORTEST, Room, distances, make, plan_of, read, same
+from turngrid.envs.sokoban.environment import LONGEST, MOVES, SHORTEST, Room, distances, make, plan_of, read, same
 
 TASKS = make_environment("sokoban").examples
 STUCK = "######\n#P__##\n#_X_##\n#__O##\n#___##\n######"

@@ -186,7 +186,8 @@ def test_a_data_set_folder_is_loaded_as_the_hub_gives_it(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     write_rows(folder / "train.jsonl", [{**row(files=None, meta=None), "hints_text": "", "version": "1.0"}])
     monkeypatch.chdir(tmp_path)
-    [found] = rows("owner/data", make_environment("swegym"))
+    environment = make_environment("swegym")
+    [found] = rows("owner/data", environment.read_row, environment.row_id)
     assert found.fields
     assert found.fields["instance_id"] == "shop__calc-1"
     assert found.fields["PASS_TO_PASS"] == ["tests/test_calc.py::test_add_none", "tests/test_calc.py::test_mul"]

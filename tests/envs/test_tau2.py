@@ -19,15 +19,15 @@ DONE = str(Call("done"))
 
 
 def refusal(data_dir: Path | None, task: str = "telecom", training: str = "train") -> str:
-    environment = make_environment("tau2", {"data_dir": str(data_dir) if data_dir else None, "training": training})
+    settings = {"data_dir": str(data_dir) if data_dir else None, "training": training}
     with pytest.raises(TaskError) as error:
-        environment.parse_task(task)
+        make_environment("tau2", settings).parse_task(task)
     return str(error.value)
 
 
 def test_what_is_missing_is_named_with_its_fix(tmp_path, monkeypatch):
     assert "use telecom-workflow (telecom, telecom-workflow)" in refusal(None, "telecom-workflows")
-    assert "use env.training=train or full" in refusal(None, training="all")
+    assert "use env.training=full (choices: train, full)" in refusal(None, training="all")
     assert "git clone https://github.com/sierra-research/tau2-bench; use env.data_dir=" in refusal(None)
     assert "it has no data/tau2/domains/telecom/tasks.json" in refusal(tmp_path)
     for name in module.NEEDED:

@@ -20,9 +20,8 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.jvm import machine
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import RawStep
-from turngrid.envs.textworldexpress import games
-from turngrid.envs.textworldexpress.env import TextWorldExpressEnv
-from turngrid.envs.textworldexpress.environment import OPTIONS
+from turngrid.envs.textworldexpress import environment as express
+from turngrid.envs.textworldexpress.environment import OPTIONS, TextWorldExpressEnv
 from turngrid.envs.types import EnvError, Observation, TaskRef
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +59,7 @@ def gone(pid: int) -> bool:
 
 
 def own_jvm() -> machine.Jvm:
-    return machine.jvm(machine.jar(*games.JAR))
+    return machine.jvm(machine.jar(*express.JAR))
 
 
 def test_every_game_is_won_by_its_gold_path_in_points_that_add_up_to_one(tmp_path: Path) -> None:
@@ -96,20 +95,20 @@ def test_splits_take_the_folds() -> None:
 
 
 def test_a_game_that_is_not_won_again_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gold, load = games.Simulator.gold, games.Simulator.load
-    monkeypatch.setattr(games.Simulator, "gold", lambda self, game: gold(self, game)[:-1])
+    gold, load = express.Simulator.gold, express.Simulator.load
+    monkeypatch.setattr(express.Simulator, "gold", lambda self, game: gold(self, game)[:-1])
     with pytest.raises(Rejected, match=r"the gold path ends with a score of 0\.50"):
         game(tmp_path, "arithmetic")
-    monkeypatch.setattr(games.Simulator, "gold", gold)
+    monkeypatch.setattr(express.Simulator, "gold", gold)
     seen: list[int] = []
 
-    def changing(self: games.Simulator, *args: object, **kwargs: object) -> games.Step:
+    def changing(self: express.Simulator, *args: object, **kwargs: object) -> express.Step:
         seen.append(1)
         step = load(self, *args, **kwargs)  # type: ignore[arg-type]
         step.observation += str(len(seen))
         return step
 
-    monkeypatch.setattr(games.Simulator, "load", changing)
+    monkeypatch.setattr(express.Simulator, "load", changing)
     with pytest.raises(Rejected, match="another course"):
         game(tmp_path, "sorting")
 
@@ -130,8 +129,7 @@ def test_a_killed_jvm_is_replaced_and_the_episode_goes_on(tmp_path: Path, monkey
 
 
 def _shows_something_else(env: TextWorldExpressEnv, command: str) -> RawStep:
-    if env._simulator is None or not env._simulator.machine.alive:
-        env._simulator = games.Simulator()
+    if not env.simulator.machine.alive:
         raise machine.JvmGone("it died")
     return RawStep(Observation("another text"))
 

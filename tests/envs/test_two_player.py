@@ -12,8 +12,8 @@ import pytest
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
+from turngrid.envs.textarena.games import value
 from turngrid.envs.textarena.match_environment import DEALT, KNOWN
-from turngrid.envs.textarena.rules import value
 from turngrid.envs.types import StepResult, TaskError, TaskRef
 
 

@@ -13,10 +13,9 @@ import pytest
 from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import Call, TaskError, TaskRef
-from turngrid.envs.webshop import pages, products
-from turngrid.envs.webshop.games import _OPENINGS, drawn
-from turngrid.envs.webshop.pages import Page
-from turngrid.envs.webshop.products import DEPARTMENTS, made_shop, product
+from turngrid.envs.webshop import products
+from turngrid.envs.webshop.env import SEARCH, Page, buttons_of, text_of
+from turngrid.envs.webshop.products import _OPENINGS, DEPARTMENTS, drawn, made_shop, product
 from turngrid.envs.webshop.reward import likeness, same_option
 from turngrid.envs.webshop.shop import CODES, TOP, Shop, opened
 
@@ -65,7 +64,7 @@ def test_the_products_are_the_same_bytes_everywhere(tmp_path: Path, monkeypatch:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "file"))
-    with pytest.raises(TaskError, match=f"the shop cannot be kept in {tmp_path}/file/webshop .*TURNGRID_CACHE$"):
+    with pytest.raises(TaskError, match=f"webshop cannot be kept in {tmp_path}/file/webshop .*TURNGRID_CACHE$"):
         made_shop(1000)
 
 
@@ -85,20 +84,18 @@ def test_searches(shop: Shop) -> None:
 
 def test_the_pages_have_webshops_form(shop: Shop) -> None:
     results = Page("herbal tea")
-    parts = pages.text(results, shop).split(" [SEP] ")
+    parts = text_of(results, shop).split(" [SEP] ")
     first = shop.product(shop.search("herbal tea")[0])
     assert parts[:6] == [
         *("Back to Search", "Page 1 (Total results: 50)", "Next >", first.asin),
         *(first.title, first.price_tag),
     ]
     assert len(parts) == 3 + 3 * 10
-    assert [*pages.buttons(results, shop)][:3] == ["Back to Search", "Next >", first.asin]
-    second = pages.buttons(results, shop)["Next >"]
-    assert pages.text(second, shop).startswith(
-        "Back to Search [SEP] Page 2 (Total results: 50) [SEP] < Prev [SEP] Next >"
-    )
-    assert "Next >" not in pages.buttons(replace(results, number=5), shop)
-    item = pages.buttons(results, shop)[first.asin]
+    assert [*buttons_of(results, shop)][:3] == ["Back to Search", "Next >", first.asin]
+    second = buttons_of(results, shop)["Next >"]
+    assert text_of(second, shop).startswith("Back to Search [SEP] Page 2 (Total results: 50) [SEP] < Prev [SEP] Next >")
+    assert "Next >" not in buttons_of(replace(results, number=5), shop)
+    item = buttons_of(results, shop)[first.asin]
     (look, looks), (size, sizes) = first.options.items()
     facts = [first.title, f"Price: {first.price_tag}", f"Rating: {first.rating}"]
     shown = [
@@ -114,16 +111,16 @@ def test_the_pages_have_webshops_form(shop: Shop) -> None:
         "Reviews",
         "Buy Now",
     ]
-    assert pages.text(item, shop).split(" [SEP] ") == shown
-    red = pages.buttons(item, shop)[looks[1]]
-    large = pages.buttons(red, shop)[sizes[2]]
-    assert pages.text(large, shop).startswith(f"You have clicked {looks[1]}.\nYou have clicked {sizes[2]}.\nBack to")
-    assert dict(pages.buttons(large, shop)[looks[0]].options) == {look: looks[0], size: sizes[2]}
-    text = pages.buttons(large, shop)["Description"]
-    assert pages.text(text, shop) == f"Back to Search [SEP] < Prev [SEP] {first.description}"
-    assert pages.buttons(text, shop) == {"Back to Search": pages.SEARCH, "< Prev": large}
-    assert pages.buttons(large, shop)["< Prev"] == results
-    assert pages.text(Page("zzz"), shop) == "Back to Search [SEP] Page 1 (Total results: 0)"
+    assert text_of(item, shop).split(" [SEP] ") == shown
+    red = buttons_of(item, shop)[looks[1]]
+    large = buttons_of(red, shop)[sizes[2]]
+    assert text_of(large, shop).startswith(f"You have clicked {looks[1]}.\nYou have clicked {sizes[2]}.\nBack to")
+    assert dict(buttons_of(large, shop)[looks[0]].options) == {look: looks[0], size: sizes[2]}
+    text = buttons_of(large, shop)["Description"]
+    assert text_of(text, shop) == f"Back to Search [SEP] < Prev [SEP] {first.description}"
+    assert buttons_of(text, shop) == {"Back to Search": SEARCH, "< Prev": large}
+    assert buttons_of(large, shop)["< Prev"] == results
+    assert text_of(Page("zzz"), shop) == "Back to Search [SEP] Page 1 (Total results: 0)"
 
 
 # ---- the games
@@ -134,7 +131,7 @@ def test_splits_share_no_product(shop: Shop) -> None:
     asked: dict[str, str] = {}
     for split in SPLITS:
         params = environment.for_split(environment.parse_task("all"), split)
-        for seed in range(SPLITS[split].first, SPLITS[split].first + 200):
+        for seed in SPLITS[split][:200]:
             goal = drawn(shop, params, seed)
             assert asked.setdefault(goal.asin, params["split"]) == params["split"]
     assert Counter(asked.values()).keys() == CODES.keys()

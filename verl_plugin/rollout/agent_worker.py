@@ -26,7 +26,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from turngrid.algorithms.slots import Request
-from turngrid.envs.hosting.error_text import described
+from turngrid.envs.hosting.worker import described
 from turngrid.records.resume import TurnCounter
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
