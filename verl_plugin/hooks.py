@@ -5,9 +5,9 @@ Applied when this package is imported, they would make ``import verl`` two secon
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import reduce, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -23,7 +23,8 @@ def run(module: ModuleType) -> None:
     """Apply the changes of one of verl's modules, then import our module that registers with it."""
     for name, by in WRAPPED.get(module.__name__, {}).items():
         owner, own = _find(module, name)
-        setattr(owner, own, ours(by)(getattr(owner, own)))
+        usual = getattr(owner, own)
+        setattr(owner, own, around(usual, ours(by)) if callable(usual) else ours(by)(usual))
     for name, by in REPLACED.get(module.__name__, {}).items():
         owner, own = _find(module, name)
         setattr(owner, own, ours(by))
@@ -35,6 +36,16 @@ def ours(by: str) -> Any:
     """Import ``module:name``."""
     module, name = by.split(":")
     return reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def around(usual: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
+    """Return verl's function with ours around it, which gets verl's as its first argument."""
+
+    @wraps(usual)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return by(usual, *args, **kwargs)
+
+    return called
 
 
 def _find(module: ModuleType, name: str) -> tuple[Any, str]:

@@ -93,7 +93,7 @@ class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead
     def _build_module(self) -> Any:
         """The value head is initialised from the run's seed."""
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
-        with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):
+        with replaced(verl.utils.model, "load_valuehead_model", partial(with_heads, load_value_model)):
             return super()._build_module()
 
 
