@@ -41,23 +41,12 @@ class RowView(Protocol):
         gold: right answers, if the environment knows any.
     """
 
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def turns(self) -> Sequence[SeenTurn]: ...
-
-    @property
-    def first(self) -> int: ...
-
-    @property
-    def won(self) -> bool: ...
-
-    @property
-    def plan(self) -> Sequence[str]: ...
-
-    @property
-    def gold(self) -> Sequence[str]: ...
+    task: str
+    turns: Sequence[SeenTurn]
+    first: int
+    won: bool
+    plan: Sequence[str]
+    gold: Sequence[str]
 
     def before(self, turn: int) -> list[int]:
         """Return the ids of the row before a turn's answer."""

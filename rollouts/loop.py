@@ -15,7 +15,7 @@ from turngrid.rollouts.attempts import next_play
 from turngrid.rollouts.ending import ended, out_of_context, settle, share_out, void
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
-from turngrid.rollouts.policy import SELF, Policy, Reply, TurnContext, scripted
+from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
 from turngrid.rollouts.retrieval import lines_of, retrieved
 from turngrid.rollouts.several import run_actions
@@ -52,7 +52,7 @@ async def run_episode(
     if spec.opponent:
         opposite = replace(spec, seat=other_seat(spec.seat))
         itself = spec.opponent == SELF
-        sides[opposite.seat] = Side(policy if itself else scripted(spec.opponent, seed), opposite, other)
+        sides[opposite.seat] = Side(policy if itself else RandomPolicy(seed, spec.opponent), opposite, other)
     episodes = await run_match(sides, session)
     first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
     if spec.opponent != SELF or not spec.both:

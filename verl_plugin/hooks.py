@@ -11,6 +11,7 @@ from functools import reduce, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -24,18 +25,13 @@ def run(module: ModuleType) -> None:
     for name, by in WRAPPED.get(module.__name__, {}).items():
         owner, own = _find(module, name)
         usual = getattr(owner, own)
-        setattr(owner, own, around(usual, ours(by)) if callable(usual) else ours(by)(usual))
+        ours = resolve_name(by)
+        setattr(owner, own, around(usual, ours) if callable(usual) else ours(usual))
     for name, by in REPLACED.get(module.__name__, {}).items():
         owner, own = _find(module, name)
-        setattr(owner, own, ours(by))
+        setattr(owner, own, resolve_name(by))
     if registering := REGISTERING.get(module.__name__):
         importlib.import_module(registering)
-
-
-def ours(by: str) -> Any:
-    """Import ``module:name``."""
-    module, name = by.split(":")
-    return reduce(getattr, name.split("."), importlib.import_module(module))
 
 
 def around(usual: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:

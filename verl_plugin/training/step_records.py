@@ -1,9 +1,8 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
@@ -89,36 +88,6 @@ class StepGroups:
 
     def restored(self) -> None:
         """Act on a resume from the checkpoint of the step."""
-
-
-class StepLog:
-    """Wraps the run's ``Tracking``: a step is recorded, logged, and only then saved.
-
-    verl saves before it logs, so a kill between the two would lose the step's metrics.
-
-    Args:
-        record: records the logged step and returns its metrics.
-        watch: looks at the logged step, and may end the run.
-        save: saves the step's checkpoint if it is due.
-    """
-
-    def __init__(
-        self,
-        tracking: Any,
-        record: Callable[[], dict[str, float]],
-        watch: Callable[[int, Metrics], None],
-        save: Callable[[], None],
-    ) -> None:
-        self._tracking, self._record, self._watch, self._save = tracking, record, watch, save
-        self.keep, self.finish = tracking.keep, tracking.finish
-
-    def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
-        if "training/global_step" in data:
-            data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
-            data = {**data, **self._record()}
-        self._tracking.log(data=data, step=step, **kwargs)
-        self._watch(step, data)
-        self._save()
 
 
 class RunningTotal:

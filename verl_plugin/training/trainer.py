@@ -12,6 +12,7 @@ It differs from verl's in these ways:
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain
@@ -35,7 +36,7 @@ from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Part, Step, in_order, with_adapter_again
 from turngrid.verl_plugin.training.step_methods import Methods
-from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
+from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
 from turngrid.verl_plugin.training.turn_updates import Passes, update_by_turn
@@ -222,8 +223,8 @@ class StepTrainer(Base):
         super().on_train_begin()
         run = Run(self.config, Path(self.config.run.folder))
         self._spent = RunningTotal(self.config, run.folder)
-        watch = Watch(run.rl, self.config.health, self.logger.alert, run.algorithm.needs_group)
-        self.logger: Any = StepLog(self.logger, self.record_step, watch, self.save_if_due)
+        self._watch = Watch(run.rl, self.config.health, self.logger.alert, run.algorithm.needs_group)
+        self.logger.log = partial(self.log_step, self.logger.log)
 
     def on_step_begin(self) -> None:
         """The parts of a step are reset too."""
@@ -238,6 +239,15 @@ class StepTrainer(Base):
         self.games.begin(self.global_steps)
 
     # ---- records
+
+    def log_step(self, log: Callable[..., None], data: Metrics, step: int, **kwargs: Any) -> None:
+        """Record the step, log it, and only then save: a kill between the two loses no metrics."""
+        if "training/global_step" in data:
+            data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
+            data = {**data, **self.record_step()}
+        log(data=data, step=step, **kwargs)
+        self._watch(step, data)
+        self.save_if_due()
 
     def record_step(self) -> dict[str, float]:
         """Record the step; return metrics of its episodes, its cost and its time."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transfer_queue as tq
@@ -18,11 +17,9 @@ from turngrid.verl_plugin.training.step import Metrics
 from turngrid.verl_plugin.training.turn_rows import padded, write_tokens
 
 COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # per token; the latter two if there are any
-Update = Callable[[KVBatchMeta, Metrics], Any]
 
 
-@dataclass(frozen=True)
-class Passes:
+class Passes(NamedTuple):
     """What an update by turn needs of the trainer.
 
     Attributes:
@@ -34,7 +31,7 @@ class Passes:
     """
 
     log_probs: Callable[[KVBatchMeta], Any]
-    update: Update
+    update: Callable[[KVBatchMeta, Metrics], Any]
     eos: int
     multiple: int
     temperature: float
