@@ -41,11 +41,6 @@ class StepGroups:
         """The folder of the step's groups; recording the step merges it into one file."""
         return self._rl.episodes / f"{self._step.number:06d}"
 
-    @property
-    def written(self) -> Path:
-        """The file of texts that the policy wrote before the step."""
-        return self._rl.library / f"{self._step.number:06d}.jsonl"
-
     def begin(self) -> None:
         """Make the step's folder, which shows the progress bar that the step has begun."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,27 +92,23 @@ class RunningTotal:
     """
 
     def __init__(self, config: DictConfig, folder: Path) -> None:
-        self._budget = config.budget
+        self._budget, self._texts = config.budget, folder / "rl" / "library"
         self._games: set[str] = set()
         self.episodes = self.tokens = 0
         demonstrations = episodes_file(folder)
         self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
-            self.add_written(folder / "rl" / "library" / step.name)
 
-    def add(self, step: Path) -> None:
-        """Add one step's file of episodes."""
+    def add(self, step: Path) -> dict[str, float]:
+        """Add one step's file of episodes, and the texts that the policy wrote before it."""
         for episode in read_episodes(step):
             self._games.add(episode.task)
             self.episodes += 1
             self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
-
-    def add_written(self, file: Path) -> int:
-        """Add the tokens of texts that the policy wrote before a step; return their number."""
-        tokens = sum(written["tokens"] for written in map(json.loads, read_lines(file)))
-        self.tokens += tokens
-        return tokens
+        written = sum(text["tokens"] for text in map(json.loads, read_lines(self._texts / step.name)))
+        self.tokens += written
+        return self.metrics() | ({"library/written_tokens": float(written)} if written else {})
 
     def metrics(self) -> dict[str, float]:
         """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""

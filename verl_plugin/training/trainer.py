@@ -39,7 +39,7 @@ from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
-from turngrid.verl_plugin.training.turn_updates import Passes, update_by_turn
+from turngrid.verl_plugin.training.turn_updates import update_by_turn
 from turngrid.verl_plugin.training.window_rows import WindowRows
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class StepTrainer(Base):
     def make_parts(self) -> None:
         """Make the parts that have a state, or that act at several points of a step."""
         config, self.now = self.config, Step()
-        run = Run(config, Path(config.run.folder))
+        self._run = run = Run(config, Path(config.run.folder))
         self.groups = self.kind_of_groups(run.rl, int(config.data.train_batch_size), self.now)
         self.games = Games(config)
         self.methods = Methods(run, self.now)
@@ -102,7 +102,7 @@ class StepTrainer(Base):
             *([Part(windows.spread_padding)] if windows else []),
             Part(self._compute_old_log_prob, "old_log_prob"),
             Part(mismatch.by_turn, "old_log_prob", wanted=not bypass),
-            Part(self.score_contexts, "old_log_prob", wanted=bool(methods.contexts.asking)),
+            Part(methods.contexts.score, "old_log_prob", wanted=bool(methods.contexts.asking)),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
             Part(with_adapter_again, "ref", wanted=ref),
             Part(self._compute_values, "values", wanted=critic),
@@ -146,11 +146,6 @@ class StepTrainer(Base):
         with self.methods.contexts.in_pass_of(self.actor_rollout_wg):
             return super()._compute_old_log_prob(batch, metrics)
 
-    def score_contexts(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Write what the contexts scored to the rows; score them first if verl ran no pass."""
-        self.methods.contexts.score(batch, self.actor_rollout_wg, metrics)
-        return batch
-
     def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the critic on the tokens that the estimator selected for it."""
         if self.now.nothing_left:
@@ -167,26 +162,19 @@ class StepTrainer(Base):
         if self.methods.chosen:
             batch.extra_info[IN_WORKERS] = self.methods.in_workers
         if method := self.methods.by_turn():
-            assert self.windows is not None  # rows of one turn
-            eos, temperature = self.tokenizer.eos_token_id, self.config.actor_rollout_ref.rollout.temperature
-            update = partial(self._learn_rows, updates=1)
-            own = (self.actor_rollout_wg.compute_log_prob, update, eos, self.windows.rows, temperature)
-            update_by_turn(batch, metrics, method, self.now.number, Passes(*own))
+            update_by_turn(batch, metrics, method, self.now.number, self)
             return batch
-        return self._learn_rows(batch, metrics)
+        return self.learn_rows(batch, metrics)
 
-    def _learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
+    def learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
         with self._mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
             return self._update_actor(batch, metrics)
 
     def learn_again(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the policy on the episodes that the buffer replays."""
-        actor = self.config.actor_rollout_ref.actor
-        with self._mini_batches(actor, batch):
-            rows = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
-            eos, of_loss = self.tokenizer.eos_token_id, self.methods.of_loss()
-            self.methods.replay.update(batch, metrics, self._update_actor, rows, eos, of_loss)
+        with self._mini_batches(self.config.actor_rollout_ref.actor, batch):
+            self.methods.replay.update(batch, metrics, self)
         return batch
 
     def _mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
@@ -221,9 +209,9 @@ class StepTrainer(Base):
         watchdog.current.enter(watchdog.BETWEEN)
         self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
-        run = Run(self.config, Path(self.config.run.folder))
-        self._spent = RunningTotal(self.config, run.folder)
-        self._watch = Watch(run.rl, self.config.health, self.logger.alert, run.algorithm.needs_group)
+        self._spent = RunningTotal(self.config, self._run.folder)
+        groups = self._run.algorithm.needs_group
+        self._watch = Watch(self._run.rl, self.config.health, self.logger.alert, groups)
         self.logger.log = partial(self.log_step, self.logger.log)
 
     def on_step_begin(self) -> None:
@@ -251,11 +239,8 @@ class StepTrainer(Base):
 
     def record_step(self) -> dict[str, float]:
         """Record the step; return metrics of its episodes, its cost and its time."""
-        metrics = self.gather_episodes()
-        if written := self._spent.add_written(self.groups.written):
-            metrics["library/written_tokens"] = float(written)
-        self._spent.add(self.groups.folder.with_suffix(".jsonl"))
-        metrics |= {**self._spent.metrics(), "timing/since_start": time.perf_counter() - self._started}
+        metrics = self.gather_episodes() | self._spent.add(self.groups.folder.with_suffix(".jsonl"))
+        metrics["timing/since_start"] = time.perf_counter() - self._started
         saved, self._save_seconds = self._save_seconds, None  # duration of the last checkpoint
         return metrics if saved is None else {**metrics, "timing/save_checkpoint": saved}
 
@@ -263,8 +248,9 @@ class StepTrainer(Base):
         """Merge the groups' files into one for the step; return metrics of the episodes."""
         files, failed = self.groups.files(), len(self.groups.failures())
         groups = [list(read_episodes(file)) for file in files]
+        episodes = [*chain.from_iterable(groups)]
         self.credit.write(self.groups.folder, files)
-        write_episodes(self.groups.folder.with_suffix(".jsonl"), chain.from_iterable(groups))
+        write_episodes(self.groups.folder.with_suffix(".jsonl"), episodes)
         self.groups.recorded()
         replaced = {name.rpartition("_")[0] for name in self.now.replaced}
         replaced_groups = [number for number, file in enumerate(files) if file.stem in replaced]
@@ -272,8 +258,8 @@ class StepTrainer(Base):
             **step_metrics(groups, self.config.turn_reward.name, replaced_groups, self.config.env.max_action_tokens),
             "rollout/failed_groups": float(failed),
             **self.groups.metrics(groups),
-            **self.games.metrics(self.global_steps, chain.from_iterable(groups)),
-            **self.methods.offer([*chain.from_iterable(groups)]),
+            **self.games.metrics(self.global_steps, episodes),
+            **self.methods.offer(episodes),
         }
 
     def _validate(self) -> dict[str, float]:
