@@ -7,6 +7,7 @@ response tokens. Episodes without an action token ("dead" ones) are not in it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -219,6 +220,33 @@ def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
         running = numbers[:, turn] + factors[:, turn] * running
         sums[:, turn] = running
     return sums
+
+
+def credited(
+    credits: Mapping[str, Any], turns: Turns, tokens: Tensor, mask: Tensor, algo: str, grain: str
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Apply credit methods in order.
+
+    If ``grain`` is "token", advantages differ inside a turn: credit then scales them, and ``algo``
+    has no layer.
+
+    Args:
+        credits: the methods by name.
+        tokens: (B, T), the advantages of ``algo``.
+        mask: (B, T), the action tokens that count.
+
+    Returns:
+        Token advantages, (B, T), and each layer's turn advantages, (E, K) by name.
+    """
+    scaled = grain == "token"
+    matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, mask)
+    layers = {} if scaled else {algo: matrix}
+    for name, credit in credits.items():
+        layers[name] = matrix = credit(turns.seen_by("credit", name), matrix)
+    if not credits:
+        return tokens, layers
+    spread = turns.spread(matrix.to(tokens.dtype))
+    return tokens * spread if scaled else spread, layers
 
 
 def repeated_states(turns: Turns) -> float:

@@ -152,7 +152,7 @@ class Episode:
         parent: sample of the group that this one branched off from.
         trained: False if the episode is not learned from.
         trains_thoughts: False if the tokens of thoughts are not learned from.
-        plays: the outcome of each play, if an episode has several (``turngrid.rollouts.attempts``);
+        plays: the outcome of each play, if an episode has several (``turngrid.rollouts.ending``);
             ``outcome`` and ``score`` are those of the last.
         followed: the expert plan judged each turn, and the game ran the plan's actions.
         gold: right answers (``turngrid.envs.types.Observation``).

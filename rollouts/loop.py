@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
-from turngrid.rollouts.attempts import next_play
-from turngrid.rollouts.ending import ended, out_of_context, settle, share_out, void
+from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext

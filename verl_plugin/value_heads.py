@@ -36,16 +36,19 @@ def with_heads(load: Callable[..., Any], *, model_config: Any, **settings: Any) 
     return load(model_config=model_config, **settings)
 
 
-def each_head(usual: Callable[..., dict[str, Tensor]], engine: Any, output: Any, **given: Any) -> dict[str, Tensor]:
+def each_head(
+    usual: Callable[..., dict[str, Tensor]], engine: Any, output: Any, *args: Any, **kwargs: Any
+) -> dict[str, Tensor]:
     """Return the values of each head; verl expects one number a token.
 
     Until verl's critics have several heads.
     """
     heads = getattr(engine.model_config.hf_config, KEY, 1)
     if heads == 1:
-        return usual(engine, output=output, **given)
+        return usual(engine, output, *args, **kwargs)
     parts = [SimpleNamespace(logits=output.logits[..., head : head + 1]) for head in range(heads)]
-    return {column("values", head): usual(engine, output=part, **given)["values"] for head, part in enumerate(parts)}
+    outputs = [usual(engine, part, *args, **kwargs) for part in parts]
+    return {column("values", head): own["values"] for head, own in enumerate(outputs)}
 
 
 def sum_of_heads(

@@ -60,24 +60,21 @@ class Replay:
                 counts["age"] = sum(step - episode.step for episode in self.taken) / len(self.taken)
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in counts.items()}
 
-    def update(self, batch: KVBatchMeta, metrics: Metrics, trainer: Any) -> None:
-        """Update the policy on the replayed episodes, without KL and terms; remove their rows.
-
-        Args:
-            batch: the step's own batch.
-        """
+    def update(self, batch: KVBatchMeta, metrics: Metrics, trainer: Any) -> KVBatchMeta:
+        """Update the policy on the replayed episodes too, without KL and terms."""
         taken, self.taken = self.taken, []
         if not taken:
-            return
+            return batch
         self._step.replayed += [(episode, None) for episode in taken]
-        node = trainer.config.actor_rollout_ref
-        multiple = node.actor.ppo_mini_batch_size * node.rollout.n
-        with replayed(taken, batch, self._step.number, multiple, trainer.tokenizer.eos_token_id) as rows:
-            rows.extra_info[IN_WORKERS] = {**trainer.methods.of_loss(), "replay": True}
-            own: Metrics = {}
-            trainer._update_actor(rows, own)
+        node, own = trainer.config.actor_rollout_ref, Metrics()
+        with trainer.mini_batches(node.actor, batch):
+            multiple = node.actor.ppo_mini_batch_size * node.rollout.n
+            with replayed(taken, batch, self._step.number, multiple, trainer.tokenizer.eos_token_id) as rows:
+                rows.extra_info[IN_WORKERS] = {**trainer.methods.of_loss(), "replay": True}
+                trainer._update_actor(rows, own)
         shown = {name: value for name, value in own.items() if name.startswith("actor/") and "/perf/" not in name}
         metrics |= {f"replay/{name.removeprefix('actor/')}": value for name, value in shown.items()}
+        return batch
 
 
 def stored(

@@ -61,7 +61,7 @@ class StepTrainer(Base):
         self.replay_buffer.poll_interval = POLL_SECONDS
         self._prompts: Counter[int] = Counter()  # prompts dispatched, by step
         self._save_due = False
-        self._save_seconds: float | None = None
+        self._saved: dict[str, float] = {}  # duration of the last checkpoint
         self._started = time.perf_counter()
         self.make_parts()
 
@@ -114,7 +114,7 @@ class StepTrainer(Base):
             Part(self.credit.note, "adv", wanted=self.credit.on),
             Part(self.learn_values, "update_critic", wanted=critic),
             Part(self.learn, "update_actor", wanted=warm),
-            Part(self.learn_again, "update_actor", wanted=warm),
+            Part(partial(methods.replay.update, trainer=self), "update_actor", wanted=warm),
         ]
 
     def _step_once(self, metrics: Metrics, timing_raw: dict[str, float], sample_batch_size: int) -> KVBatchMeta:
@@ -150,7 +150,7 @@ class StepTrainer(Base):
         """Update the critic on the tokens that the estimator selected for it."""
         if self.now.nothing_left:
             return batch
-        with self._mini_batches(self.config.critic, batch), targets_alone(batch):
+        with self.mini_batches(self.config.critic, batch), targets_alone(batch):
             return self._update_critic(batch, metrics)
 
     def learn(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
@@ -168,16 +168,10 @@ class StepTrainer(Base):
 
     def learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
-        with self._mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
+        with self.mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
             return self._update_actor(batch, metrics)
 
-    def learn_again(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Update the policy on the episodes that the buffer replays."""
-        with self._mini_batches(self.config.actor_rollout_ref.actor, batch):
-            self.methods.replay.update(batch, metrics, self)
-        return batch
-
-    def _mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
+    def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
         return self.windows.mini_batches(node, batch, updates) if self.windows else nullcontext()
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
@@ -210,8 +204,7 @@ class StepTrainer(Base):
         self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
         self._spent = RunningTotal(self.config, self._run.folder)
-        groups = self._run.algorithm.needs_group
-        self._watch = Watch(self._run.rl, self.config.health, self.logger.alert, groups)
+        self._watch = Watch(self._run.rl, self.config.health, self.logger.alert, self._run.algorithm.needs_group)
         self.logger.log = partial(self.log_step, self.logger.log)
 
     def on_step_begin(self) -> None:
@@ -240,9 +233,8 @@ class StepTrainer(Base):
     def record_step(self) -> dict[str, float]:
         """Record the step; return metrics of its episodes, its cost and its time."""
         metrics = self.gather_episodes() | self._spent.add(self.groups.folder.with_suffix(".jsonl"))
-        metrics["timing/since_start"] = time.perf_counter() - self._started
-        saved, self._save_seconds = self._save_seconds, None  # duration of the last checkpoint
-        return metrics if saved is None else {**metrics, "timing/save_checkpoint": saved}
+        saved, self._saved = self._saved, {}
+        return {**metrics, "timing/since_start": time.perf_counter() - self._started, **saved}
 
     def gather_episodes(self) -> dict[str, float]:
         """Merge the groups' files into one for the step; return metrics of the episodes."""
@@ -287,7 +279,7 @@ class StepTrainer(Base):
             self.methods.save(self._checkpoint())
             super()._save_checkpoint()
         checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
-        self._save_seconds = time.perf_counter() - start
+        self._saved = {"timing/save_checkpoint": time.perf_counter() - start}
         self.groups.saved()
         self.logger.keep(self.global_steps)
 
