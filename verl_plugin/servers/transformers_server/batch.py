@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from turngrid.rollouts.sampling import SampleRequest
+from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 from turngrid.verl_plugin.servers.transformers_server.packing import Packing, Span
-from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 
 Forward = Callable[[torch.Tensor, Packing], torch.Tensor]
 TOP = 10  # number of likeliest tokens in ``top_entropies``
@@ -145,7 +144,7 @@ class Batch:
     def _tensor(self, data: Sequence[int] | np.ndarray) -> torch.Tensor:
         return torch.as_tensor(data, device=self.device)
 
-    def run(self) -> list[GenResult]:
+    def run(self) -> list[Sample]:
         """Return the answer to each request.
 
         Raises:
@@ -199,7 +198,7 @@ class Batch:
         self.rules.keep(going_on)
         self.rows, self.uniform, self.limit = self.rows[going_on], self.uniform[going_on], self.limit[going_on]
 
-    def _answers(self) -> list[GenResult]:
+    def _answers(self) -> list[Sample]:
         """Return the answers, and cache the fed tokens: all but each answer's last one."""
         eos, answers = set(self.eos.tolist()), []
         columns = (self.counts, self.tokens, self.logprobs, *self.entropies.values())
@@ -210,5 +209,5 @@ class Batch:
             reason = "eos" if ids[-1] in eos else "length"
             columns_of_row = zip(self.entropies, entropies, strict=True)
             wanted = {name: row for name, row in columns_of_row if getattr(request, name)}
-            answers.append(GenResult(ids, logprobs, reason, **wanted))
+            answers.append(Sample(ids, logprobs, stop_reason=reason, **wanted))
         return answers

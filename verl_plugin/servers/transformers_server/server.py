@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turngrid.rollouts.lockstep import settle
-from turngrid.rollouts.sampling import RequestTooLong, SampleRequest
-from turngrid.verl_plugin.servers.transformers_server.results import GenResult
+from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleRequest
 
 if TYPE_CHECKING:
     import torch
     from verl.workers.rollout.replica import TokenOutput
 
-TOO_LONG, ABORTED = "too_long", "aborted"
+ABORTED = Sample([], [], stop_reason="aborted")
 GATHER_SECONDS = 0.003  # seconds; single requests this close together share a batch
 
 
@@ -58,7 +57,7 @@ class TransformersServer:
         self._generator = Generator.from_pretrained(model_path, device=device, dtype=getattr(torch, dtype))
         self._max_batch, self._response_length = max_batch, response_length
         self._thread = sampling_thread(self._generator.model.config)
-        self._queue: asyncio.Queue[tuple[SampleRequest, asyncio.Future[GenResult]]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[SampleRequest, asyncio.Future[Sample]]] = asyncio.Queue()
         self._open = asyncio.Event()
         self._open.set()
         self._rejecting = False
@@ -93,29 +92,28 @@ class TransformersServer:
         result = await self._in_turn(request)
         return TokenOutput(
             token_ids=result.token_ids,
-            log_probs=result.log_probs,
+            log_probs=result.logprobs,
             stop_reason="completed" if result.stop_reason == "eos" else result.stop_reason,
-            extra_fields={"global_steps": result.step},
+            extra_fields={"global_steps": None if self._step is None else result.version},
         )
 
-    async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
-        """Answer exactly these requests as one batch, in order; too long ones are answered with
-        "too_long".
+    async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[Sample | RequestTooLong]:
+        """Answer exactly these requests as one batch, in order; too long ones with their error.
 
         Raises:
             ValueError: a request has no prompt, or ids that are not in the vocabulary.
         """
-        fits = [self._fits(request) for request in requests]
-        wanted = [request for request, fit in zip(requests, fits, strict=True) if fit]
-        results = iter(await self._in_thread(self._generate, wanted))
-        return [next(results) if fit else GenResult([], [], TOO_LONG) for fit in fits]
+        errors = [self._error(request) for request in requests]
+        fitting = [request for request, error in zip(requests, errors, strict=True) if error is None]
+        results = iter(await self._in_thread(self._generate, fitting))
+        return [error or next(results) for error in errors]
 
-    def _fits(self, request: SampleRequest) -> bool:
+    def _error(self, request: SampleRequest) -> RequestTooLong | None:
         try:
             self._generator.check(request)
-        except RequestTooLong:
-            return False
-        return True
+        except RequestTooLong as error:
+            return error
+        return None
 
     async def update_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         """Load weights. Earlier requests run with the old ones, later requests with the new ones.
@@ -148,14 +146,14 @@ class TransformersServer:
             seed=seed_of(request_id, len(prompt_ids)) if seed is None else int(seed),
         )
 
-    async def _in_turn(self, request: SampleRequest) -> GenResult:
+    async def _in_turn(self, request: SampleRequest) -> Sample:
         while not self._open.is_set():
             if self._rejecting:
-                return GenResult([], [], ABORTED)
+                return ABORTED
             await self._open.wait()
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
-        answer: asyncio.Future[GenResult] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait((request, answer))
         return await answer
 
@@ -168,13 +166,13 @@ class TransformersServer:
             batch = [(request, answer) for request, answer in batch if not answer.done()]
             try:
                 asked = [request for request, _ in batch]
-                results: Sequence[GenResult | Exception] = await self._in_thread(self._generate, asked)
+                results: Sequence[Sample | Exception] = await self._in_thread(self._generate, asked)
             except Exception as error:  # noqa: BLE001 - each waiting caller gets the error, and the server goes on
                 results = [error] * len(batch)
             for (_, answer), result in zip(batch, results, strict=True):
                 settle(answer, result)
 
-    def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
+    def _generate(self, requests: list[SampleRequest]) -> list[Sample]:
         """Sample a batch.
 
         The step is read in this thread, since the event loop may already have set a later one.
@@ -184,7 +182,7 @@ class TransformersServer:
         tokens, seconds = sum(len(result.token_ids) for result in results), time.perf_counter() - start
         for name, count in zip(STATS, (1, len(requests), tokens, seconds), strict=False):
             self._stats[name] += count
-        return [replace(result, step=self._step) for result in results]
+        return [replace(result, version=self._step or 0) for result in results]
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
@@ -197,7 +195,7 @@ class TransformersServer:
         self._open.clear()
         self._rejecting = reject_request
         while not self._queue.empty():
-            settle(self._queue.get_nowait()[1], GenResult([], [], ABORTED))
+            settle(self._queue.get_nowait()[1], ABORTED)
 
     async def resume_generation(self, *_: Any, **__: Any) -> None:
         self._rejecting = False
