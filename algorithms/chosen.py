@@ -6,7 +6,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.contexts import Asks, asking
+from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.registry import (
     ALGO,
     ALGORITHMS,
@@ -149,7 +149,7 @@ class Chosen:
 
     def asking(self) -> dict[str, Asks]:
         """Return the methods with contexts by ``slot/name``."""
-        return asking({name: method.made for name, method in self._all.items()})
+        return {name: method.made for name, method in self._all.items() if hasattr(method.made, "contexts")}
 
     def heads(self) -> int:
         """Return the number of the critic's heads."""

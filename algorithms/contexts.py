@@ -5,7 +5,7 @@ episodes have ended. All are scored in one pass with the old log-probs, by the w
 at the sampling temperature. The method finds its own results in ``Turns.scored``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from turngrid.rewards.shaping.view import PlayedTurn
@@ -88,8 +88,3 @@ class Asks(Protocol):
     scores: ClassVar[Literal["turns", "tokens"]]
 
     def contexts(self, row: RowView) -> Sequence[Context]: ...
-
-
-def asking(methods: Mapping[str, object]) -> dict[str, Asks]:
-    """Return the methods that have contexts."""
-    return {name: method for name, method in methods.items() if hasattr(method, "contexts")}  # type: ignore[misc]

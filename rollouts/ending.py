@@ -70,9 +70,6 @@ async def next_play(
 
     Returns:
         The first observation of a new play, or None; and whether the episode is over.
-
-    Raises:
-        EnvError: the environment failed.
     """
     plays = spec.attempts
     if plays is None or not plays.ended(episode, over):
@@ -98,11 +95,7 @@ async def grade(session: Session, episode: Episode) -> None:
 
 
 async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
-    """Grade an episode that was cut off, if the environment does that, then score and reward it.
-
-    Raises:
-        EnvError: the environment failed.
-    """
+    """Grade an episode that was cut off, if the environment does that, then score and reward it."""
     oldest, newest = episode.versions()
     if oldest == newest:  # recorded by turn only if they differ
         for turn in episode.turns:

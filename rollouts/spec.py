@@ -154,6 +154,9 @@ class Session(Protocol):
 
     async def finish(self) -> StepResult: ...
 
+    async def close(self) -> None:
+        """Return it to the pool."""
+
 
 async def begin(session: Session, spec: EpisodeSpec, episode: Episode, view: View, opening: Observation) -> Observation:
     """Replay a prefix or a branch, if ``spec`` has one, and return the policy's first observation.

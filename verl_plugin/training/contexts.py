@@ -109,7 +109,8 @@ class Contexts:
         order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
         if beside_rows:
             order = sorted([*enumerate(batch.keys), *order], key=lambda one: one[0])  # a row, then its contexts
-        filling = [f"filling{number:06d}_0_0" for number in range(-len(order) % self._multiple)]
+        size = 1 if self._rollout.log_prob_use_dynamic_bsz else int(self._rollout.log_prob_micro_batch_size_per_gpu)
+        filling = [f"filling{number:06d}_0_0" for number in range(-len(order) % (self.devices * size))]
         rows = [_row(one.ids, one.scored) for one in sequences] + [_row(NOTHING, NOTHING)] * len(filling)
         if not order:
             return []
@@ -144,12 +145,6 @@ class Contexts:
             for name, field in fields.items()
             for one in unpacked(data[field][row])
         ]
-
-    @property
-    def _multiple(self) -> int:
-        """Return the number to a multiple of which a pass is filled."""
-        rows = self._rollout.log_prob_micro_batch_size_per_gpu
-        return self.devices * (1 if self._rollout.log_prob_use_dynamic_bsz else int(rows))
 
 
 def _row(ids: Tensor, scored: Tensor) -> dict[str, Any]:
