@@ -25,16 +25,16 @@ def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: i
     """
     rows = rows_by_turn(batch)
     factors: dict[str, float] = {}
-    told: list[Metrics] = []
+    updates: list[Metrics] = []
     for turn in method.in_order({turn: len(keys) for turn, keys in rows.items()}, step):
         keys = rows[turn]
         own = torch.tensor([factors.get(episode_of(key), 1.0) for key in keys], dtype=torch.float64)
         with with_padding(batch.select_keys(keys), trainer.windows.rows, trainer.tokenizer.eos_token_id) as part:
-            told.append({})
-            changes = _update(part, own, trainer, told[-1])
+            updates.append({})
+            changes = _update(part, own, trainer, updates[-1])
         now = method.next_factors(own, changes).tolist()
         factors |= {episode_of(key): factor for key, factor in zip(keys, now, strict=True)}
-    metrics |= means_of(told) | {"actor/turn_updates": float(len(told))}
+    metrics |= means_of(updates) | {"actor/turn_updates": float(len(updates))}
     if factors:
         metrics["actor/turn_factor"] = sum(factors.values()) / len(factors)
 
@@ -81,7 +81,7 @@ def episode_of(key: str) -> str:
     return key.rpartition("_")[0]
 
 
-def means_of(told: list[Metrics]) -> Mapping[str, float]:
-    names = sorted({name for one in told for name in one})
-    values = {name: [float(one[name]) for one in told if name in one] for name in names}
+def means_of(updates: list[Metrics]) -> Mapping[str, float]:
+    names = sorted({name for one in updates for name in one})
+    values = {name: [float(one[name]) for one in updates if name in one] for name in names}
     return {name: sum(own) / len(own) for name, own in values.items()}
