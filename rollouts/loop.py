@@ -120,7 +120,7 @@ def _open(side: Side, observation: Observation) -> _Run:
     turns: list[Turn] = []
     view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
     _look_up(view, spec, goal, observation, stream)
-    view.open(messages(spec.form, observation))
+    view.begin_with("", messages(spec.form, observation))
     episode = Episode(
         task=spec.task.key,
         seed=spec.task.seed,

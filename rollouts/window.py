@@ -167,10 +167,6 @@ class View:
         self._in_row, self.fresh = text, True
         return with_text(self._form, shown, text)
 
-    def open(self, shown: Sequence[Message]) -> None:
-        """Begin the episode; its first message is the head and what is shown."""
-        self._start(self._head, [shown], [])
-
     def show(self, shown: Sequence[Message]) -> list[int]:
         """Add the newest turn and the messages after it; return the ids that these add."""
         self.messages += [assistant(self._turns[-1].response), *shown]
@@ -225,7 +221,7 @@ class View:
         return rules if rules and self._stream and rules.due(row, len(self._stream.ids)) else None
 
     def begin_with(self, summary: str, shown: Sequence[Message]) -> None:
-        """Begin a new row at the present observation, after the text of a summary."""
+        """Begin a row at the present observation, after the head and the text of a summary."""
         self._start(self._head + summary, [shown], [])
 
     def begin_after(self, turns: Sequence[Turn], shown: Sequence[Message]) -> None:
