@@ -20,8 +20,7 @@ SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of
 def turn_ids(loss_mask: Tensor) -> Tensor:
     """Number each row's turns, which are runs of ones: context tokens separate two turns.
 
-    ``loss_mask`` is used and not ``response_mask``, from which a correction may have removed
-    tokens.
+    ``loss_mask``, not ``response_mask``: a correction may have removed tokens from that.
 
     Args:
         loss_mask: (B, T), 1 on sampled tokens.

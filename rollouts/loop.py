@@ -39,8 +39,7 @@ async def run_episode(
     the episode has the other seat's view among its ``sides``.
 
     Args:
-        stream: keeps the token ids; None for text policies (``turngrid.rollouts.tokenise`` adds ids
-            later).
+        stream: keeps the token ids; None for text policies (``tokenise`` adds ids later).
         other: likewise, for the other seat.
         seed: the run's, for a scripted opponent.
 

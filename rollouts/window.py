@@ -28,8 +28,7 @@ SHOWN = 10  # newest actions in the summary of a demonstration
 
 @dataclass(frozen=True)
 class Window:
-    """A window: a row holds at most ``turns`` turns; the next row begins with the newest ``keep``
-    of them.
+    """A row holds at most ``turns`` turns; the next row begins with the newest ``keep`` of them.
 
     Args:
         inline: put the kept turns in the row's first message. Such a row has exactly one turn.
@@ -131,8 +130,7 @@ class View:
         stream: holds the window's token ids; None if no ids are kept.
 
     Attributes:
-        fresh: whether the newest messages show the library's text, which no earlier turn of the row
-            does.
+        fresh: whether the newest messages are the row's first to show the library's text.
     """
 
     def __init__(
@@ -214,9 +212,7 @@ class View:
 
     @property
     def to_be_summed_up(self) -> Summaries | None:
-        """Return the rules of summaries if one is due after the newest turn; None without token
-        ids.
-        """
+        """Return the rules if a summary is due after the newest turn; None without token ids."""
         rules, row = self._summaries, len(self._turns) - self._begin
         return rules if rules and self._stream and rules.due(row, len(self._stream.ids)) else None
 

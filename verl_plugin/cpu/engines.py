@@ -98,9 +98,7 @@ class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead
 
 
 def load_value_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-    """Load a critic with a new head and "sdpa" attention; verl's loader always asks for flash
-    attention.
-    """
+    """Load a critic with a new head and "sdpa" attention, where verl asks for flash attention."""
     return load_whole(
         AutoModelForTokenClassification,
         local_path,

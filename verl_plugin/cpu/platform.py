@@ -62,8 +62,7 @@ CPU_DEVICE = CpuDevice("turngrid_cpu_device")
 class CpuPlatform(PlatformBase):
     """The platform selected by ``VERL_PLATFORM=cpu``.
 
-    Each training process counts as one logical "GPU" in Ray, so verl's resource pools work
-    unchanged.
+    Each training process is one logical "GPU" in Ray, so verl's resource pools work unchanged.
     """
 
     device_name = "cpu"

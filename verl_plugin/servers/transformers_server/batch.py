@@ -44,8 +44,7 @@ class Rules:
 
 
 def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sample by inverting the cumulative distribution: the first token at which it exceeds
-    ``uniform``.
+    """Sample the first tokens at which the cumulative distribution exceeds ``uniform``.
 
     Args:
         logits: (rows, vocabulary).
@@ -77,8 +76,7 @@ def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[tor
 
 
 def top_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Return -sum p log p over the ``TOP`` likeliest tokens, divided by the log of the vocabulary
-    size.
+    """Return -sum p log p over the ``TOP`` likeliest tokens, over the log of the vocabulary size.
 
     The distribution is temperature-scaled: (rows, vocabulary) -> (rows,), in [0, 1].
     """
@@ -97,9 +95,7 @@ def full_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
 
 
 def restrict(weights: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Apply top-k, then top-p: keep the k likeliest tokens, then the fewest of them that reach the
-    share p.
-    """
+    """Keep the k likeliest tokens, then the fewest of them that reach the share p."""
     ordered, index = weights.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(weights.shape[-1], device=weights.device).expand_as(weights)
     ordered = torch.where((rules.top_k == 0) | (rank < rules.top_k), ordered, 0)
@@ -115,8 +111,7 @@ class Batch:
     """Requests that are sampled together. Its rows are the requests whose answer has not ended.
 
     Args:
-        forward: maps ids (tokens,) and their packing to logits (rows, vocabulary) after each row's
-            last token.
+        forward: maps ids (tokens,) and their packing to each row's last logits, (rows, vocabulary).
         memory: cached keys and values of earlier turns, to which those of this turn are added.
         eos: ids of tokens that end an answer, on the memory's device.
         requests: best sorted so that neighbours have prompts of similar length.

@@ -44,8 +44,7 @@ def _node_and_gpu(_worker: Any) -> tuple[str, str]:
 class WeightSync(BaseRollout):
     """Sends full weights to its replica's server through Ray's object store.
 
-    It runs in the training process; if servers have their own devices, in a process beside the
-    server.
+    It runs in the training process, or beside a server that has devices of its own.
     """
 
     def __init__(

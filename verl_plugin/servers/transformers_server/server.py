@@ -216,7 +216,5 @@ class TransformersServer:
 
 
 def seed_of(request_id: str, length: int) -> int:
-    """Derive a seed from the id and length of a request that has none, never from the server's
-    state.
-    """
+    """Derive a seed from a request's id and length, never from the server's state."""
     return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")
