@@ -66,7 +66,7 @@ class Packing:
         values.index_copy_(1, self._places, value.transpose(0, 1))
 
     def attend(self, layer: int, query: torch.Tensor, scale: float | None = None) -> torch.Tensor:
-        """Attend from each token to its row up to itself; (tokens, heads, head size) stays the shape.
+        """Attend from each token to its row up to itself; (tokens, heads, head size) in and out.
 
         All keys and values must be stored. Query heads that share a key head are laid out as
         tokens, which avoids copying keys for them.
