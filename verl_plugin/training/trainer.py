@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from tensordict import NonTensorData, NonTensorStack, TensorDict
@@ -42,17 +42,11 @@ from turngrid.verl_plugin.training.turn_rows import targets_alone
 from turngrid.verl_plugin.training.turn_updates import update_by_turn
 from turngrid.verl_plugin.training.window_rows import WindowRows
 
-if TYPE_CHECKING:
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
-else:
-    Base = object
-
 POLL_SECONDS = 0.1  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
-NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 
 
-class StepTrainer(Base):
-    """Base of our trainers in all of verl's modes. ``parts`` is the order of a step."""
+class StepTrainer:
+    """A mixin before verl's trainer of any mode. ``parts`` is the order of a step."""
 
     kind_of_groups: type[StepGroups] = StepGroups
 
@@ -156,7 +150,8 @@ class StepTrainer(Base):
     def learn(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the policy with the loss form and the terms of the run's methods."""
         if self.now.nothing_left:
-            print(f"turngrid: step {self.global_steps}: {NOTHING_LEFT}", flush=True)
+            left = "filters or rejection left nothing to learn from; no update"
+            print(f"turngrid: step {self.global_steps}: {left}", flush=True)
             metrics["filter/updates_left_out/total"] = 1.0  # verl sums a step's metrics with "total" in their names
             return batch
         if self.methods.chosen:
