@@ -1,12 +1,13 @@
 """The methods that a run's config names, with their settings at each step, and their state."""
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.contexts import Asks, asking
+from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.registry import (
     ALGO,
     ALGORITHMS,
@@ -46,9 +47,9 @@ class Scheduled:
         self.schedules: dict[str, Schedule] = {
             key: schedule(value) for key, value in self._settings.items() if is_schedule(self.kind, key, value)
         }
-        self.made = self._new(1)
+        self.made = self.new(1)
 
-    def _new(self, step: int) -> Any:
+    def new(self, step: int) -> Any:
         return self.kind(**(self._settings | self._numbers(step)))
 
     def _numbers(self, step: int) -> dict[str, float]:
@@ -59,20 +60,6 @@ class Scheduled:
         for key, number in self._numbers(step).items():
             setattr(self.made, key, number)
         return self.made
-
-    def refuse(self, steps: int) -> None:
-        """Check the schedules over the run.
-
-        Raises:
-            ValueError: within ``steps`` steps, a schedule gives a number that the method refuses.
-        """
-        for step in range(1, steps + 1 if self.schedules else 1):
-            try:
-                self._new(step)
-            except ValueError as error:
-                raise ValueError(
-                    f"at step {step} of the schedule of {' and '.join(self.schedules)}: {error}"
-                ) from error
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
@@ -149,7 +136,7 @@ class Chosen:
 
     def asking(self) -> dict[str, Asks]:
         """Return the methods with contexts by ``slot/name``."""
-        return asking({name: method.made for name, method in self._all.items()})
+        return {name: method.made for name, method in self._all.items() if hasattr(method.made, "contexts")}
 
     def heads(self) -> int:
         """Return the number of the critic's heads."""
@@ -177,11 +164,13 @@ class Chosen:
         Raises:
             ValueError: within so many steps, a schedule leaves its setting's range.
         """
-        for name, method in self._all.items():
+        scheduled = {name: method for name, method in self._all.items() if method.schedules}
+        for (name, method), step in product(scheduled.items(), range(1, steps + 1)):
             try:
-                method.refuse(steps)
+                method.new(step)
             except ValueError as error:
-                raise ValueError(f"{name.replace('/', '=')}: {error}") from error
+                where = f"{name.replace('/', '=')}: at step {step} of the schedule of {' and '.join(method.schedules)}"
+                raise ValueError(f"{where}: {error}") from error
 
     def in_rollout(self, step: int) -> dict[str, Any]:
         """Return the methods by ``slot/name`` whose state is read where episodes are sampled."""

@@ -5,7 +5,7 @@ episodes have ended. All are scored in one pass with the old log-probs, by the w
 at the sampling temperature. The method finds its own results in ``Turns.scored``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from turngrid.rewards.shaping.view import PlayedTurn
@@ -41,23 +41,12 @@ class RowView(Protocol):
         gold: right answers, if the environment knows any.
     """
 
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def turns(self) -> Sequence[SeenTurn]: ...
-
-    @property
-    def first(self) -> int: ...
-
-    @property
-    def won(self) -> bool: ...
-
-    @property
-    def plan(self) -> Sequence[str]: ...
-
-    @property
-    def gold(self) -> Sequence[str]: ...
+    task: str
+    turns: Sequence[SeenTurn]
+    first: int
+    won: bool
+    plan: Sequence[str]
+    gold: Sequence[str]
 
     def before(self, turn: int) -> list[int]:
         """Return the ids of the row before a turn's answer."""
@@ -99,8 +88,3 @@ class Asks(Protocol):
     scores: ClassVar[Literal["turns", "tokens"]]
 
     def contexts(self, row: RowView) -> Sequence[Context]: ...
-
-
-def asking(methods: Mapping[str, object]) -> dict[str, Asks]:
-    """Return the methods that have contexts."""
-    return {name: method for name, method in methods.items() if hasattr(method, "contexts")}  # type: ignore[misc]

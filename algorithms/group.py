@@ -30,13 +30,11 @@ def grpo(
         token_level_rewards: shape (rows, tokens); an episode's score R_i is its sum.
         response_mask: shape (rows, tokens), 1 on action tokens.
         index: the group (prompt) of each row.
-        norm_adv_by_std_in_grpo: divide by the unbiased deviation; False is Dr. GRPO (arXiv
-            2503.20783).
+        norm_adv_by_std_in_grpo: divide by the unbiased deviation; False: Dr. GRPO (2503.20783).
         epsilon: added to the standard deviation; equal scores give exactly 0.
 
     Returns:
-        ``(advantages, returns)``, the same tensor twice: the row's advantage on action tokens, else
-        0.
+        ``(advantages, returns)``, one tensor twice: the row's advantage on action tokens, else 0.
     """
     centred, groups, sizes = _centred(token_level_rewards, response_mask, index)
     if norm_adv_by_std_in_grpo:

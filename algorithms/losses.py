@@ -93,8 +93,7 @@ def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
 class AepoClip(Method):
     """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` if A < 0.
 
-    The loss is PPO's. A token with A > 0 and r > 1 + high has the gradient ``-(1 + high) A``, in
-    PPO 0.
+    The loss is PPO's. If A > 0 and r > 1 + high, the gradient is ``-(1 + high) A``, not 0.
     """
 
     low: float = number(0, 1)

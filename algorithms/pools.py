@@ -25,8 +25,7 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
         epsilon: added to the variance.
 
     Returns:
-        (rows, tokens) of the dtype of ``values``, 0 outside the mask, or if it has fewer than two
-        tokens.
+        (rows, tokens) of the dtype of ``values``; 0 outside the mask, or if it has one token.
     """
     mask, exact = response_mask.bool(), values.double()
     sampled = exact[mask]

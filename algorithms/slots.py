@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-import torch
 from torch import Tensor
 
 from turngrid.algorithms.contexts import SeenTurn
@@ -107,33 +106,6 @@ class Credit(Protocol):
         """Change the advantages of turns, (E, K) to (E, K); values outside turns are undefined."""
 
 
-def credited(
-    credits: Mapping[str, Any], turns: Turns, tokens: Tensor, mask: Tensor, algo: str, grain: str
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Apply credit methods in order.
-
-    If ``grain`` is "token", advantages differ inside a turn: credit then scales them, and the
-    second result is empty.
-
-    Args:
-        credits: the methods by name.
-        tokens: (B, T), the advantages of ``algo``.
-        mask: (B, T), the action tokens that count.
-
-    Returns:
-        Token advantages, (B, T), and each layer's turn advantages, (E, K) by name.
-    """
-    scaled = grain == "token"
-    matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, mask)
-    layers = {} if scaled else {algo: matrix}
-    for name, credit in credits.items():
-        layers[name] = matrix = credit(turns.seen_by("credit", name), matrix)
-    if not credits:
-        return tokens, layers
-    spread = turns.spread(matrix.to(tokens.dtype))
-    return tokens * spread if scaled else spread, layers
-
-
 class LossForm(Protocol):
     """Computes an action token's loss, replacing PPO's clipped loss.
 
@@ -167,8 +139,17 @@ class LossView:
     scale: float
 
 
-class Term(Protocol):
-    """A loss term. Its state is in the trainer and part of every checkpoint."""
+class Stateful(Protocol):
+    """A method with a state, which is in the trainer and part of every checkpoint."""
+
+    def state(self) -> dict[str, Any]:
+        """Return plain containers, numbers and tensors: reading a checkpoint runs no code."""
+
+    def load(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Term(Stateful, Protocol):
+    """A loss term."""
 
     needs: ClassVar[Names]
 
@@ -189,11 +170,6 @@ class Term(Protocol):
     def loss(self, view: LossView, coefficients: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return what a pass adds to the loss, and metrics that add up. Runs in the worker."""
 
-    def state(self) -> dict[str, Any]:
-        """Return plain containers, numbers and tensors: reading a checkpoint runs no code."""
-
-    def load(self, state: Mapping[str, Any]) -> None: ...
-
 
 @dataclass
 class StoredEpisode:
@@ -213,7 +189,7 @@ class StoredEpisode:
     task: str = ""
 
 
-class Buffer(Protocol):
+class Buffer(Stateful, Protocol):
     """Stores episodes of earlier steps and replays some of them after a step's own update.
 
     A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` replaces episodes of the step
@@ -227,11 +203,6 @@ class Buffer(Protocol):
 
     def take(self, step: int) -> list[StoredEpisode]:
         """Return the episodes to replay in this step, with their ``advantage``."""
-
-    def state(self) -> dict[str, Any]:
-        """As ``Term.state``."""
-
-    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 class OfferedEpisode(NamedTuple):
@@ -264,11 +235,11 @@ class Request(NamedTuple):
     length: int
 
 
-class Offered(Protocol):
+class Offered(Stateful, Protocol):
     """A method that learns from the texts of a step's episodes, such as a ``Library``.
 
-    Its state is in the trainer and part of every checkpoint. Where episodes are sampled, it is as
-    it was at the start of the step. ``requests`` and ``write`` are optional.
+    Where episodes are sampled, its state is that of the start of the step. ``requests`` and
+    ``write`` are optional.
 
     Attributes:
         in_rollout: True.
@@ -285,11 +256,6 @@ class Offered(Protocol):
 
     def write(self, step: int, texts: Sequence[str]) -> None:
         """Take the answers to ``requests``, in their order."""
-
-    def state(self) -> dict[str, Any]:
-        """As ``Term.state``."""
-
-    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 class Library(Offered, Protocol):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,14 +12,15 @@ from turngrid.algorithms.turns import Turns, sums
 
 OF_ROW = ("outcome", "tree")  # one entry per row; other columns have one per turn
 NAMED = "named_"  # prefix of the columns of rewards by name
+NUMBERS = ("state", "after", "action", "node", "attempt", "role", "label")
+FLAGS = ("valid", "parsed", "garbled", "summary")
 SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of a part of an answer
 
 
 def turn_ids(loss_mask: Tensor) -> Tensor:
     """Number each row's turns, which are runs of ones: context tokens separate two turns.
 
-    ``loss_mask`` is used and not ``response_mask``, from which a correction may have removed
-    tokens.
+    ``loss_mask``, not ``response_mask``: a correction may have removed tokens from that.
 
     Args:
         loss_mask: (B, T), 1 on sampled tokens.
@@ -61,28 +63,20 @@ def turn_table(
     inside = place >= 0
     (tokens,) = sums(place, inside, mask.shape, inside)
     (reward,) = sums(place, inside & (rows["reward"] != 0), mask.shape, rows["reward"])
+    columns: dict[str, Any] = {name: known[name] for name in NUMBERS if name in known}
+    columns |= {name: known[name].bool() for name in FLAGS if name in known}
     table = Turns(
         group=group_ids([groups[own[0]] for own in live.values()]),
         mask=mask,
         tokens=tokens.long(),
         reward=reward,
-        state=known["state"],
-        after=known["after"],
-        action=known["action"],
-        valid=known["valid"].bool(),
-        parsed=known["parsed"].bool(),
         outcome=_of_episode(turns["outcome"], live),
         place=place,
         episodes=tuple(live),
-        garbled=known["garbled"].bool() if "garbled" in known else None,
         named={name.removeprefix(NAMED): table.double() for name, table in known.items() if name.startswith(NAMED)},
         tree=_of_episode(turns["tree"], live) if "tree" in turns else None,
-        node=known.get("node"),
-        attempt=known.get("attempt"),
-        role=known.get("role"),
-        label=known.get("label"),
         spans=_spans(known),
-        summary=known["summary"].bool() if "summary" in known else None,
+        **columns,
     )
     entropy = table.mean(rows["entropy"]) if "entropy" in rows else None
     value = table.at(table.starts(), rows["values"]) if "values" in rows else None

@@ -7,6 +7,7 @@ response tokens. Episodes without an action token ("dead" ones) are not in it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,8 +42,7 @@ class Turns:
         value: float64, the critic's value at the turn's first token; None: no critic.
         garbled: bool, the answer has undecodable characters or repeats itself; None: not computed.
         named: float64, other rewards of the turn by name: those that a chosen method ``reads``.
-        tree: (E,) int64, the tree that an episode is a leaf of; None: the rollout form has no
-            branches.
+        tree: (E,) int64, the tree whose leaf an episode is; None: the rollout form has no branches.
         node: int64, equal if episodes of a group share a turn; None likewise.
         role: int64, the seat that the turn was played from; None: games have one.
         attempt: int64, the play that the turn belongs to, from 0; None: an episode is one play.
@@ -50,8 +50,7 @@ class Turns:
             the form has no labels.
         spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token
             in the turn and the one after its last; equal if the answer lacks it.
-        summary: bool, the policy summed up earlier turns instead of acting; None: there is no
-            summary.
+        summary: bool, the policy summed up earlier turns and did not act; None: there are none.
         log_prob: (B, T) nats, the old log-probs of the sampled tokens; None: no method needs them.
         contexts: (B, T) nats by ``slot/name``: what the contexts of each method scored
             (``turngrid.algorithms.contexts``); NaN on tokens without a context.
@@ -219,6 +218,32 @@ def discounted(numbers: Tensor, factor: float | Tensor) -> Tensor:
         running = numbers[:, turn] + factors[:, turn] * running
         sums[:, turn] = running
     return sums
+
+
+def credited(
+    credits: Mapping[str, Any], turns: Turns, tokens: Tensor, mask: Tensor, algo: str, grain: str
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Apply credit methods in order.
+
+    If ``grain`` is "token", credit scales the advantages of tokens, and ``algo`` has no layer.
+
+    Args:
+        credits: the methods by name.
+        tokens: (B, T), the advantages of ``algo``.
+        mask: (B, T), the action tokens that count.
+
+    Returns:
+        Token advantages, (B, T), and each layer's turn advantages, (E, K) by name.
+    """
+    scaled = grain == "token"
+    matrix = torch.ones(turns.mask.shape).double() if scaled else turns.mean(tokens, mask)
+    layers = {} if scaled else {algo: matrix}
+    for name, credit in credits.items():
+        layers[name] = matrix = credit(turns.seen_by("credit", name), matrix)
+    if not credits:
+        return tokens, layers
+    spread = turns.spread(matrix.to(tokens.dtype))
+    return tokens * spread if scaled else spread, layers
 
 
 def repeated_states(turns: Turns) -> float:

@@ -51,11 +51,10 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.records.models.locate import resolve_model
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
-from turngrid.rollouts.sampling import SampleRequest
+from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.verl_plugin.dataset import TaskDataset
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
 from turngrid.verl_plugin.servers.transformers_server import launch
-from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 TASK = "w4-o6-q8"  # won in 8 turns at best: with fewer, every episode has the same number of turns
@@ -142,11 +141,11 @@ class NoPasses(TransformersServer):
 
     ANSWER = (17, 23, 42, 5, 2)  # the last one ends a turn
 
-    def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
+    def _generate(self, requests: list[SampleRequest]) -> list[Sample]:
         self._stats.batches += 1
         self._stats.requests += len(requests)
         self._stats.sampled_tokens += len(requests) * len(self.ANSWER)
-        return [GenResult(list(self.ANSWER), [-1.0] * len(self.ANSWER), "eos", step=self._step) for _ in requests]
+        return [Sample(self.ANSWER, [-1.0] * len(self.ANSWER), self._step or 0) for _ in requests]
 
 
 def start_server(config: DictConfig, passes: bool) -> Any:

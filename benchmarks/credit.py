@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from turngrid.algorithms.registry import ESTIMATORS, SLOTS
-from turngrid.algorithms.slots import Tokens, credited
+from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turn_table import ENDS, span_field, turn_table
-from turngrid.algorithms.turns import Turns
+from turngrid.algorithms.turns import Turns, credited
 from turngrid.config.compose import compose
 from turngrid.config.method_settings import made as methods_of
 

@@ -37,7 +37,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.failed_episodes import EpisodeFailed, OpenSession, failed_episode, run_with_retries
+from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, Session, run_episode
 from turngrid.rollouts.store import read_episodes, write_episodes
 
@@ -135,7 +135,7 @@ async def play(
     async def one(number: int, spec: EpisodeSpec) -> Episode:
         policy = policies[number % 2]
 
-        async def opened() -> OpenSession:
+        async def opened() -> Session:
             return StruckSession(await pool.open(), saboteur, key_of(spec))
 
         async def played(session: Session) -> Episode:

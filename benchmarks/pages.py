@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
+from pkgutil import resolve_name
 from textwrap import dedent
 from typing import Any
 
@@ -27,7 +28,6 @@ from turngrid.config.base import CONF, ROOT
 from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
-from turngrid.verl_plugin.hooks import ours
 
 METHODS, PAPERS, VERL = (ROOT / "docs" / f"{page}.md" for page in ("methods", "papers", "verl"))
 NAMES = ROOT / "docs" / "papers.yaml"
@@ -207,7 +207,7 @@ def entries_of(*tables: Table) -> dict[str, list[tuple[str, str]]]:
 
 
 def why(by: str) -> str:
-    return ". ".join(filter(None, (reason(ours(by)), until(ours(by)).replace("Until", "*Until*"))))
+    return ". ".join(filter(None, (reason(resolve_name(by)), until(resolve_name(by)).replace("Until", "*Until*"))))
 
 
 def section(title: str, entries: dict[str, list[tuple[str, str]]]) -> str:

@@ -1,15 +1,17 @@
-"""The end of an episode: its outcome, its score and the rewards of its turns."""
+"""The end of an episode or of a play of it: outcome, score and the rewards of its turns."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
-from turngrid.envs.types import StepResult
+from turngrid.envs.types import Observation, StepResult
 from turngrid.rewards.reward import one_a_turn
-from turngrid.rollouts.attempts import CUT_OFF, grade
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.spec import EpisodeSpec, Session
+
+CUT_OFF = (Outcome.OUT_OF_TURNS, Outcome.OUT_OF_CONTEXT)
 
 
 def share_out(episodes: Mapping[str, Episode], result: StepResult) -> None:
@@ -58,12 +60,42 @@ def out_of_context(episode: Episode) -> None:
         episode.turns[-1].context_ids = []
 
 
-async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
-    """Grade an episode that was cut off, if the environment does that, then score and reward it.
+async def next_play(
+    session: Session, spec: EpisodeSpec, episode: Episode, over: bool
+) -> tuple[Observation | None, bool]:
+    """Begin another play if the newest one has ended and there is one left.
 
-    Raises:
-        EnvError: the environment failed.
+    Args:
+        over: whether the newest play's game is over.
+
+    Returns:
+        The first observation of a new play, or None; and whether the episode is over.
     """
+    plays = spec.attempts
+    if plays is None or not plays.ended(episode, over):
+        return None, over
+    if spec.grade_unfinished and episode.outcome in CUT_OFF and len(episode.plays) + 1 < plays.most:
+        await grade(session, episode)
+    if plays.last(episode):
+        return None, True
+    episode.plays.append(episode.outcome.value)
+    episode.outcome = Outcome.OUT_OF_TURNS
+    opening = await session.reset(spec.task, spec.task.seed)
+    return replace(opening, text=f"{plays.feedback}\n{opening.text}"), False
+
+
+async def grade(session: Session, episode: Episode) -> None:
+    """Grade the state at the cut; the last turn gets the result."""
+    result = await session.finish()
+    if result.won:
+        episode.outcome = Outcome.WON
+    if episode.turns:
+        episode.turns[-1].score_delta += result.score_delta
+        episode.turns[-1].info |= result.info
+
+
+async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
+    """Grade an episode that was cut off, if the environment does that, then score and reward it."""
     oldest, newest = episode.versions()
     if oldest == newest:  # recorded by turn only if they differ
         for turn in episode.turns:

@@ -73,13 +73,11 @@ class Turn:
         results: if the turn before made calls, the result of each; ``observation`` has them all.
         label: kind of answer, for prompt forms that distinguish kinds.
         spans: by part of the answer, its first token and the one after its last.
-        actions: if the answer has several (``prompt.max_actions``), each of them; ``action`` joins
-            them.
+        actions: each action, if there are several (``prompt.max_actions``); ``action`` joins them.
         dropped: number of further actions of the answer, which were not read.
         ran: number of actions that the environment received.
         attempt: the play of the episode that the turn belongs to, from 0.
-        retrieved: the library's text for this turn (``turngrid.rollouts.retrieval``); part of the
-            prompt.
+        retrieved: the library's text in this turn's prompt (``turngrid.rollouts.retrieval``).
         retrieved_tokens: number of its tokens if this turn's prompt shows it anew; 0 if the row
             has it from an earlier turn.
         patch: the expert's answer, if it stands in place of this one in later prompts.
@@ -152,7 +150,7 @@ class Episode:
         parent: sample of the group that this one branched off from.
         trained: False if the episode is not learned from.
         trains_thoughts: False if the tokens of thoughts are not learned from.
-        plays: the outcome of each play, if an episode has several (``turngrid.rollouts.attempts``);
+        plays: the outcome of each play, if an episode has several (``turngrid.rollouts.ending``);
             ``outcome`` and ``score`` are those of the last.
         followed: the expert plan judged each turn, and the game ran the plan's actions.
         gold: right answers (``turngrid.envs.types.Observation``).

@@ -4,7 +4,6 @@ An episode that keeps failing is not trained on.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from turngrid.envs.types import EnvError, GameStuck
 from turngrid.rollouts.episode import Episode, Outcome
@@ -14,18 +13,12 @@ from turngrid.rollouts.sampling import SampleLost
 MAX_RETRIES = 3
 
 
-class OpenSession(Session, Protocol):
-    """A session that can be returned to the pool."""
-
-    async def close(self) -> None: ...
-
-
 class EpisodeFailed(EnvError):
     """Every attempt failed; the message ends with the last cause."""
 
 
 async def run_with_retries(
-    open_session: Callable[[], Awaitable[OpenSession]],
+    open_session: Callable[[], Awaitable[Session]],
     play: Callable[[Session], Awaitable[Episode]],
     retries: int = MAX_RETRIES,
 ) -> Episode:

@@ -15,9 +15,6 @@ async def follow(session: Session, episode: Episode, spec: EpisodeSpec, plan: Fo
     """Run the expert's action, and record in the newest turn whether the policy's is the same.
 
     The episode is lost if the plan does not go on, or if it wins only with patches.
-
-    Raises:
-        EnvError: the environment failed.
     """
     start, index, turn = time.perf_counter(), len(episode.turns) - 1, episode.turns[-1]
     same = turn.parsed and turn.action.strip() == plan.actions[index].strip()

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
-from turngrid.rollouts.attempts import next_play
-from turngrid.rollouts.ending import ended, out_of_context, settle, share_out, void
+from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
-from turngrid.rollouts.policy import SELF, Policy, Reply, TurnContext, scripted
+from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
 from turngrid.rollouts.retrieval import lines_of, retrieved
 from turngrid.rollouts.several import run_actions
@@ -40,8 +39,7 @@ async def run_episode(
     the episode has the other seat's view among its ``sides``.
 
     Args:
-        stream: keeps the token ids; None for text policies (``turngrid.rollouts.tokenise`` adds ids
-            later).
+        stream: keeps the token ids; None for text policies (``tokenise`` adds ids later).
         other: likewise, for the other seat.
         seed: the run's, for a scripted opponent.
 
@@ -52,7 +50,7 @@ async def run_episode(
     if spec.opponent:
         opposite = replace(spec, seat=other_seat(spec.seat))
         itself = spec.opponent == SELF
-        sides[opposite.seat] = Side(policy if itself else scripted(spec.opponent, seed), opposite, other)
+        sides[opposite.seat] = Side(policy if itself else RandomPolicy(seed, spec.opponent), opposite, other)
     episodes = await run_match(sides, session)
     first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
     if spec.opponent != SELF or not spec.both:
@@ -121,7 +119,7 @@ def _open(side: Side, observation: Observation) -> _Run:
     turns: list[Turn] = []
     view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
     _look_up(view, spec, goal, observation, stream)
-    view.open(messages(spec.form, observation))
+    view.begin_with("", messages(spec.form, observation))
     episode = Episode(
         task=spec.task.key,
         seed=spec.task.seed,

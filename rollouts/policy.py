@@ -86,15 +86,25 @@ class ExpertPolicy:
         return Reply(text=plan[context.acted], plan=plan[context.acted :])
 
 
+SELF = "self"  # the opponent that is the policy itself
+RANDOM, FIRST, EXACT = SCRIPTED = ("random", "first", "exact")
+
+
 @dataclass(frozen=True)
 class RandomPolicy:
-    """Draws uniformly from the legal commands; seeded, so that an evaluation can be repeated."""
+    """Draws uniformly from the legal commands; seeded, so that an evaluation can be repeated.
+
+    With another name of ``SCRIPTED`` it takes the first command, or draws from the best ones, which
+    the environment knows (``Observation.expert``).
+    """
 
     run_seed: int = 0
-    name: str = "random"
+    name: str = RANDOM
 
     async def act(self, context: TurnContext) -> Reply:
-        return any_legal(context, dice(self.run_seed, context))
+        seen = context.observation
+        commands = {FIRST: seen.legal[:1], EXACT: seen.expert}.get(self.name, sorted(seen.legal))
+        return one_of(commands, context, dice(self.run_seed, context))
 
 
 def dice(run_seed: int, context: TurnContext) -> random.Random:
@@ -102,46 +112,11 @@ def dice(run_seed: int, context: TurnContext) -> random.Random:
     return random.Random(request_seed(run_seed, context.step, context.prompt, context.sample, context.turn))
 
 
-def any_legal(context: TurnContext, draw: random.Random) -> Reply:
-    legal = sorted(context.observation.legal)
-    if not legal:
-        raise EnvError(f"{context.task.key}: the environment lists no legal commands")
-    text = draw.choice(legal)
+def one_of(commands: Sequence[str], context: TurnContext, draw: random.Random) -> Reply:
+    if not commands:
+        raise EnvError(f"{context.task.key}: the environment lists no such commands")
+    text = draw.choice(commands)
     return Reply(text=text, plan=(text,))
-
-
-@dataclass(frozen=True)
-class FirstPolicy:
-    """Takes the first legal command."""
-
-    name: str = "first"
-
-    async def act(self, context: TurnContext) -> Reply:
-        return Reply(text=context.observation.legal[0], plan=context.observation.legal[:1])
-
-
-@dataclass(frozen=True)
-class ExactPolicy:
-    """Draws uniformly from the best commands, which the environment knows
-    (``Observation.expert``)."""
-
-    run_seed: int = 0
-    name: str = "exact"
-
-    async def act(self, context: TurnContext) -> Reply:
-        best = dice(self.run_seed, context).choice(context.observation.expert)
-        return Reply(text=best, plan=(best,))
-
-
-SELF = "self"  # the opponent that is the policy itself
-RANDOM, FIRST, EXACT = SCRIPTED = ("random", "first", "exact")
-
-
-def scripted(name: str, run_seed: int = 0) -> Policy:
-    """Return an opponent of ``SCRIPTED``."""
-    if name == FIRST:
-        return FirstPolicy()
-    return ExactPolicy(run_seed) if name == EXACT else RandomPolicy(run_seed)
 
 
 @dataclass(frozen=True)

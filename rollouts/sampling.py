@@ -38,21 +38,24 @@ class Sample:
     """A sampled answer.
 
     Attributes:
-        logprobs: the behaviour policy's log-probabilities, in nats.
+        logprobs: the behaviour policy's log-probabilities, in nats at the request's temperature (at
+            0: of temperature 1), before top-p and top-k.
         version: training step whose weights sampled the last token.
         oldest: that of the first token, if the weights changed while sampling.
         entropies: for each token -sum p log p over the ten likeliest, divided by the logarithm of
             the vocabulary's size; empty unless requested.
         full_entropies: entropy (nats) of the whole distribution at the request's temperature (1 if
             that is 0), before top-p and top-k; empty unless requested.
+        stop_reason: "eos" or "length"; "aborted" without tokens; "" if not known.
     """
 
-    token_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
+    token_ids: Sequence[int]
+    logprobs: Sequence[float]
     version: int = 0
     oldest: int | None = None
-    entropies: tuple[float, ...] = ()
-    full_entropies: tuple[float, ...] = ()
+    entropies: Sequence[float] = ()
+    full_entropies: Sequence[float] = ()
+    stop_reason: str = ""
 
 
 class RequestTooLong(ValueError):

@@ -23,9 +23,6 @@ async def run_actions(session: Steps, form: PromptForm, turn: Turn, most: int | 
 
     Returns:
         The result of all actions together, and how many ran.
-
-    Raises:
-        EnvError: the environment failed.
     """
     actions, done = turn.actions or [turn.action], list[StepResult]()
     for action in actions[:most]:

@@ -80,8 +80,7 @@ class EpisodeSpec:
         window: how much of the episode the policy sees, or when it writes summaries; None: all.
         prefix: actions that are replayed before the policy's first turn.
         answers: the complete answers with the prefix's actions, which are read in them. If empty,
-            they are generated as a demonstration that ends with the prefix, so later actions do not
-            leak.
+            they are those of a demonstration that ends with the prefix: no later action leaks.
         guidance: a line of the first message before the goal.
         branch: turns of another sample that the episode begins with.
         named: further rewards to record, by name.
@@ -153,6 +152,9 @@ class Session(Protocol):
     async def step(self, action: str) -> StepResult: ...
 
     async def finish(self) -> StepResult: ...
+
+    async def close(self) -> None:
+        """Return it to the pool."""
 
 
 async def begin(session: Session, spec: EpisodeSpec, episode: Episode, view: View, opening: Observation) -> Observation:

@@ -31,7 +31,7 @@ def fill_ids(
     prefix = [replace(turn) for turn in episode.prefix]
     first = messages_of(form, [*prefix, *episode.turns][0])
     view = View(form, joined(shown[0]).removesuffix(joined(first)), turns, window, stream)
-    view.open(first)
+    view.begin_with("", first)
     for turn, following in zip(prefix, shown[1:], strict=False):
         view.replay(turn, following)
     opening, shown, remaining = view.prompt_ids, shown[len(prefix) :], episode.played_turns

@@ -28,8 +28,7 @@ SHOWN = 10  # newest actions in the summary of a demonstration
 
 @dataclass(frozen=True)
 class Window:
-    """A window: a row holds at most ``turns`` turns; the next row begins with the newest ``keep``
-    of them.
+    """A row holds at most ``turns`` turns; the next row begins with the newest ``keep`` of them.
 
     Args:
         inline: put the kept turns in the row's first message. Such a row has exactly one turn.
@@ -131,8 +130,7 @@ class View:
         stream: holds the window's token ids; None if no ids are kept.
 
     Attributes:
-        fresh: whether the newest messages show the library's text, which no earlier turn of the row
-            does.
+        fresh: whether the newest messages are the row's first to show the library's text.
     """
 
     def __init__(
@@ -166,10 +164,6 @@ class View:
             return list(shown)
         self._in_row, self.fresh = text, True
         return with_text(self._form, shown, text)
-
-    def open(self, shown: Sequence[Message]) -> None:
-        """Begin the episode; its first message is the head and what is shown."""
-        self._start(self._head, [shown], [])
 
     def show(self, shown: Sequence[Message]) -> list[int]:
         """Add the newest turn and the messages after it; return the ids that these add."""
@@ -218,14 +212,12 @@ class View:
 
     @property
     def to_be_summed_up(self) -> Summaries | None:
-        """Return the rules of summaries if one is due after the newest turn; None without token
-        ids.
-        """
+        """Return the rules if a summary is due after the newest turn; None without token ids."""
         rules, row = self._summaries, len(self._turns) - self._begin
         return rules if rules and self._stream and rules.due(row, len(self._stream.ids)) else None
 
     def begin_with(self, summary: str, shown: Sequence[Message]) -> None:
-        """Begin a new row at the present observation, after the text of a summary."""
+        """Begin a row at the present observation, after the head and the text of a summary."""
         self._start(self._head + summary, [shown], [])
 
     def begin_after(self, turns: Sequence[Turn], shown: Sequence[Message]) -> None:

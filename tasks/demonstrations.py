@@ -15,7 +15,7 @@ from turngrid.envs.utils.bar import ticking_bar
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import EXACT, RANDOM, ExpertPolicy, Policy, scripted
+from turngrid.rollouts.policy import EXACT, RANDOM, ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks import rejection
 from turngrid.tasks.run import Run
@@ -67,7 +67,7 @@ def _from_matches(run: Run) -> list[Episode]:
     ]
     player = EXACT if run.config.demos.source == "expert" else RANDOM
     count, seed = run.allocation.demonstrations, int(run.config.seed)
-    return asyncio.run(_run_all(run, scripted(player, seed), specs[:count]))
+    return asyncio.run(_run_all(run, RandomPolicy(seed, player), specs[:count]))
 
 
 def _games(run: Run) -> Sequence[TaskRef]:

@@ -5,7 +5,6 @@ It is kept beside the policy in each worker's memory, and saved in every checkpo
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -77,32 +76,22 @@ def swap(weights: Sequence[Tensor], others: Sequence[Tensor]) -> None:
             other.copy_(kept)
 
 
-def saved(usual: Callable[..., None]) -> Callable[..., None]:
+def saved(usual: Callable[..., None], engine: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
     """Save the average too, if a method uses one.
 
     Until verl has a teacher that follows the policy.
     """
-
-    @wraps(usual)
-    def save_checkpoint(engine: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
-        usual(engine, local_path, *args, **kwargs)
-        if average := getattr(engine, NAME, None):
-            torch.save(average, Path(local_path) / FILE.format(engine.rank))
-
-    return save_checkpoint
+    usual(engine, local_path, *args, **kwargs)
+    if average := getattr(engine, NAME, None):
+        torch.save(average, Path(local_path) / FILE.format(engine.rank))
 
 
-def loaded(usual: Callable[..., None]) -> Callable[..., None]:
+def loaded(usual: Callable[..., None], engine: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
     """Restore the average too.
 
     Until verl has a teacher that follows the policy.
     """
-
-    @wraps(usual)
-    def load_checkpoint(engine: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
-        file = Path(local_path) / FILE.format(engine.rank)
-        average = torch.load(file, weights_only=True) if file.exists() else None  # verl may delete the folder
-        usual(engine, local_path, *args, **kwargs)
-        setattr(engine, NAME, average)
-
-    return load_checkpoint
+    file = Path(local_path) / FILE.format(engine.rank)
+    average = torch.load(file, weights_only=True) if file.exists() else None  # verl may delete the folder
+    usual(engine, local_path, *args, **kwargs)
+    setattr(engine, NAME, average)

@@ -16,7 +16,8 @@ _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsd
 
 # ---- made by ``hooks`` in every process of verl, right after the module is imported
 
-# Our function gets verl's object and returns the replacement
+# Our function gets verl's as its first argument, then the call's; of an object that is none, it
+# returns the replacement
 WRAPPED: Table = {
     _TRAINER: {
         "compute_advantage_for_multi_trajectories": "turngrid.verl_plugin.training.estimators:by_episode",
@@ -109,14 +110,10 @@ def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
     return _WithoutFlush(logger)
 
 
-def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]]) -> Callable[[object], Any]:
+def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]], model: object) -> Any:
     """Copy weights that are on the CPU already, which verl saves uncopied (a bug).
 
     Until verl fixes it.
     """
-
-    def save_copies(model: object) -> tuple[dict[str, tuple], object]:
-        state, spec = save(model)
-        return {name: (tensor.clone(), own) for name, (tensor, own) in state.items()}, spec
-
-    return save_copies
+    state, spec = save(model)
+    return {name: (tensor.clone(), own) for name, (tensor, own) in state.items()}, spec

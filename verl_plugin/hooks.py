@@ -5,12 +5,13 @@ Applied when this package is imported, they would make ``import verl`` two secon
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import reduce, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -23,18 +24,24 @@ def run(module: ModuleType) -> None:
     """Apply the changes of one of verl's modules, then import our module that registers with it."""
     for name, by in WRAPPED.get(module.__name__, {}).items():
         owner, own = _find(module, name)
-        setattr(owner, own, ours(by)(getattr(owner, own)))
+        usual = getattr(owner, own)
+        ours = resolve_name(by)
+        setattr(owner, own, around(usual, ours) if callable(usual) else ours(usual))
     for name, by in REPLACED.get(module.__name__, {}).items():
         owner, own = _find(module, name)
-        setattr(owner, own, ours(by))
+        setattr(owner, own, resolve_name(by))
     if registering := REGISTERING.get(module.__name__):
         importlib.import_module(registering)
 
 
-def ours(by: str) -> Any:
-    """Import ``module:name``."""
-    module, name = by.split(":")
-    return reduce(getattr, name.split("."), importlib.import_module(module))
+def around(usual: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
+    """Return verl's function with ours around it, which gets verl's as its first argument."""
+
+    @wraps(usual)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return by(usual, *args, **kwargs)
+
+    return called
 
 
 def _find(module: ModuleType, name: str) -> tuple[Any, str]:

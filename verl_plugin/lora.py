@@ -26,21 +26,17 @@ WRAPPER = "base_model.model."  # PEFT's prefix of every parameter name
 FOLDER = "lora_adapter"  # folder of the adapter in a checkpoint
 
 
-def seeded(build: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def seeded(build: Callable[[Any, Any], Any], engine: Any, module: Any) -> Any:
     """Seed the adapters, and refuse layers that cannot be merged.
 
     Until verl does both.
     """
-
-    def build_lora_module(engine: Any, module: Any) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
-            built = build(engine, module)
-        if problem := _not_mergeable(built):
-            raise ModelError(f"model.lora_rank: {problem}")
-        return built
-
-    return build_lora_module
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
+        built = build(engine, module)
+    if problem := _not_mergeable(built):
+        raise ModelError(f"model.lora_rank: {problem}")
+    return built
 
 
 def _not_mergeable(model: Any) -> str | None:
@@ -103,31 +99,23 @@ def scaling(model: Any) -> float:
     return config.lora_alpha / config.r
 
 
-def merged_state(state_of: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
+def merged_state(usual: Callable[..., dict[str, Tensor]], model: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
     """Save a checkpoint's ``huggingface/`` merged, under the model's names, for every loader.
 
     Until verl merges LoRA there.
     """
-
-    def full_state(model: Any, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
-        state = state_of(model, *args, **kwargs)
-        return dict(merged(state, scaling(model))) if is_adapted(model) else state
-
-    return full_state
+    state = usual(model, *args, **kwargs)
+    return dict(merged(state, scaling(model))) if is_adapted(model) else state
 
 
-def with_adapter(save: Callable[..., None]) -> Callable[..., None]:
+def with_adapter(usual: Callable[..., None], manager: Any, local_path: str | None, *args: Any, **kwargs: Any) -> None:
     """Save the adapter too, in PEFT's format.
 
     Until verl saves it with FSDP2.
     """
-
-    def save_checkpoint(manager: Any, local_path: str | None, *args: Any, **kwargs: Any) -> None:
-        save(manager, local_path, *args, **kwargs)
-        if local_path and is_adapted(manager.model):
-            save_adapter(manager.model, Path(local_path) / FOLDER, leads=manager.rank == 0)
-
-    return save_checkpoint
+    usual(manager, local_path, *args, **kwargs)
+    if local_path and is_adapted(manager.model):
+        save_adapter(manager.model, Path(local_path) / FOLDER, leads=manager.rank == 0)
 
 
 def save_adapter(model: Any, folder: Path, leads: bool) -> None:

@@ -32,8 +32,7 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
     they have no loss.
 
     Raises:
-        ValueError: there are no episodes, or one has more than ``max_tokens``, where RL would cut
-            it off.
+        ValueError: there are no episodes, or RL would cut one off (``max_tokens``).
     """
 
     def __init__(self, episodes: Iterable[Episode], codec: TokenCodec, max_tokens: int) -> None:

@@ -27,63 +27,53 @@ def weight(head: int) -> str:
     return f"head_{head}_weight"
 
 
-def with_heads(load: Callable[..., Any]) -> Callable[..., Any]:
+def with_heads(load: Callable[..., Any], *, model_config: Any, **settings: Any) -> Any:
     """Load a critic with several heads.
 
     Until verl's critics have several heads.
     """
-
-    def load_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-        model_config.num_labels = getattr(model_config, KEY, 1)
-        return load(local_path, torch_dtype, model_config, trust_remote_code)
-
-    return load_model
+    model_config.num_labels = getattr(model_config, KEY, 1)
+    return load(model_config=model_config, **settings)
 
 
-def each_head(usual: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
+def each_head(
+    usual: Callable[..., dict[str, Tensor]], engine: Any, output: Any, *args: Any, **kwargs: Any
+) -> dict[str, Tensor]:
     """Return the values of each head; verl expects one number a token.
 
     Until verl's critics have several heads.
     """
-
-    def prepare_model_outputs(
-        self: Any, output: Any, output_args: Any, micro_batch: TensorDict, logits_processor_func: Any
-    ) -> dict[str, Tensor]:
-        def values_of(head_output: Any) -> dict[str, Tensor]:
-            return usual(self, head_output, output_args, micro_batch, logits_processor_func)
-
-        heads = getattr(self.model_config.hf_config, KEY, 1)
-        if heads == 1:
-            return values_of(output)
-        outputs = [values_of(SimpleNamespace(logits=output.logits[..., head : head + 1])) for head in range(heads)]
-        return {column("values", head): own["values"] for head, own in enumerate(outputs)}
-
-    return prepare_model_outputs
+    heads = getattr(engine.model_config.hf_config, KEY, 1)
+    if heads == 1:
+        return usual(engine, output, *args, **kwargs)
+    parts = [SimpleNamespace(logits=output.logits[..., head : head + 1]) for head in range(heads)]
+    outputs = [usual(engine, part, *args, **kwargs) for part in parts]
+    return {column("values", head): own["values"] for head, own in enumerate(outputs)}
 
 
-def sum_of_heads(usual: Callable[..., tuple[Tensor, dict[str, Any]]]) -> Callable[..., tuple[Tensor, dict[str, Any]]]:
+def sum_of_heads(
+    usual: Callable[..., tuple[Tensor, dict[str, Any]]],
+    config: Any,
+    model_output: Mapping[str, Tensor],
+    data: TensorDict,
+    dp_group: Any = None,
+) -> tuple[Tensor, dict[str, Any]]:
     """Sum a loss over the heads of the critic; metrics of further heads end in their number.
 
     Until verl's critics have several heads.
     """
-
-    def value_loss(
-        config: Any, model_output: Mapping[str, Tensor], data: TensorDict, dp_group: Any = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        without_0_tokens(data)
-        heads = [head for head in range(MOST) if column("values", head) in model_output]
-        if len(heads) == 1:
-            return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
-        losses: list[Tensor] = []
-        metrics: dict[str, Any] = {}
-        for head in heads:
-            values = {"values": model_output[column("values", head)]}
-            loss, own = usual(config=config, model_output=values, data=_of_head(data, head), dp_group=dp_group)
-            losses.append(loss)
-            metrics |= {column(name, head): value for name, value in own.items()}
-        return sum(losses[1:], losses[0]), metrics
-
-    return value_loss
+    without_0_tokens(data)
+    heads = [head for head in range(MOST) if column("values", head) in model_output]
+    if len(heads) == 1:
+        return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
+    losses: list[Tensor] = []
+    metrics: dict[str, Any] = {}
+    for head in heads:
+        values = {"values": model_output[column("values", head)]}
+        loss, own = usual(config=config, model_output=values, data=_of_head(data, head), dp_group=dp_group)
+        losses.append(loss)
+        metrics |= {column(name, head): value for name, value in own.items()}
+    return sum(losses[1:], losses[0]), metrics
 
 
 def _of_head(data: TensorDict, head: int) -> TensorDict:

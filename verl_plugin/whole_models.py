@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Any
 
 import verl.utils.model
@@ -35,36 +34,27 @@ class Whole:
         return load_whole(self.kind, pretrained_model_name_or_path, **settings)
 
 
-def whole(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def whole(build: Callable[[Any], Any], engine: Any) -> Any:
     """Refuse a checkpoint that lacks weights; verl would initialise them at random.
 
     Until verl refuses it.
     """
-
-    def build_module(engine: Any) -> Any:
-        kind_of = verl.utils.model.get_hf_auto_model_class
-        with replaced(verl.utils.model, "get_hf_auto_model_class", lambda hf_config: Whole(kind_of(hf_config))):
-            return build(engine)
-
-    return build_module
+    kind_of = verl.utils.model.get_hf_auto_model_class
+    with replaced(verl.utils.model, "get_hf_auto_model_class", lambda hf_config: Whole(kind_of(hf_config))):
+        return build(engine)
 
 
-def with_teacher(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def with_teacher(usual: Callable[[Any], Any], worker: Any) -> Any:
     """Load a teacher instead of the reference policy, which in verl is always a copy of the policy.
 
     Until verl's reference policy has a path of its own.
     """
+    if path := worker.config.get(TEACHER):
+        kind = worker.ref_worker_cls
 
-    @wraps(usual)
-    def init_model(self: Any) -> Any:
-        if path := self.config.get(TEACHER):
-            worker = self.ref_worker_cls
+        def teacher(config: Any) -> Any:
+            model = replace(config.model_config, path=path, **dict.fromkeys(DERIVED))
+            return kind(config=replace(config, model_config=model))
 
-            def teacher(config: Any) -> Any:
-                model = replace(config.model_config, path=path, **dict.fromkeys(DERIVED))
-                return worker(config=replace(config, model_config=model))
-
-            self.ref_worker_cls = teacher
-        return usual(self)
-
-    return init_model
+        worker.ref_worker_cls = teacher
+    return usual(worker)

@@ -68,19 +68,19 @@ class Infopo(Method):
         known, masked = turns.mean(turns.log_prob), turns.mean(turns.scored)
         gains = turns.following(known - masked)
         sizes = turns.following(known.abs() + masked.abs())
-        there = turns.acts & (turns.following(turns.acts.double()) > 0) & ~gains.isnan()
-        pool = turns.group.unsqueeze(1).expand(turns.mask.shape)[there]
-        gates = self._gates(turns)
+        there, pool = _with_gains(turns, gains)
+        gates = torch.sigmoid(-deviations(turns.score, turns.group, size=turns.score_size) / self.temperature)
         result = advantages.clone()
         result[there] += self.beta * gates[pool] * compared(gains[there], pool, std=True, size=sizes[there])
         own = turns.group.unique()
         self.logged = {"gate": gates[own].mean().item() if len(own) else 0.0, "gains": float(there.sum())}
         return result
 
-    def _gates(self, turns: Turns) -> Tensor:
-        """Return a number by group."""
-        spread = deviations(turns.score, turns.group, size=turns.score_size)
-        return torch.sigmoid(-spread / self.temperature)
+
+def _with_gains(turns: Turns, gains: Tensor) -> tuple[Tensor, Tensor]:
+    """Mark the acting turns with a next one and a gain, (E, K); return also the group of each."""
+    there = turns.acts & (turns.following(turns.acts.double()) > 0) & ~gains.isnan()
+    return there, turns.group.unsqueeze(1).expand(turns.mask.shape)[there]
 
 
 @dataclass(kw_only=True)
@@ -131,8 +131,7 @@ class Igpo(Method):
         known = turns.mean(turns.scored)
         values = known if self.kind == "log" else known.exp()
         gains = turns.following(values) - values
-        there = turns.acts & (turns.following(turns.acts.double()) > 0) & ~gains.isnan()
-        owner = turns.group.unsqueeze(1).expand(turns.mask.shape)[there]
+        there, owner = _with_gains(turns, gains)
         credit, base = torch.zeros_like(gains), advantages
         size = turns.following(values.abs())[there] + values.abs()[there]
         if self.pool == "joint":

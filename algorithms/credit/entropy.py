@@ -89,8 +89,7 @@ class Aepo(Method):
 class Empg(Method):
     """``A_t exp(-k H~_t) / mean exp(-k H~) + bonus exp(-k' H~_{t+1})``.
 
-    The last turn lacks the second term. ``H~`` is the turn's mean token entropy, scaled over the
-    batch.
+    The last turn lacks the second term. ``H~`` is a turn's mean entropy, scaled over the batch.
     """
 
     sharpness: float = number(0)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from turngrid.algorithms.pools import centred, pools
 from turngrid.algorithms.slots import Estimate, Tokens
@@ -90,18 +89,15 @@ class RoleMean(Method):
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
-        returns, sizes = (discounted(rewards * turns.mask, turns.steps(self.gamma)) for rewards in both(turns.reward))
+        returns, sizes = (
+            discounted(rewards * turns.mask, turns.steps(self.gamma)) for rewards in (turns.reward, turns.reward.abs())
+        )
         names = {key: number for number, key in enumerate(dict.fromkeys(roles_of(turns)))}
         role = torch.tensor([names[key] for key in roles_of(turns)], dtype=torch.int64)
         episode, turn = turns.flat()
         advantages = torch.zeros_like(returns)
         advantages[episode, turn] = centred(returns[episode, turn], pools(role[episode]), sizes[episode, turn])
         return Estimate(advantages, returns)
-
-
-def both(rewards: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rewards, and their magnitudes (``pools.centred``)."""
-    return rewards, rewards.abs()
 
 
 def roles_of(turns: Turns) -> list[str]:

@@ -138,8 +138,7 @@ class Difficulty(Method):
 class Solved(Method):
     """Leave out games that the policy solves, from the next epoch on.
 
-    It keeps all episodes of a step: ``verl_plugin/training/task_loader.py`` draws no solved game
-    again.
+    It keeps a step's episodes: ``verl_plugin/training/task_loader.py`` draws no solved game again.
     """
 
     share: float = number(0, 1)

@@ -26,7 +26,7 @@ from turngrid.records.run_folder import OUTPUT_KEYS
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.lockstep import LockstepBatch, Slot
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Policy, RandomPolicy, Reply, TurnContext, any_legal, dice
+from turngrid.rollouts.policy import Policy, RandomPolicy, Reply, TurnContext, dice, one_of
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
@@ -174,7 +174,7 @@ class NoisyExpert:
         draw = dice(self.run_seed, context)
         if draw.random() >= self.noise and plan:
             return Reply(text=plan[0], plan=plan)
-        return any_legal(context, draw)
+        return one_of(sorted(context.observation.legal), context, draw)
 
 
 class ModelRollouts:

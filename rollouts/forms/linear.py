@@ -23,8 +23,7 @@ class Linear(Method):
     Attributes:
         windows: whether it may be combined with ``env.window_turns``.
         compares_turns: whether turns of a group may be compared by observation or by number.
-        whole: whether some episodes run from the game's start without help; only their success is
-            reported.
+        whole: whether some episodes run from the start without help; success is reported of these.
         branches: whether episodes may begin with turns of others.
         entropies: whether it reads the entropies of sampled tokens.
         several_rows: whether an episode may have several rows without a window.

@@ -47,8 +47,7 @@ UNPARSED = Answer("", parsed=False)
 class PromptForm:
     """Base class; the fields of a form are its settings, and every form has these.
 
-    ``conf/config.yaml`` describes the settings of all forms, ``conf/prompt/NAME.yaml`` those of
-    one.
+    ``conf/config.yaml`` describes the settings of all, ``conf/prompt/NAME.yaml`` those of one.
 
     Attributes:
         thinks: answers contain a thought.
@@ -177,8 +176,7 @@ class PromptForm:
 class Thinking(PromptForm):
     """A form whose answers contain a thought and then an action.
 
-    ``demo_thought`` is a template with ``{goal}``, ``{action}`` and ``{plan}`` (this action and the
-    next one).
+    ``demo_thought`` is a template with ``{goal}``, ``{action}`` and ``{plan}`` (this and the next).
     """
 
     require_thought: bool

@@ -22,7 +22,7 @@ from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import play_group
 from turngrid.rollouts.forms.self_play import SelfPlay
 from turngrid.rollouts.loop import EpisodeSpec, Side, run_episode, run_match
-from turngrid.rollouts.policy import RandomPolicy, Reply, TurnContext, scripted
+from turngrid.rollouts.policy import RandomPolicy, Reply, TurnContext
 
 ENVIRONMENT = make_environment("two_player", {"id": "TicTacToe-v0"})
 WIN, DRAW = ["0", "3", "1", "4", "2"], ["0", "1", "2", "4", "3", "5", "7", "6", "8"]
@@ -117,7 +117,7 @@ def test_a_seat_against_scripted_opponents(game: TaskRef) -> None:
         assert lost.outcome in (Outcome.LOST, Outcome.DRAWN)
     one = match(game, WIN, both=False)
     assert [episode.seat for episode in one] == ["0"]
-    exact = asyncio.run(run_episode(scripted("exact", 3), Here(), spec(game, opponent="exact"), None, None, 4))
+    exact = asyncio.run(run_episode(RandomPolicy(3, "exact"), Here(), spec(game, opponent="exact"), None, None, 4))
     assert exact.outcome is Outcome.DRAWN
     with pytest.raises(EnvError, match="seat 1 has to answer"):
         asyncio.run(run_match({"0": Side(RandomPolicy(), spec(game), None)}, Here()))

@@ -33,7 +33,7 @@ class Recording:
     async def sample(self, request: SampleRequest) -> Sample:
         self.asked.append(request)
         (answer,) = self.generator.generate([request])
-        return Sample(tuple(answer.token_ids), tuple(answer.log_probs), entropies=tuple(answer.entropies))
+        return answer
 
 
 @dataclass

@@ -54,7 +54,7 @@ def test_the_server_in_bf16_is_as_near_to_fp32_as_transformers_in_bf16(kind: str
     ours, theirs, apart = [], [], []
     with torch.inference_mode():
         for request, answer in zip(requests, generator.generate(requests), strict=True):
-            ids, told = [*request.prompt_ids, *answer.token_ids], torch.tensor(answer.log_probs)
+            ids, told = [*request.prompt_ids, *answer.token_ids], torch.tensor(answer.logprobs)
             full, half = (forced(model, ids, len(told)) for model in (exact, rounded))
             ours.append(told - full)
             theirs.append(half - full)

@@ -14,10 +14,10 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine.utils import prepare_micro_batches
 
+from turngrid.rollouts.sampling import Sample
 from turngrid.verl_plugin import threads
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
-from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 from turngrid.verl_plugin.training import zero_advantages
 
 pytestmark = pytest.mark.usefixtures("one_process")
@@ -32,7 +32,7 @@ def test_a_narrow_model_has_one_thread(monkeypatch: pytest.MonkeyPatch):
     assert found == [(1, 1), (2, 3)]
 
 
-def played(engine: Any) -> tuple[TensorDict, list[GenResult]]:
+def played(engine: Any) -> tuple[TensorDict, list[Sample]]:
     """Rows that the generator sampled with the engine's weights, as the trainer gets them, and what
     the generator told of them."""
     generator = Generator.from_pretrained(TINY)
@@ -74,7 +74,7 @@ def test_the_trainers_log_probs_and_entropies_are_the_servers(forward_only: bool
     batch, behaviour = played(engine)
     with engine.eval_mode():
         output = engine.infer_batch(batch)["model_output"]
-    for name, told, bound in (("log_probs", "log_probs", 1e-5), ("entropy", "full_entropies", 5e-5)):
+    for name, told, bound in (("log_probs", "logprobs", 1e-5), ("entropy", "full_entropies", 5e-5)):
         for row, result in zip(output[name].unbind(), behaviour, strict=True):
             sampled = getattr(result, told)
             found = row[-len(sampled) - 1 : -1]  # the token at place t is judged at place t - 1

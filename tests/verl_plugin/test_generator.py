@@ -24,8 +24,8 @@ from turngrid.verl_plugin.servers.transformers_server import packing
 from turngrid.verl_plugin.servers.transformers_server.forward import LlamaForward, ModuleForward
 from turngrid.verl_plugin.servers.transformers_server.generator import (
     Generator,
-    GenResult,
     RequestTooLong,
+    Sample,
     SampleRequest,
 )
 
@@ -99,11 +99,11 @@ def teacher_forced(model: Any, ids: Sequence[int], answer: Sequence[int], temper
 
 
 def assert_teacher_forced(
-    model: Any, requests: Sequence[SampleRequest], results: Sequence[GenResult], within: float = 1e-5
+    model: Any, requests: Sequence[SampleRequest], results: Sequence[Sample], within: float = 1e-5
 ) -> None:
     for request, result in zip(requests, results, strict=True):
         expected = teacher_forced(model, request.prompt_ids, result.token_ids, request.temperature)
-        torch.testing.assert_close(torch.tensor(result.log_probs), expected, atol=within, rtol=0)
+        torch.testing.assert_close(torch.tensor(result.logprobs), expected, atol=within, rtol=0)
 
 
 @torch.no_grad()
@@ -166,7 +166,7 @@ class Episodes:
             for i in (asking if turn else range(len(self.rows)))
         }
 
-    def answer(self, number: int, result: GenResult) -> None:
+    def answer(self, number: int, result: Sample) -> None:
         row = self.rows[number] + result.token_ids + self.rng.choices(range(10, VOCABULARY), k=self.rng.randrange(1, 9))
         happened = self.rng.choice(["goes on"] * 6 + ["window", "window", "retry", "renamed"])
         if happened == "window" or len(row) > 120:
@@ -379,5 +379,5 @@ def test_bf16_as_on_gpus_plays_almost_as_fp32() -> None:
     requests = requests_for(prompts(6), temperature=0.0, max_tokens=1)
     exact, rounded = make_generator(), Generator(make_model().to(torch.bfloat16), EOS)
     for one, other in zip(exact.generate(requests), rounded.generate(requests), strict=True):
-        assert one.log_probs == pytest.approx(other.log_probs, abs=0.1)
-        assert one.log_probs != other.log_probs
+        assert one.logprobs == pytest.approx(other.logprobs, abs=0.1)
+        assert one.logprobs != other.logprobs

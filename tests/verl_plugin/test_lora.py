@@ -86,8 +86,8 @@ def test_the_server_is_sent_what_the_trainer_computes_with() -> None:
         with engine.disable_adapter():
             of_base = engine.infer_batch(batch)["model_output"]["log_probs"]
     for row, base, result in zip(judged.unbind(), of_base.unbind(), behaviour, strict=True):
-        of_actions = slice(-len(result.log_probs) - 1, -1)
-        torch.testing.assert_close(row[of_actions], torch.tensor(result.log_probs), atol=1e-5, rtol=0)
+        of_actions = slice(-len(result.logprobs) - 1, -1)
+        torch.testing.assert_close(row[of_actions], torch.tensor(result.logprobs), atol=1e-5, rtol=0)
         assert (row - base)[of_actions].abs().max() > 1e-3
     after = state_of(engine)
     assert all(torch.equal(before[name], after[name]) for name in before), "sending leaves the engine as it was"

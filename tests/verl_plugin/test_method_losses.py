@@ -126,7 +126,7 @@ def loss_of(rows: Rows, actor: Any, asked: dict[str, Any], passes: str) -> tuple
     def passes_of(self: Any, data: TensorDict, loss_function: Any, forward_only: bool) -> Sequence[TensorDict]:
         return PASSES[passes](data)
 
-    for part in with_sums(passes_of)(engine, data, None):
+    for part in with_sums(passes_of, engine, data, None):
         loss, metrics = verls.ppo_loss(config=actor, model_output=model_output(rows, part), data=part)
         loss.backward()
         total += loss.item()

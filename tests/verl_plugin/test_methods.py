@@ -439,7 +439,7 @@ def test_a_buffer_is_given_what_beat_its_group_and_its_rows_come_back(queue: Non
     assert [episode.advantage for episode in made.methods.replay.taken] == pytest.approx(
         [1 - middle, 0.75 - middle, 1 - middle]
     )
-    with replay.in_queue(made.methods.replay.taken, first, 2, 8, 0) as rows:
+    with replay.replayed(made.methods.replay.taken, first, 2, 8, 0) as rows:
         assert len(rows.keys) == 8
         data = tq.kv_batch_get(
             keys=rows.keys[:2],

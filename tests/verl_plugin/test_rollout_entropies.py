@@ -37,7 +37,7 @@ def played(generator: Generator, ids: list[int], context: list[int]) -> Episode:
         asked = SampleRequest("0", tuple(seen), 5, TEMPERATURE, top_k=200, seed=len(seen), full_entropies=True)
         (answer,) = generator.generate([asked])
         full = list(answer.full_entropies)
-        turns.append(Turn("", "", answer.token_ids, answer.log_probs, full_entropies=full, context_ids=context))
+        turns.append(Turn("", "", answer.token_ids, answer.logprobs, full_entropies=full, context_ids=context))
         seen += [*answer.token_ids, *context]
     return Episode("task", 0, "train", "", [], ids, turns, Outcome.LOST)
 

@@ -15,8 +15,8 @@ from verl.workers.rollout.replica import TokenOutput
 
 from turngrid.verl_plugin.servers.transformers_server.generator import (
     Generator,
-    GenResult,
     RequestTooLong,
+    Sample,
     SampleRequest,
 )
 from turngrid.verl_plugin.servers.transformers_server.replica import WeightSync, server_name
@@ -40,7 +40,7 @@ def ask(server: TransformersServer, name: str, **params: Any) -> Awaitable[Token
 
 
 def expected(*requests: SampleRequest) -> list[tuple[list[int], list[float]]]:
-    return [(result.token_ids, result.log_probs) for result in Generator.from_pretrained(TINY).generate(requests)]
+    return [(result.token_ids, result.logprobs) for result in Generator.from_pretrained(TINY).generate(requests)]
 
 
 def test_a_request_is_answered_as_the_generator_answers() -> None:
@@ -89,13 +89,13 @@ def test_without_a_seed_the_request_itself_is_the_seed() -> None:
 def test_generate_batch_runs_that_list_in_that_order() -> None:
     requests = [SampleRequest(f"r{i}", PROMPT[: 1 + i % 5], 1 + i % 4, temperature=1.0, seed=i) for i in range(70)]
 
-    async def scenario(server: TransformersServer) -> tuple[list[GenResult], dict[str, Any]]:
+    async def scenario(server: TransformersServer) -> tuple[list[Sample], dict[str, Any]]:
         answers = await server.generate_batch(requests)
         return answers, await server.stats()
 
     answers, stats = serve(scenario, max_batch=8)
     assert stats["batches"] == 1, "whatever max_batch says"
-    assert [(answer.token_ids, answer.log_probs) for answer in answers] == expected(*requests)
+    assert [(answer.token_ids, answer.logprobs) for answer in answers] == expected(*requests)
 
 
 def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
@@ -105,7 +105,7 @@ def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
             await server.generate("long", prompt_ids=[5] * context, sampling_params={"max_tokens": 1})
         batch = [SampleRequest("good", PROMPT, 7, seed=1), SampleRequest("long", [5], 9000)]
         fits, long = await server.generate_batch(batch)
-        assert (long.token_ids, long.stop_reason) == ([], "too_long")
+        assert isinstance(long, RequestTooLong)
         assert fits.token_ids == expected(batch[0])[0][0]
         with pytest.raises(ValueError, match="text only"):
             await server.generate("seen", prompt_ids=PROMPT, sampling_params={}, image_data=["a picture"])
@@ -157,7 +157,7 @@ def test_verls_replica_serves_and_takes_new_weights(served: Served) -> None:
             parameter.mul_(0.9)
     requests = [SampleRequest(f"r{i}", PROMPT[: i + 1], 6, temperature=1.0, seed=i) for i in range(6)]
 
-    async def scenario() -> tuple[list[GenResult], TokenOutput, int]:
+    async def scenario() -> tuple[list[Sample], TokenOutput, int]:
         replica, server = served.replica, ray.get_actor(server_name(0))
         assert server == replica.server_handle
         before = (await server.stats.remote())["weight_updates"]
@@ -174,8 +174,8 @@ def test_verls_replica_serves_and_takes_new_weights(served: Served) -> None:
     answers, single, updates = asyncio.run(scenario())
     results = Generator(model, [2]).generate(requests)
     assert [answer.token_ids for answer in answers] == [result.token_ids for result in results]
-    assert [answer.log_probs for answer in answers] == [pytest.approx(r.log_probs, abs=1e-6) for r in results]
-    assert {answer.step for answer in answers} == {4} and updates == 1
+    assert [answer.logprobs for answer in answers] == [pytest.approx(r.logprobs, abs=1e-6) for r in results]
+    assert {answer.version for answer in answers} == {4} and updates == 1
     assert single.extra_fields["global_steps"] == 4
 
 

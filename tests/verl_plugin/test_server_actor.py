@@ -78,7 +78,7 @@ async def test_64_callers_at_once_share_batches_and_get_their_own_answers(
     for request, answer in [*zip(requests, answers, strict=True)][::3]:
         [alone] = generator.generate([request])
         assert answer.token_ids == alone.token_ids
-        assert answer.log_probs == pytest.approx(alone.log_probs, abs=1e-5, rel=1e-5)
+        assert answer.logprobs == pytest.approx(alone.logprobs, abs=1e-5, rel=1e-5)
     assert after["requests"] - before["requests"] == 64
     assert 1 <= after["batches"] - before["batches"] <= 32, "callers that come together are answered together"
 
@@ -100,7 +100,7 @@ async def test_each_answer_comes_from_the_weights_that_it_names(server: ActorHan
     waiting = iter(batches.values())
     for answer in answers:
         if isinstance(answer, list):
-            seen += [(r, a.token_ids, a.step) for r, a in zip(next(waiting), answer, strict=True)]
+            seen += [(r, a.token_ids, a.version) for r, a in zip(next(waiting), answer, strict=True)]
         elif answer is not None:
             seen.append((next(rest), answer.token_ids, answer.extra_fields["global_steps"]))
     assert len(seen) == 12 * 4 + 24

@@ -67,7 +67,7 @@ def test_the_reference_worker_loads_the_teacher(one_process: None, teacher: Path
 
 def test_verls_own_way_is_left_as_it_is_without_a_teacher() -> None:
     worker = SimpleNamespace(config={}, ref_worker_cls=dict)
-    assert with_teacher(lambda self: self.ref_worker_cls)(worker) is dict
+    assert with_teacher(lambda self: self.ref_worker_cls, worker) is dict
 
 
 REFUSED = {

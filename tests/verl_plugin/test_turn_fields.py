@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from turngrid.algorithms.registry import STATES
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.verl_plugin.rollout.turn_fields import STATES, text_hash, turn_fields
+from turngrid.verl_plugin.rollout.turn_fields import text_hash, turn_fields
 
 EPISODE = Episode(
     task="t",

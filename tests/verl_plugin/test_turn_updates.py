@@ -4,18 +4,20 @@ sees, and what it hands on."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import transfer_queue as tq
+from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 from usual import method
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from turngrid import verl_plugin  # noqa: F401 - as in a run
 from turngrid.verl_plugin.training import zero_advantages
-from turngrid.verl_plugin.training.turn_updates import Passes, update_by_turn
+from turngrid.verl_plugin.training.turn_updates import update_by_turn
 
 Z = {"P_0": 1.13893, "P_1": -0.88583, "P_2": -0.88583, "P_3": 0.63274, "Q_4": -0.67492, "Q_5": 1.34984, "Q_6": -0.67492}
 TURNS = {"P_1": 3, "P_3": 3}  # the others have two
@@ -79,7 +81,8 @@ class Policy:
         names = [name for name in Z if TURNS.get(name, 2) > turn]
         return math.log(CHANGES[turn][names.index(key.rpartition("_")[0])]) if updated else 0.0
 
-    def update(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> None:
+    def update(self, batch: KVBatchMeta, metrics: dict[str, Any], updates: int) -> None:
+        assert updates == 1
         names = ["advantages", "old_log_probs", "response_mask", "turn_ids", "ref_log_prob"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
         lengths = [[len(row) for row in data[name].unbind()] for name in names]
@@ -93,12 +96,18 @@ class Policy:
 
 def run(batch: KVBatchMeta, **settings: Any) -> tuple[Policy, dict[str, Any]]:
     policy, metrics = Policy(), {}
-    update_by_turn(batch, metrics, method("algo", "seeupo", **settings), 1, passes(policy))
+    update_by_turn(batch, metrics, method("algo", "seeupo", **settings), 1, trainer(policy))
     return policy, metrics
 
 
-def passes(policy: Policy) -> Passes:
-    return Passes(policy.log_probs, policy.update, 0, MULTIPLE, 1.0)
+def trainer(policy: Policy) -> Any:
+    return SimpleNamespace(
+        actor_rollout_wg=SimpleNamespace(compute_log_prob=policy.log_probs),
+        learn_rows=policy.update,
+        tokenizer=SimpleNamespace(eos_token_id=0),
+        windows=SimpleNamespace(rows=MULTIPLE),
+        config=OmegaConf.create({"actor_rollout_ref": {"rollout": {"temperature": 1.0}}}),
+    )
 
 
 def assert_seen(found: Sequence[dict[str, float]], wanted: Sequence[dict[str, float]]) -> None:

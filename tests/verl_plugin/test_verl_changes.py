@@ -4,6 +4,7 @@ is told which."""
 import ast
 import inspect
 import textwrap
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from benchmarks.verl_overrides import overrides, reason, until
 from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED
-from turngrid.verl_plugin.hooks import ours
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
 SIGNATURES = {  # of verl's, by which ours are called
@@ -52,7 +52,8 @@ def test_verl_has_what_the_entry_changes(number: int, plain_verl: dict[str, Any]
 
 @pytest.mark.parametrize("by", sorted({by for *_, by in ENTRIES}))
 def test_every_change_has_its_reason_and_an_end(by: str) -> None:
-    assert reason(ours(by)) and (until(ours(by)) or by in [b for names in ON_CPUS.values() for b in names.values()])
+    ours = resolve_name(by)
+    assert reason(ours) and (until(ours) or by in [b for names in ON_CPUS.values() for b in names.values()])
 
 
 def test_every_override_has_its_reason() -> None:
@@ -72,5 +73,5 @@ def called(function: object, owner: str) -> list[str]:
 
 def test_an_update_has_all_parts_of_verls_in_their_order() -> None:
     ours = [*called(StepTrainer._sampled, "self"), *called(StepTrainer.parts, "self")]
-    updates = [*called(StepTrainer.learn_values, "self"), *called(StepTrainer._learn_rows, "self")]
+    updates = [*called(StepTrainer.learn_values, "self"), *called(StepTrainer.learn_rows, "self")]
     assert [*ours, *updates] == called(PPOTrainer._step_once, "self")

@@ -280,10 +280,9 @@ def end_to_end(rows: list[Row]) -> list[Row]:
 
 def advantages(batch: DataProto, keys: list[str], algo: str) -> dict[str, torch.Tensor]:
     """On the action tokens, in order."""
-    estimate = by_episode(compute_advantage_for_multi_trajectories)
     settings: dict[str, Any] = {"adv_estimator": ALGORITHMS[algo].estimator, "gamma": 0.99, "lam": 0.95}
     settings["config"] = OmegaConf.create({"gamma": 0.99})
-    found = estimate(batch, batch_keys=keys, **settings)
+    found = by_episode(compute_advantage_for_multi_trajectories, batch, batch_keys=keys, **settings)
     mask = found.batch["response_mask"].bool()
     return {name: found.batch[name][mask] for name in ("advantages", "returns")}
 

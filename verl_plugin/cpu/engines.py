@@ -93,14 +93,12 @@ class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead
     def _build_module(self) -> Any:
         """The value head is initialised from the run's seed."""
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
-        with replaced(verl.utils.model, "load_valuehead_model", with_heads(load_value_model)):
+        with replaced(verl.utils.model, "load_valuehead_model", partial(with_heads, load_value_model)):
             return super()._build_module()
 
 
 def load_value_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-    """Load a critic with a new head and "sdpa" attention; verl's loader always asks for flash
-    attention.
-    """
+    """Load a critic with a new head and "sdpa" attention, where verl asks for flash attention."""
     return load_whole(
         AutoModelForTokenClassification,
         local_path,

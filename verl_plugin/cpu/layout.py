@@ -34,9 +34,7 @@ class Layout:
 
     @classmethod
     def of(cls, rows: Sequence[list[int]]) -> Layout:
-        """Lay out rows of token ids. It loops, since recursion could be 3,000 deep: each row may
-        extend another.
-        """
+        """Lay out rows of token ids, in a loop: each row may extend another, 3,000 deep."""
         layout = cls(len(rows))
         waiting = [(sorted(range(len(rows)), key=rows.__getitem__), 0)]
         while waiting:
@@ -72,9 +70,7 @@ class Layout:
 
     @cached_property
     def places(self) -> Tensor:
-        """Return each row's token indices in the micro-batch, (rows, longest); short rows are
-        padded with 0.
-        """
+        """Return each row's token indices in the micro-batch, (rows, longest), padded with 0."""
         parts = torch.arange(len(self.ids)).split(self.sizes)
         return pad_sequence([torch.cat([parts[part] for part in path]) for path in self.paths], batch_first=True)
 

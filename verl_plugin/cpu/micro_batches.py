@@ -60,9 +60,7 @@ def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
 
 
 def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
-    """Reorder jagged outputs from the micro-batches' order to that of ``data``; rows left out are
-    0.
-    """
+    """Return jagged outputs of the micro-batches in the order of ``data``; rows left out are 0."""
     order, acted = order_of_rows(data), _with_an_action(data)
     lengths = data["input_ids"].offsets().diff().tolist()
 
@@ -75,9 +73,7 @@ def in_order(outputs: dict[str, Tensor], data: TensorDict) -> dict[str, Tensor]:
 
 
 def order_of_rows(data: TensorDict) -> list[int]:
-    """Return the rows to compute, in order: by ids or by length, or as they are if verl cuts
-    them.
-    """
+    """Return the rows to compute, ordered by ids or by length, or as they are if verl cuts them."""
     rows = rows_of_passes(data)
     if _dynamic(data):
         return rows
@@ -98,9 +94,7 @@ def _without_idle_passes(rows: list[int], data: TensorDict) -> list[int]:
 
 
 def rows_of_passes(data: TensorDict) -> list[int]:
-    """Return the rows that a loss or metric reads; if there are none, one row, preferably with an
-    action.
-    """
+    """Return the rows that a loss or metric reads; if none, one row, preferably with an action."""
     acted = [row for row, acts in enumerate(_with_an_action(data)) if acts] or [0]
     if tu.get_non_tensor_data(data, zero_advantages.KEY, default="") != zero_advantages.ROWS:
         return acted

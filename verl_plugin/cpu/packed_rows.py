@@ -34,9 +34,7 @@ LEFT_TO_VERL = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squ
 
 
 def knows(config: Any) -> bool:
-    """Return whether a model with this config can run packed. verl pads the rows of other
-    models.
-    """
+    """Return whether a model with this config can run packed; verl pads the rows of others."""
     full = set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
     return config.model_type in LLAMA_LIKE and full and config._attn_implementation == "sdpa"
 
@@ -189,9 +187,7 @@ def attention(
 
 
 def _mask(layout: Layout, like: Tensor) -> Tensor:
-    """Return one mask as wide as the longest row; each block uses the part that begins with its
-    row.
-    """
+    """Return one mask as wide as the longest row; a block uses the part from its row on."""
     longest = layout.longest
     return like.new_full((QUERIES, longest + QUERIES), -torch.inf).triu_(longest + 1)
 
@@ -199,9 +195,7 @@ def _mask(layout: Layout, like: Tensor) -> Tensor:
 def _blocks(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **settings: Any
 ) -> Iterator[Tensor]:
-    """Yield the attention of a row's last tokens, ``QUERIES`` at a time, over all keys up to the
-    block's end.
-    """
+    """Yield the attention of a row's last tokens over all keys before, ``QUERIES`` at a time."""
     end, longest = key.shape[2] - query.shape[2], mask.shape[1] - len(mask)
     for queries in query.split(QUERIES, dim=2):
         start, end = end, end + queries.shape[2]
@@ -210,9 +204,7 @@ def _blocks(
 
 
 def _block(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **settings: Any) -> Tensor:
-    """Return (1, tokens, heads, head size); in bf16 query heads that share a key head become its
-    tokens.
-    """
+    """Return (1, tokens, heads, head size); in bf16 query heads of a key head become its tokens."""
     if query.dtype != torch.bfloat16:
         first = query.shape[2] == key.shape[2]  # then torch computes only the causal half
         return sdpa_attention_forward(module, query, key, value, None if first else mask, **settings)[0]

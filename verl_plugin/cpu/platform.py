@@ -13,8 +13,16 @@ from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
 
+def nothing(*_: Any, **__: Any) -> None:
+    """What verl asks of a GPU, and a CPU need not do."""
+
+
 class CpuDevice(types.ModuleType):
     """The device module; names that it lacks come from ``torch.cpu`` (streams, ``set_device``)."""
+
+    empty_cache = ipc_collect = reset_peak_memory_stats = staticmethod(nothing)
+    get_rng_state, set_rng_state = staticmethod(torch.get_rng_state), staticmethod(torch.set_rng_state)
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -22,15 +30,6 @@ class CpuDevice(types.ModuleType):
     @staticmethod
     def is_available() -> bool:
         return False  # no accelerator, so verl's memory helpers do nothing
-
-    @staticmethod
-    def empty_cache() -> None: ...
-
-    @staticmethod
-    def ipc_collect() -> None: ...
-
-    @staticmethod
-    def reset_peak_memory_stats(device: Any = None) -> None: ...
 
     @staticmethod
     def get_device_name(device: Any = None) -> str:
@@ -55,20 +54,6 @@ class CpuDevice(types.ModuleType):
         memory = psutil.virtual_memory()
         return memory.available, memory.total
 
-    @staticmethod
-    def get_rng_state(device: Any = None) -> torch.Tensor:
-        return torch.get_rng_state()
-
-    @staticmethod
-    def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
-        torch.set_rng_state(state)
-
-    @staticmethod
-    def manual_seed(seed: int) -> None:
-        torch.manual_seed(seed)
-
-    manual_seed_all = manual_seed
-
 
 CPU_DEVICE = CpuDevice("turngrid_cpu_device")
 
@@ -77,13 +62,15 @@ CPU_DEVICE = CpuDevice("turngrid_cpu_device")
 class CpuPlatform(PlatformBase):
     """The platform selected by ``VERL_PLATFORM=cpu``.
 
-    Each training process counts as one logical "GPU" in Ray, so verl's resource pools work
-    unchanged.
+    Each training process is one logical "GPU" in Ray, so verl's resource pools work unchanged.
     """
 
     device_name = "cpu"
     vendor_name = "generic"
     device_module = CPU_DEVICE
+    set_device = synchronize = set_allocator_settings = empty_cache = nothing
+    profiler_start = profiler_stop = cudart = nothing
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
 
     def is_available(self) -> bool:
         return True
@@ -100,20 +87,6 @@ class CpuPlatform(PlatformBase):
 
     def device_count(self) -> int:
         return 1
-
-    def set_device(self, device_index: int) -> None: ...
-
-    def synchronize(self, device_index: int | None = None) -> None: ...
-
-    def manual_seed(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    def manual_seed_all(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    def set_allocator_settings(self, settings: str) -> None: ...
-
-    def empty_cache(self) -> None: ...
 
     def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
         return None, None
@@ -136,13 +109,6 @@ class CpuPlatform(PlatformBase):
     @contextmanager
     def nvtx_range(self, msg: str) -> Iterator[None]:
         yield
-
-    def profiler_start(self) -> None: ...
-
-    def profiler_stop(self) -> None: ...
-
-    def cudart(self) -> None:
-        return None
 
 
 def _name_each_backend_once() -> None:

@@ -13,7 +13,7 @@ import torch
 from omegaconf import DictConfig
 
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
-from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH
+from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH, STATES
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import named_reward
@@ -30,7 +30,7 @@ from turngrid.tasks.curriculum import turns_at
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import context_fields
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.rollout.turn_fields import TreePlace, state_wanted, turn_fields
+from turngrid.verl_plugin.rollout.turn_fields import TreePlace, turn_fields
 from turngrid.verl_plugin.shared_state import Reader
 
 
@@ -48,7 +48,8 @@ class TurngridAgentLoop:
         self.together = env.workers * config.actor_rollout_ref.rollout.agent.num_workers <= config.data.train_batch_size
         self.methods, self.on_batch = Chosen(slots_of(config, IN_ROLLOUT)), Chosen(slots_of(config, (*ON_BATCH, ALGO)))
         self.full_entropies = entropies_wanted(config, self.on_batch)
-        self.state, self.sent = state_wanted(config, self.on_batch), sorted(self.on_batch.reads())
+        self.state = (config.algo.get("state") or STATES[0]) if self.on_batch else None  # None: no method reads it
+        self.sent = sorted(self.on_batch.reads())
         read = (self.methods.reads() | self.on_batch.reads()) - {self.reward.name}
         self.named = {name: named_reward(name) for name in sorted(read)}
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)

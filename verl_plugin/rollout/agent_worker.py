@@ -175,13 +175,14 @@ class AgentLoopWorker:
         trees = tree_places(episodes) if branches else {}
         cluster = getattr(loop.library(step), "states", lambda: str)()
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
+            # seats are groups of their own, but verl counts validation by prompt
+            uid = prompt["uid"] + (f"#{episode.seat}" if episode.seat and partition == "train" else "")
             tree = trees.get(episode.sample)
             rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form, cluster)
             contexts = loop.contexts(episode, prompt) if partition == "train" else []
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
                 keys.append(f"{prompt['uid']}_{sample}_{index}")
-                uid = group_of(episode, prompt["uid"], partition)
                 fields.append({**row, **prompt, "uid": uid, "session_id": sample})
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
@@ -205,11 +206,6 @@ class AgentLoopWorker:
             episode.group = prompt["uid"]
         name = f"{int(prompt['index']):06d}" if validate else prompt["uid"]
         write_episodes(self._folder(prompt, validate) / f"{name}.jsonl", episodes)
-
-
-def group_of(episode: Episode, uid: str, partition: str) -> str:
-    """Return the group of an episode. Seats differ, but verl counts validation by prompt."""
-    return f"{uid}#{episode.seat}" if episode.seat and partition == "train" else uid
 
 
 def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Contexts of a row (``turngrid.algorithms.contexts``), made where its episode was sampled."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from turngrid.algorithms.contexts import Asks, Context
 from turngrid.rollouts.episode import Episode, Turn
-from turngrid.rollouts.prompt_forms.form import PromptForm, messages_of
+from turngrid.rollouts.prompt_forms.form import messages_of
 from turngrid.rollouts.retrieval import lines_of, with_text
 from turngrid.rollouts.row import window_starts
 from turngrid.rollouts.spec import EpisodeSpec
@@ -42,40 +41,16 @@ def context_fields(
     return [{field_of(name): packed(method.contexts(row)) for name, method in asking.items()} for row in rows]
 
 
-@dataclass(frozen=True)
 class SeenRow:
     """The row of turns ``first`` to ``last``: a ``RowView``."""
 
-    episode: Episode
-    first: int
-    last: int
-    spec: EpisodeSpec
-    codec: TokenCodec
-    answering: str
-
-    @property
-    def turns(self) -> Sequence[Turn]:
-        return self.episode.turns[self.first : self.last]
-
-    @property
-    def task(self) -> str:
-        return self.episode.task
-
-    @property
-    def won(self) -> bool:
-        return self.episode.won
-
-    @property
-    def plan(self) -> Sequence[str]:
-        return self.spec.task.expert_plan
-
-    @property
-    def gold(self) -> Sequence[str]:
-        return self.episode.gold
-
-    @cached_property
-    def _prompt(self) -> list[int]:
-        return self.turns[0].prompt_ids or self.episode.prompt_ids
+    def __init__(
+        self, episode: Episode, first: int, last: int, spec: EpisodeSpec, codec: TokenCodec, answering: str
+    ) -> None:
+        self.episode, self.first, self.turns = episode, first, episode.turns[first:last]
+        self.task, self.won, self.gold, self.plan = episode.task, episode.won, episode.gold, spec.task.expert_plan
+        self._prompt = self.turns[0].prompt_ids or episode.prompt_ids
+        self._spec, self._form, self._codec, self._answering = spec, spec.form, codec, answering
 
     def before(self, turn: int) -> list[int]:
         earlier = (ids for one in self.turns[:turn] for ids in (one.action_ids, one.context_ids))
@@ -109,12 +84,8 @@ class SeenRow:
 
     def _shown(self, turn: Turn) -> list[int]:
         """Return the ids that a turn's observation adds after an answer."""
-        eos, text = self.codec.eos_id, turn.retrieved if turn.retrieved_tokens else ""
-        return self.codec.join([eos], with_text(self._form, messages_of(self._form, turn), text))[1:]
-
-    @property
-    def _form(self) -> PromptForm:
-        return self.spec.form
+        eos, text = self._codec.eos_id, turn.retrieved if turn.retrieved_tokens else ""
+        return self._codec.join([eos], with_text(self._form, messages_of(self._form, turn), text))[1:]
 
     def with_line(self, text: str) -> list[int] | None:
         own = lines_of(self.episode.guidance, self.turns[0].retrieved)
@@ -125,18 +96,18 @@ class SeenRow:
         return hinted[: len(hinted) - end] + self._prompt[len(plain) - end :]
 
     def _first_prompt(self, guidance: str) -> list[int]:
-        head = self._form.head(self.spec.style, self.episode.goal, guidance)
-        return self.codec.first_prompt([user(head + self._form.message(OTHER))])
+        head = self._form.head(self._spec.style, self.episode.goal, guidance)
+        return self._codec.first_prompt([user(head + self._form.message(OTHER))])
 
     def submitted(self, text: str, thought: str) -> tuple[list[int], list[bool]]:
         form: Any = self._form
-        functions = (self.spec.style.functions,) if form.calls else ()
-        answer = form.write(self.answering.format(text), thought, *functions)
-        stream, start = self.codec.stream(), answer.rindex(text)
+        functions = (self._spec.style.functions,) if form.calls else ()
+        answer = form.write(self._answering.format(text), thought, *functions)
+        stream, start = self._codec.stream(), answer.rindex(text)
         ids = stream.encode_action(answer)
         first = stream.tokens_of(ids, answer[:start])
         last = stream.tokens_of(ids, answer[: start + len(text)])
-        last += len(self.codec.decode(ids[:last])) < start + len(text)  # a token that reaches beyond it
+        last += len(self._codec.decode(ids[:last])) < start + len(text)  # a token that reaches beyond it
         return ids[:last], [first <= number for number in range(last)]
 
 

@@ -17,7 +17,6 @@ from turngrid.rollouts.lockstep import LockstepBatch, Slot
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
-from turngrid.verl_plugin.rollout.samplers import listed
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
@@ -57,9 +56,7 @@ class LoadedModel:
         self._thread = sampling_thread(self.generator.model.config)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
-        asked = listed(requests)
-        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, asked)
-        return [Sample(tuple(answer.token_ids), tuple(answer.log_probs)) for answer in answers]
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, requests)
 
     async def roll_out(
         self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]

@@ -1,17 +1,15 @@
 """Samplers that request tokens from verl's rollout servers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import ray
 from ray.exceptions import RayActorError
 
-from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleLost, Sampler, SampleRequest
+from turngrid.rollouts.sampling import Sample, SampleLost, Sampler, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.launch import server_name
-from turngrid.verl_plugin.servers.transformers_server.results import GenResult
-from turngrid.verl_plugin.servers.transformers_server.server import TOO_LONG
 
 
 @dataclass
@@ -36,7 +34,7 @@ class ServerSampler:
             raise SampleLost(f"{request.request_id}: the server answered nothing ({output.stop_reason})")
         version = output.extra_fields.get("global_steps") or 0
         oldest = output.extra_fields.get("min_global_steps")
-        return Sample(tuple(output.token_ids), tuple(output.log_probs), version, oldest)
+        return Sample(output.token_ids, output.log_probs, version, oldest)
 
     async def _generate(self, request: SampleRequest) -> Any:
         return await self.client.generate(
@@ -81,15 +79,9 @@ class BatchSampler:
         """Sample a turn of each episode; raise SampleLost if the server died."""
         self._server = self._server or _found(self.replica)
         try:
-            answers = await self._server.generate_batch.remote(listed(requests))
+            return await self._server.generate_batch.remote(requests)
         except RayActorError as error:
             raise SampleLost(f"rollout server {self.replica} died: {error}") from error
-        return [_sample(request, answer) for request, answer in zip(requests, answers, strict=True)]
-
-
-def listed(requests: Sequence[SampleRequest]) -> list[SampleRequest]:
-    """Return the requests with their ids as tuples, as our own server compares them."""
-    return [replace(request, prompt_ids=tuple(request.prompt_ids)) for request in requests]
 
 
 def _found(replica: int) -> Any:
@@ -97,15 +89,3 @@ def _found(replica: int) -> Any:
         return ray.get_actor(server_name(replica))
     except ValueError as error:
         raise SampleLost(f"rollout server {replica} died") from error
-
-
-def _sample(request: SampleRequest, answer: GenResult) -> Sample | Exception:
-    if answer.stop_reason == TOO_LONG:
-        return RequestTooLong(f"{request.request_id}: {len(request.prompt_ids)} + {request.max_tokens} tokens")
-    return Sample(
-        tuple(answer.token_ids),
-        tuple(answer.log_probs),
-        answer.step or 0,
-        entropies=tuple(answer.entropies),
-        full_entropies=tuple(answer.full_entropies),
-    )

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from turngrid.algorithms.chosen import Chosen
-from turngrid.algorithms.registry import CLUSTER, STATES
+from turngrid.algorithms.registry import CLUSTER
 from turngrid.algorithms.turn_table import ENDS, NAMED, span_field
 from turngrid.algorithms.turns import OUTCOMES
 from turngrid.rollouts.episode import Episode, Turn
@@ -23,11 +22,6 @@ REPEATED, TIMES = 20, 10  # an answer that repeats this many tokens this often i
 NO_SPAN = (0, 0)
 TreePlace = tuple[int, Sequence[int]]  # the tree's first sample, and the sample that generated each turn
 UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
-
-
-def state_wanted(config: Any, methods: Chosen) -> str | None:
-    """Return the run's kind of state, of ``STATES``; None if no method acts on a batch."""
-    return (config.algo.get("state") or STATES[0]) if methods else None
 
 
 def tree_places(episodes: Sequence[Episode]) -> dict[int, TreePlace]:

@@ -1,7 +1,7 @@
 """Scores a step's contexts (``turngrid.algorithms.contexts``) in the pass for old log-probs."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -10,18 +10,15 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
-from verl.workers.utils.padding import response_from_nested
 
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.turn_table import laid
 from turngrid.verl_plugin.averaged import KEY
 from turngrid.verl_plugin.hooks import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
-from turngrid.verl_plugin.rollout.turn_fields import lengths
 from turngrid.verl_plugin.training.losses import SEQUENCES
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import SCORED, padded, write_tokens
+from turngrid.verl_plugin.training.turn_rows import SCORED, in_queue, log_probs_of, padded, write_tokens
 
 NOTHING = torch.zeros(2, dtype=torch.int64)  # ids and marks of a sequence that fills a pass
 NO_LOSS = {"calculate_entropy": False, "compute_loss": False}
@@ -53,12 +50,13 @@ class Contexts:
     def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
         self.asking, self._rollout, self._step, self.devices = asking, rollout, step, 1
         self._found: list[tuple[Sequence, Tensor]] | None = None  # with their log-probs; None before the pass
+        self._workers: Any = None  # verl's group, which runs the pass
         self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
 
     @contextmanager
     def in_pass_of(self, workers: Any) -> Iterator[None]:
         """Add the contexts to a pass that verl's group of workers runs inside the block."""
-        usual = workers.compute_log_prob
+        usual, self._workers = workers.compute_log_prob, workers
 
         def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:
             self._found = self._pass(batch, usual, self._by_policy, beside_rows=True)
@@ -67,14 +65,15 @@ class Contexts:
         with replaced(workers, "compute_log_prob", compute_log_prob if self.asking else usual):
             yield
 
-    def score(self, batch: KVBatchMeta, workers: Any, metrics: Metrics) -> None:
+    def score(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Write what the contexts scored as fields of the rows; run the pass if verl ran none."""
+        compute = self._workers.compute_log_prob
         if self._found is None:
-            self._found = self._pass(batch, workers.compute_log_prob, self._by_policy)
+            self._found = self._pass(batch, compute, self._by_policy)
         found, self._found = self._found, None
         for name, average in self._averaged.items():
             asked = {KEY: {**average, "step": self._step.number}}
-            found += self._pass(batch, workers.compute_log_prob, [name], asked)
+            found += self._pass(batch, compute, [name], asked)
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["loss_mask"])
         mask, sizes = padded(data["loss_mask"]), [len(row) for row in data["loss_mask"].unbind()]
         columns = {}
@@ -84,6 +83,7 @@ class Contexts:
         write_tokens(batch, columns, sizes)
         metrics["rollout/contexts"] = float(len(found))
         metrics["rollout/context_tokens"] = float(sum(len(one.ids) for one, _ in found))
+        return batch
 
     @property
     def _by_policy(self) -> list[str]:
@@ -109,9 +109,12 @@ class Contexts:
         order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
         if beside_rows:
             order = sorted([*enumerate(batch.keys), *order], key=lambda one: one[0])  # a row, then its contexts
-        filling = [f"filling{number:06d}_0_0" for number in range(-len(order) % self._multiple)]
+        size = 1 if self._rollout.log_prob_use_dynamic_bsz else int(self._rollout.log_prob_micro_batch_size_per_gpu)
+        filling = [f"filling{number:06d}_0_0" for number in range(-len(order) % (self.devices * size))]
         rows = [_row(one.ids, one.scored) for one in sequences] + [_row(NOTHING, NOTHING)] * len(filling)
-        with in_queue(batch, [*keys, *filling], rows):
+        if not order:
+            return []
+        with in_queue(batch, [*keys, *filling], rows) if rows else nullcontext():
             every = KVBatchMeta(
                 keys=[*(key for _, key in order), *filling],
                 tags=[{}] * (len(order) + len(filling)),
@@ -125,9 +128,9 @@ class Contexts:
                     SEQUENCES: -(-len(order) // len(batch)),
                 },
             )
-            if order:
-                compute(every)
-            return list(zip(sequences, log_probs_of(batch, keys), strict=True))
+            compute(every)
+            log_probs, mask = log_probs_of(batch, keys) if keys else ([], [])
+            return [(one, row[own.bool()]) for one, row, own in zip(sequences, log_probs, mask, strict=True)]
 
     def _sequences(self, batch: KVBatchMeta, names: list[str]) -> list[Sequence]:
         """Return the contexts in the order of the batch's rows; verl's padding rows have none."""
@@ -142,36 +145,6 @@ class Contexts:
             for name, field in fields.items()
             for one in unpacked(data[field][row])
         ]
-
-    @property
-    def _multiple(self) -> int:
-        """Return the number to a multiple of which a pass is filled."""
-        rows = self._rollout.log_prob_micro_batch_size_per_gpu
-        return self.devices * (1 if self._rollout.log_prob_use_dynamic_bsz else int(rows))
-
-
-@contextmanager
-def in_queue(like: KVBatchMeta, keys: list[str], rows: list[dict[str, Any]]) -> Iterator[None]:
-    """Put rows into the queue; remove them when the block ends."""
-    if not keys:
-        yield
-        return
-    tags = [{"status": "success", **lengths(row)} for row in rows]
-    tq.kv_batch_put(keys=keys, partition_id=like.partition_id, fields=list_of_dict_to_tensordict(rows), tags=tags)
-    try:
-        yield
-    finally:
-        tq.kv_clear(keys=keys, partition_id=like.partition_id)
-
-
-def log_probs_of(like: KVBatchMeta, keys: list[str]) -> list[Tensor]:
-    """Return the log-probs (nats) of each context's scored tokens."""
-    if not keys:
-        return []
-    names = ["log_probs", "response_mask"]
-    data = tq.kv_batch_get(keys=keys, partition_id=like.partition_id, select_fields=names)
-    found = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
-    return [one[mask.bool()] for one, mask in zip(found, data["response_mask"].unbind(), strict=True)]
 
 
 def _row(ids: Tensor, scored: Tensor) -> dict[str, Any]:

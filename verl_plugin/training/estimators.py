@@ -101,7 +101,9 @@ def split_rows(joined: Tensor, episodes: Sequence[Sequence[int]], rows: int) -> 
     return split
 
 
-def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
+def by_episode(
+    original: Callable[..., DataProto], data: DataProto, batch_keys: list[str], **settings: Any
+) -> DataProto:
     """Estimate over whole episodes: verl's GRPO scores the last row only, and others count rows.
 
     The rows of an episode, one a window, are concatenated. So a group's baseline counts each
@@ -110,21 +112,17 @@ def by_episode(original: Callable[..., DataProto]) -> Callable[..., DataProto]:
 
     Until verl counts episodes.
     """
+    episodes = sessions(batch_keys)
+    if len(episodes) == len(batch_keys):
+        return original(data, batch_keys=batch_keys, **settings)
+    joined = {name: concat_rows(data.batch[name], episodes) for name in INPUTS if name in data.batch}
+    groups = {"uid": data.non_tensor_batch["uid"][[members[0] for members in episodes]]}
+    from verl.trainer.ppo.ray_trainer import compute_advantage  # imported here to avoid a circular import
 
-    def estimate(data: DataProto, batch_keys: list[str], **settings: Any) -> DataProto:
-        episodes = sessions(batch_keys)
-        if len(episodes) == len(batch_keys):
-            return original(data, batch_keys=batch_keys, **settings)
-        joined = {name: concat_rows(data.batch[name], episodes) for name in INPUTS if name in data.batch}
-        groups = {"uid": data.non_tensor_batch["uid"][[members[0] for members in episodes]]}
-        from verl.trainer.ppo.ray_trainer import compute_advantage  # imported here to avoid a circular import
-
-        whole = compute_advantage(DataProto.from_dict(joined, non_tensors=groups), **settings)
-        for name in OUTPUTS:
-            data.batch[name] = split_rows(whole.batch[name], episodes, len(batch_keys))
-        return data
-
-    return estimate
+    whole = compute_advantage(DataProto.from_dict(joined, non_tensors=groups), **settings)
+    for name in OUTPUTS:
+        data.batch[name] = split_rows(whole.batch[name], episodes, len(batch_keys))
+    return data
 
 
 register_all()

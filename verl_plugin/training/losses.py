@@ -33,7 +33,6 @@ SEQUENCES = "turngrid_sequences"  # likewise; number of sequences with a common 
 PREFIX = "term_"  # prefix of the fields of loss terms: term_<term>_<number>
 TURNS = "turns"  # key in SUMS
 
-Loss = Callable[..., tuple[Tensor, dict[str, Any]]]
 _of_pass: ContextVar[Mapping[str, Any]] = ContextVar("settings of the loss form")
 
 
@@ -47,7 +46,9 @@ def made(slots: Mapping[str, Any]) -> Chosen:
     return _made(dumps(slots))
 
 
-def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
+def with_sums(
+    usual: Callable[..., Any], engine: Any, data: TensorDict, loss_function: Any, forward_only: bool = False
+) -> Any:
     """Divide loss terms by their total weights over all passes and devices.
 
     The weights of value heads are summed too, and turns are counted if the loss is a mean over
@@ -56,22 +57,18 @@ def with_sums(usual: Callable[..., Any]) -> Callable[..., Any]:
 
     Until verl's losses take columns and terms of a plugin.
     """
-
-    def forward_backward_batch(self: Any, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
-        if episodes := tu.get_non_tensor_data(data, EPISODES, default=None):
-            tu.assign_non_tensor(data, global_batch_size=episodes)
-        names = sorted(key for key in fields_of(data) if key.endswith("_weight"))
-        numbers = {} if forward_only else {name: data[name].values().double().sum() for name in names}
-        if not forward_only and over_turns(tu.get_non_tensor_data(data, IN_WORKERS, default=None) or {}):
-            numbers[TURNS] = torch.tensor(turns_in(data), dtype=torch.float64)
-        if numbers:
-            sums = torch.stack(list(numbers.values())).to(get_device_id())
-            torch.distributed.all_reduce(sums, group=self.get_data_parallel_group())
-            tu.assign_non_tensor(data, **{SUMS: dict(zip(numbers, sums.tolist(), strict=True))})
-        with weights_of_pass(self, data):
-            return usual(self, data, loss_function, forward_only)
-
-    return forward_backward_batch
+    if episodes := tu.get_non_tensor_data(data, EPISODES, default=None):
+        tu.assign_non_tensor(data, global_batch_size=episodes)
+    names = sorted(key for key in fields_of(data) if key.endswith("_weight"))
+    numbers = {} if forward_only else {name: data[name].values().double().sum() for name in names}
+    if not forward_only and over_turns(tu.get_non_tensor_data(data, IN_WORKERS, default=None) or {}):
+        numbers[TURNS] = torch.tensor(turns_in(data), dtype=torch.float64)
+    if numbers:
+        sums = torch.stack(list(numbers.values())).to(get_device_id())
+        torch.distributed.all_reduce(sums, group=engine.get_data_parallel_group())
+        tu.assign_non_tensor(data, **{SUMS: dict(zip(numbers, sums.tolist(), strict=True))})
+    with weights_of_pass(engine, data):
+        return usual(engine, data, loss_function, forward_only)
 
 
 def over_turns(asked: Mapping[str, Any]) -> bool:
@@ -87,35 +84,35 @@ def turns_in(data: TensorDict) -> int:
     return len(torch.stack([rows, ids.values()])[:, alive.values().bool()].unique(dim=1).T)
 
 
-def with_methods(usual: Loss) -> Loss:
+def with_methods(
+    usual: Callable[..., tuple[Tensor, dict[str, Any]]],
+    config: Any,
+    model_output: Any,
+    data: TensorDict,
+    dp_group: Any = None,
+) -> tuple[Tensor, dict[str, Any]]:
     """Compute losses that need turn ids, loss terms, and updates in which every token is muted.
 
     Until verl's losses take columns and terms of a plugin.
     """
-
-    def ppo_loss(
-        config: Any, model_output: Any, data: TensorDict, dp_group: Any = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        asked = tu.get_non_tensor_data(data, IN_WORKERS, default=None)
-        without_0_tokens(data)
-        if not asked:
-            return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
-        names = ["turn_ids", *(key for key in fields_of(data) if key.startswith(PREFIX))]
-        own = dict(data.select(*names).to_padded_tensor().items())
-        sums = tu.get_non_tensor_data(data, SUMS, default={})
-        scale = float(data["dp_size"]) / max(1.0, sums.get(TURNS, 1.0))
-        token = _of_pass.set({"turn_ids": own["turn_ids"], "turn_scale": scale, **asked})
-        try:
-            settings = _without_kl(config) if asked.get("replay") else config
-            loss, metrics = usual(config=settings, model_output=model_output, data=data, dp_group=dp_group)
-        finally:
-            _of_pass.reset(token)
-        for name in asked.get("terms", {}):
-            term, term_metrics = _term(name, asked, model_output, data, own)
-            loss, metrics = loss + term, metrics | term_metrics
-        return loss, metrics
-
-    return ppo_loss
+    asked = tu.get_non_tensor_data(data, IN_WORKERS, default=None)
+    without_0_tokens(data)
+    if not asked:
+        return usual(config=config, model_output=model_output, data=data, dp_group=dp_group)
+    names = ["turn_ids", *(key for key in fields_of(data) if key.startswith(PREFIX))]
+    own = dict(data.select(*names).to_padded_tensor().items())
+    sums = tu.get_non_tensor_data(data, SUMS, default={})
+    scale = float(data["dp_size"]) / max(1.0, sums.get(TURNS, 1.0))
+    token = _of_pass.set({"turn_ids": own["turn_ids"], "turn_scale": scale, **asked})
+    try:
+        settings = _without_kl(config) if asked.get("replay") else config
+        loss, metrics = usual(config=settings, model_output=model_output, data=data, dp_group=dp_group)
+    finally:
+        _of_pass.reset(token)
+    for name in asked.get("terms", {}):
+        term, term_metrics = _term(name, asked, model_output, data, own)
+        loss, metrics = loss + term, metrics | term_metrics
+    return loss, metrics
 
 
 def fields_of(data: TensorDict) -> list[str]:

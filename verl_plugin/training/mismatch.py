@@ -4,11 +4,11 @@ verl reports means over a whole step. A difference that grows with the turns poi
 adds: context, cached keys and values, a template.
 """
 
-import torch
 import transfer_queue as tq
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from turngrid.algorithms.turn_table import turn_ids
 from turngrid.verl_plugin.training.step import Metrics
 from turngrid.verl_plugin.training.turn_rows import padded
 
@@ -31,17 +31,10 @@ def differences(mask: Tensor, trainer: Tensor, sampler: Tensor) -> dict[str, flo
         mask: (B, T), 1 at action tokens; each run of ones is a turn.
         trainer, sampler: log-probs, (B, T).
     """
-    apart, numbers = (trainer - sampler).abs(), turn_numbers(mask)
+    apart, numbers = (trainer - sampler).abs(), turn_ids(mask)
     chosen = {f"turns_{_range(first, last)}": (first <= numbers) & (numbers <= last) for first, last in TURNS}
     means = {f"mismatch/nats/{name}": apart[own].mean().item() for name, own in chosen.items() if own.any()}
     return {"mismatch/nats": apart[mask.bool()].mean().item(), **means} if mask.any() else {}
-
-
-def turn_numbers(mask: Tensor) -> Tensor:
-    """Return the turn of each action token, counted from 1 in its row, and 0 elsewhere: (B, T)."""
-    acts = mask.bool()
-    before = torch.nn.functional.pad(acts, (1, 0))[:, :-1]
-    return (acts & ~before).cumsum(dim=1) * acts
 
 
 def _range(first: int, last: int) -> str:

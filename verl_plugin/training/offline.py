@@ -16,9 +16,9 @@ from verl.trainer.ppo import core_algos
 import turngrid.verl_plugin.training.estimators  # noqa: F401 - registers ours with verl
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.registry import ON_BATCH, STATES
-from turngrid.algorithms.slots import Tokens, credited
+from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turn_table import turn_table
-from turngrid.algorithms.turns import Turns
+from turngrid.algorithms.turns import Turns, credited
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import to_rows, window_starts
 from turngrid.tasks.run import Run

@@ -11,7 +11,6 @@ from typing import Any
 import transfer_queue as tq
 from torch import Tensor
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from turngrid.algorithms.chosen import Chosen
@@ -21,7 +20,7 @@ from turngrid.algorithms.turns import Turns
 from turngrid.verl_plugin.rollout.turn_fields import lengths
 from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import TurnRows, members
+from turngrid.verl_plugin.training.turn_rows import TurnRows, in_queue, members, with_padding
 
 REPLAYED = "replayed"  # tag of a row that has another episode's key
 KEPT = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "rollout_log_probs")
@@ -61,34 +60,21 @@ class Replay:
                 counts["age"] = sum(step - episode.step for episode in self.taken) / len(self.taken)
             metrics |= {f"buffer/{name}/{key}": float(count) for key, count in counts.items()}
 
-    def update(
-        self,
-        batch: KVBatchMeta,
-        metrics: Metrics,
-        update_actor: Callable[[KVBatchMeta, Metrics], KVBatchMeta],
-        multiple: int,
-        eos: int,
-        in_workers: Mapping[str, Any],
-    ) -> None:
-        """Update the policy on the replayed episodes, without KL and terms; remove their rows.
-
-        Args:
-            batch: the step's own batch.
-            update_actor: verl's update.
-            multiple: verl pads the number of rows to a multiple of it.
-            eos: token id of padding rows.
-            in_workers: settings for the loss in the workers (``losses.IN_WORKERS``).
-        """
+    def update(self, batch: KVBatchMeta, metrics: Metrics, trainer: Any) -> KVBatchMeta:
+        """Update the policy on the replayed episodes too, without KL and terms."""
         taken, self.taken = self.taken, []
         if not taken:
-            return
+            return batch
         self._step.replayed += [(episode, None) for episode in taken]
-        with in_queue(taken, batch, self._step.number, multiple, eos) as rows:
-            rows.extra_info[IN_WORKERS] = {**in_workers, "replay": True}
-            own: Metrics = {}
-            update_actor(rows, own)
+        node, own = trainer.config.actor_rollout_ref, Metrics()
+        with trainer.mini_batches(node.actor, batch):
+            multiple = node.actor.ppo_mini_batch_size * node.rollout.n
+            with replayed(taken, batch, self._step.number, multiple, trainer.tokenizer.eos_token_id) as rows:
+                rows.extra_info[IN_WORKERS] = {**trainer.methods.of_loss(), "replay": True}
+                trainer._update_actor(rows, own)
         shown = {name: value for name, value in own.items() if name.startswith("actor/") and "/perf/" not in name}
         metrics |= {f"replay/{name.removeprefix('actor/')}": value for name, value in shown.items()}
+        return batch
 
 
 def stored(
@@ -137,24 +123,17 @@ def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
 
 
 @contextmanager
-def in_queue(
+def replayed(
     episodes: Sequence[StoredEpisode], like: KVBatchMeta, step: int, multiple: int, eos: int
 ) -> Iterator[KVBatchMeta]:
     """Put these episodes into the queue, padded to a multiple; remove them when the block ends."""
-    rows = [(row, episode.advantage) for episode in episodes for row in episode.rows]
+    rows = [_fields(row, episode.advantage) for episode in episodes for row in episode.rows]
     keys = [f"replay{step:06d}-{number:05d}_0_0" for number in range(len(rows))]
-    fields = [_fields(row, advantage) for row, advantage in rows]
     steps = dict.fromkeys(("global_steps", "min_global_steps", "max_global_steps"), step)
-    tags = [{"status": "success", **lengths(row), **steps} for row in fields]
-    tq.kv_batch_put(keys=keys, partition_id=like.partition_id, fields=list_of_dict_to_tensordict(fields), tags=tags)
-    batch = KVBatchMeta(keys=keys, tags=tags, partition_id=like.partition_id, fields=list(fields[0]), extra_info={})
-    batch = upsample_batch_to_divisible_size(batch, multiple, eos)
-    same = ("temperature", EPISODES)
-    batch.extra_info.update({key: value for key, value in (like.extra_info or {}).items() if key in same})
-    try:
+    with in_queue(like, keys, rows, **steps) as own, with_padding(own, multiple, eos) as batch:
+        same = ("temperature", EPISODES)
+        batch.extra_info.update({key: value for key, value in (like.extra_info or {}).items() if key in same})
         yield batch
-    finally:
-        tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
 
 
 def _fields(row: Mapping[str, Tensor], advantage: float) -> dict[str, Any]:

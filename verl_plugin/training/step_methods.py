@@ -15,8 +15,8 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.estimators.seeupo import Seeupo
 from turngrid.algorithms.registry import ON_BATCH
-from turngrid.algorithms.slots import Estimate, Offered, OfferedEpisode, Request, credited
-from turngrid.algorithms.turns import Turns, repeated_states
+from turngrid.algorithms.slots import Estimate, Offered, OfferedEpisode, Request
+from turngrid.algorithms.turns import Turns, credited, repeated_states
 from turngrid.records.files.checkpoints import METHODS
 from turngrid.records.files.json_lines import write_lines
 from turngrid.rollouts.episode import Episode

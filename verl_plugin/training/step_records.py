@@ -1,9 +1,8 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
@@ -41,11 +40,6 @@ class StepGroups:
     def folder(self) -> Path:
         """The folder of the step's groups; recording the step merges it into one file."""
         return self._rl.episodes / f"{self._step.number:06d}"
-
-    @property
-    def written(self) -> Path:
-        """The file of texts that the policy wrote before the step."""
-        return self._rl.library / f"{self._step.number:06d}.jsonl"
 
     def begin(self) -> None:
         """Make the step's folder, which shows the progress bar that the step has begun."""
@@ -91,36 +85,6 @@ class StepGroups:
         """Act on a resume from the checkpoint of the step."""
 
 
-class StepLog:
-    """Wraps the run's ``Tracking``: a step is recorded, logged, and only then saved.
-
-    verl saves before it logs, so a kill between the two would lose the step's metrics.
-
-    Args:
-        record: records the logged step and returns its metrics.
-        watch: looks at the logged step, and may end the run.
-        save: saves the step's checkpoint if it is due.
-    """
-
-    def __init__(
-        self,
-        tracking: Any,
-        record: Callable[[], dict[str, float]],
-        watch: Callable[[int, Metrics], None],
-        save: Callable[[], None],
-    ) -> None:
-        self._tracking, self._record, self._watch, self._save = tracking, record, watch, save
-        self.keep, self.finish = tracking.keep, tracking.finish
-
-    def log(self, data: Metrics, step: int, **kwargs: Any) -> None:
-        if "training/global_step" in data:
-            data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
-            data = {**data, **self._record()}
-        self._tracking.log(data=data, step=step, **kwargs)
-        self._watch(step, data)
-        self._save()
-
-
 class RunningTotal:
     """The budget spent so far, counted as ``turngrid.experiments.stages.ledger`` charges it.
 
@@ -128,27 +92,23 @@ class RunningTotal:
     """
 
     def __init__(self, config: DictConfig, folder: Path) -> None:
-        self._budget = config.budget
+        self._budget, self._texts = config.budget, folder / "rl" / "library"
         self._games: set[str] = set()
         self.episodes = self.tokens = 0
         demonstrations = episodes_file(folder)
         self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
-            self.add_written(folder / "rl" / "library" / step.name)
 
-    def add(self, step: Path) -> None:
-        """Add one step's file of episodes."""
+    def add(self, step: Path) -> dict[str, float]:
+        """Add one step's file of episodes, and the texts that the policy wrote before it."""
         for episode in read_episodes(step):
             self._games.add(episode.task)
             self.episodes += 1
             self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
-
-    def add_written(self, file: Path) -> int:
-        """Add the tokens of texts that the policy wrote before a step; return their number."""
-        tokens = sum(written["tokens"] for written in map(json.loads, read_lines(file)))
-        self.tokens += tokens
-        return tokens
+        written = sum(text["tokens"] for text in map(json.loads, read_lines(self._texts / step.name)))
+        self.tokens += written
+        return self.metrics() | ({"library/written_tokens": float(written)} if written else {})
 
     def metrics(self) -> dict[str, float]:
         """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""

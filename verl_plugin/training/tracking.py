@@ -84,13 +84,9 @@ def _of_rewards(batch: DataProto, mask: torch.Tensor) -> dict[str, float]:
     return {"credit/advantage/follows_reward": torch.corrcoef(both)[0, 1].item()}
 
 
-def with_moments(verls: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def with_moments(verls: Callable[..., dict[str, Any]], batch: DataProto, use_critic: bool = True) -> dict[str, Any]:
     """Log the spread of advantages, returns and values too.
 
     Until verl logs it.
     """
-
-    def data_metrics(batch: DataProto, use_critic: bool = True) -> dict[str, Any]:
-        return {**verls(batch=batch, use_critic=use_critic), **moments(batch)}
-
-    return data_metrics
+    return {**verls(batch=batch, use_critic=use_critic), **moments(batch)}

@@ -12,11 +12,12 @@ It differs from verl's in these ways:
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from tensordict import NonTensorData, NonTensorStack, TensorDict
@@ -35,23 +36,17 @@ from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Part, Step, in_order, with_adapter_again
 from turngrid.verl_plugin.training.step_methods import Methods
-from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, StepLog
+from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
-from turngrid.verl_plugin.training.turn_updates import Passes, update_by_turn
+from turngrid.verl_plugin.training.turn_updates import update_by_turn
 from turngrid.verl_plugin.training.window_rows import WindowRows
 
-if TYPE_CHECKING:
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
-else:
-    Base = object
-
 POLL_SECONDS = 0.1  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
-NOTHING_LEFT = "filters or rejection left nothing to learn from; no update"
 
 
-class StepTrainer(Base):
-    """Base of our trainers in all of verl's modes. ``parts`` is the order of a step."""
+class StepTrainer:
+    """A mixin before verl's trainer of any mode. ``parts`` is the order of a step."""
 
     kind_of_groups: type[StepGroups] = StepGroups
 
@@ -60,14 +55,14 @@ class StepTrainer(Base):
         self.replay_buffer.poll_interval = POLL_SECONDS
         self._prompts: Counter[int] = Counter()  # prompts dispatched, by step
         self._save_due = False
-        self._save_seconds: float | None = None
+        self._saved: dict[str, float] = {}  # duration of the last checkpoint
         self._started = time.perf_counter()
         self.make_parts()
 
     def make_parts(self) -> None:
         """Make the parts that have a state, or that act at several points of a step."""
         config, self.now = self.config, Step()
-        run = Run(config, Path(config.run.folder))
+        self._run = run = Run(config, Path(config.run.folder))
         self.groups = self.kind_of_groups(run.rl, int(config.data.train_batch_size), self.now)
         self.games = Games(config)
         self.methods = Methods(run, self.now)
@@ -101,7 +96,7 @@ class StepTrainer(Base):
             *([Part(windows.spread_padding)] if windows else []),
             Part(self._compute_old_log_prob, "old_log_prob"),
             Part(mismatch.by_turn, "old_log_prob", wanted=not bypass),
-            Part(self.score_contexts, "old_log_prob", wanted=bool(methods.contexts.asking)),
+            Part(methods.contexts.score, "old_log_prob", wanted=bool(methods.contexts.asking)),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
             Part(with_adapter_again, "ref", wanted=ref),
             Part(self._compute_values, "values", wanted=critic),
@@ -113,7 +108,7 @@ class StepTrainer(Base):
             Part(self.credit.note, "adv", wanted=self.credit.on),
             Part(self.learn_values, "update_critic", wanted=critic),
             Part(self.learn, "update_actor", wanted=warm),
-            Part(self.learn_again, "update_actor", wanted=warm),
+            Part(partial(methods.replay.update, trainer=self), "update_actor", wanted=warm),
         ]
 
     def _step_once(self, metrics: Metrics, timing_raw: dict[str, float], sample_batch_size: int) -> KVBatchMeta:
@@ -145,50 +140,33 @@ class StepTrainer(Base):
         with self.methods.contexts.in_pass_of(self.actor_rollout_wg):
             return super()._compute_old_log_prob(batch, metrics)
 
-    def score_contexts(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Write what the contexts scored to the rows; score them first if verl ran no pass."""
-        self.methods.contexts.score(batch, self.actor_rollout_wg, metrics)
-        return batch
-
     def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the critic on the tokens that the estimator selected for it."""
         if self.now.nothing_left:
             return batch
-        with self._mini_batches(self.config.critic, batch), targets_alone(batch):
+        with self.mini_batches(self.config.critic, batch), targets_alone(batch):
             return self._update_critic(batch, metrics)
 
     def learn(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the policy with the loss form and the terms of the run's methods."""
         if self.now.nothing_left:
-            print(f"turngrid: step {self.global_steps}: {NOTHING_LEFT}", flush=True)
+            left = "filters or rejection left nothing to learn from; no update"
+            print(f"turngrid: step {self.global_steps}: {left}", flush=True)
             metrics["filter/updates_left_out/total"] = 1.0  # verl sums a step's metrics with "total" in their names
             return batch
         if self.methods.chosen:
             batch.extra_info[IN_WORKERS] = self.methods.in_workers
         if method := self.methods.by_turn():
-            assert self.windows is not None  # rows of one turn
-            eos, temperature = self.tokenizer.eos_token_id, self.config.actor_rollout_ref.rollout.temperature
-            update = partial(self._learn_rows, updates=1)
-            own = (self.actor_rollout_wg.compute_log_prob, update, eos, self.windows.rows, temperature)
-            update_by_turn(batch, metrics, method, self.now.number, Passes(*own))
+            update_by_turn(batch, metrics, method, self.now.number, self)
             return batch
-        return self._learn_rows(batch, metrics)
+        return self.learn_rows(batch, metrics)
 
-    def _learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
+    def learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
-        with self._mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
+        with self.mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
             return self._update_actor(batch, metrics)
 
-    def learn_again(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Update the policy on the episodes that the buffer replays."""
-        actor = self.config.actor_rollout_ref.actor
-        with self._mini_batches(actor, batch):
-            rows = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
-            eos, of_loss = self.tokenizer.eos_token_id, self.methods.of_loss()
-            self.methods.replay.update(batch, metrics, self._update_actor, rows, eos, of_loss)
-        return batch
-
-    def _mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
+    def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
         return self.windows.mini_batches(node, batch, updates) if self.windows else nullcontext()
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
@@ -220,10 +198,9 @@ class StepTrainer(Base):
         watchdog.current.enter(watchdog.BETWEEN)
         self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
-        run = Run(self.config, Path(self.config.run.folder))
-        self._spent = RunningTotal(self.config, run.folder)
-        watch = Watch(run.rl, self.config.health, self.logger.alert, run.algorithm.needs_group)
-        self.logger: Any = StepLog(self.logger, self.record_step, watch, self.save_if_due)
+        self._spent = RunningTotal(self.config, self._run.folder)
+        self._watch = Watch(self._run.rl, self.config.health, self.logger.alert, self._run.algorithm.needs_group)
+        self.logger.log = partial(self.log_step, self.logger.log)
 
     def on_step_begin(self) -> None:
         """The parts of a step are reset too."""
@@ -239,22 +216,28 @@ class StepTrainer(Base):
 
     # ---- records
 
+    def log_step(self, log: Callable[..., None], data: Metrics, step: int, **kwargs: Any) -> None:
+        """Record the step, log it, and only then save: a kill between the two loses no metrics."""
+        if "training/global_step" in data:
+            data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
+            data = {**data, **self.record_step()}
+        log(data=data, step=step, **kwargs)
+        self._watch(step, data)
+        self.save_if_due()
+
     def record_step(self) -> dict[str, float]:
         """Record the step; return metrics of its episodes, its cost and its time."""
-        metrics = self.gather_episodes()
-        if written := self._spent.add_written(self.groups.written):
-            metrics["library/written_tokens"] = float(written)
-        self._spent.add(self.groups.folder.with_suffix(".jsonl"))
-        metrics |= {**self._spent.metrics(), "timing/since_start": time.perf_counter() - self._started}
-        saved, self._save_seconds = self._save_seconds, None  # duration of the last checkpoint
-        return metrics if saved is None else {**metrics, "timing/save_checkpoint": saved}
+        metrics = self.gather_episodes() | self._spent.add(self.groups.folder.with_suffix(".jsonl"))
+        saved, self._saved = self._saved, {}
+        return {**metrics, "timing/since_start": time.perf_counter() - self._started, **saved}
 
     def gather_episodes(self) -> dict[str, float]:
         """Merge the groups' files into one for the step; return metrics of the episodes."""
         files, failed = self.groups.files(), len(self.groups.failures())
         groups = [list(read_episodes(file)) for file in files]
+        episodes = [*chain.from_iterable(groups)]
         self.credit.write(self.groups.folder, files)
-        write_episodes(self.groups.folder.with_suffix(".jsonl"), chain.from_iterable(groups))
+        write_episodes(self.groups.folder.with_suffix(".jsonl"), episodes)
         self.groups.recorded()
         replaced = {name.rpartition("_")[0] for name in self.now.replaced}
         replaced_groups = [number for number, file in enumerate(files) if file.stem in replaced]
@@ -262,8 +245,8 @@ class StepTrainer(Base):
             **step_metrics(groups, self.config.turn_reward.name, replaced_groups, self.config.env.max_action_tokens),
             "rollout/failed_groups": float(failed),
             **self.groups.metrics(groups),
-            **self.games.metrics(self.global_steps, chain.from_iterable(groups)),
-            **self.methods.offer([*chain.from_iterable(groups)]),
+            **self.games.metrics(self.global_steps, episodes),
+            **self.methods.offer(episodes),
         }
 
     def _validate(self) -> dict[str, float]:
@@ -291,7 +274,7 @@ class StepTrainer(Base):
             self.methods.save(self._checkpoint())
             super()._save_checkpoint()
         checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
-        self._save_seconds = time.perf_counter() - start
+        self._saved = {"timing/save_checkpoint": time.perf_counter() - start}
         self.groups.saved()
         self.logger.keep(self.global_steps)
 

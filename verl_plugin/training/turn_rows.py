@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
 
 from turngrid.algorithms.slots import Tokens
@@ -17,7 +20,7 @@ from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.verl_plugin import value_heads
 from turngrid.verl_plugin.rollout.contexts import field_of
-from turngrid.verl_plugin.rollout.turn_fields import PREFIX
+from turngrid.verl_plugin.rollout.turn_fields import PREFIX, lengths
 from turngrid.verl_plugin.training.estimators import sessions
 
 MASKS = ("loss_mask", "response_mask")
@@ -155,14 +158,50 @@ def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]
     return write_tokens(batch, muted, [len(row) for row in data["loss_mask"].unbind()]), not kept
 
 
+@contextmanager
+def in_queue(
+    like: KVBatchMeta, keys: list[str], rows: Sequence[Mapping[str, Any]], **tags: Any
+) -> Iterator[KVBatchMeta]:
+    """Put rows into the queue, with more ``tags`` each; remove them when the block ends."""
+    own = [{"status": "success", **lengths(row), **tags} for row in rows]
+    fields = list_of_dict_to_tensordict([*map(dict, rows)])
+    names = [str(name) for name in fields.keys()]  # noqa: SIM118 - iterating over a TensorDict gives its rows
+    tq.kv_batch_put(keys=keys, partition_id=like.partition_id, fields=fields, tags=own)
+    try:
+        yield KVBatchMeta(keys=keys, tags=own, partition_id=like.partition_id, fields=names, extra_info={})
+    finally:
+        tq.kv_clear(keys=keys, partition_id=like.partition_id)
+
+
+@contextmanager
+def with_padding(part: KVBatchMeta, multiple: int, eos: int) -> Iterator[KVBatchMeta]:
+    """Add verl's padding rows up to a multiple; remove them when the block ends."""
+    count = len(part)
+    part = upsample_batch_to_divisible_size(part, multiple, eos)
+    try:
+        yield part
+    finally:
+        if len(part) > count:
+            tq.kv_clear(keys=part.keys[count:], partition_id=part.partition_id)
+
+
+def log_probs_of(like: KVBatchMeta, keys: list[str]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the log-probs (nats) that a pass wrote for each row's response, and its mask."""
+    names = ["log_probs", "response_mask"]
+    data = tq.kv_batch_get(keys=keys, partition_id=like.partition_id, select_fields=names)
+    found = response_from_nested(data["log_probs"], data["response_mask"])
+    return list(found.unbind()), list(data["response_mask"].unbind())
+
+
 def members(keys: list[str]) -> dict[str, list[int]]:
     """Return the numbers of each episode's rows, by its name ``<prompt>_<sample>``."""
     return {keys[rows[0]].rpartition("_")[0]: rows for rows in sessions(keys)}
 
 
-def padded(column: Tensor) -> Tensor:
+def padded(column: Tensor | list[Tensor]) -> Tensor:
     """Pad rows of different lengths to (B, T)."""
-    return torch.nn.utils.rnn.pad_sequence(list(column.unbind()), batch_first=True)
+    rows = column.unbind() if isinstance(column, Tensor) else column
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
 
 
 @contextmanager

@@ -1,46 +1,22 @@
 """One update of the policy for each turn number (``algo=seeupo``)."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import transfer_queue as tq
 from torch import Tensor
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
-from verl.workers.utils.padding import response_from_nested
 
 from turngrid.algorithms.estimators.seeupo import Seeupo, mean_changes
 from turngrid.verl_plugin.training import zero_advantages
 from turngrid.verl_plugin.training.step import Metrics
-from turngrid.verl_plugin.training.turn_rows import padded, write_tokens
+from turngrid.verl_plugin.training.turn_rows import log_probs_of, padded, with_padding, write_tokens
 
 COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # per token; the latter two if there are any
-Update = Callable[[KVBatchMeta, Metrics], Any]
 
 
-@dataclass(frozen=True)
-class Passes:
-    """What an update by turn needs of the trainer.
-
-    Attributes:
-        log_probs: the workers' pass that writes ``log_probs`` of the present weights.
-        update: an update of the policy on all rows of a batch.
-        eos: token id of padding rows.
-        multiple: the number of rows of a pass is a multiple of it.
-        temperature: at which log-probs are computed.
-    """
-
-    log_probs: Callable[[KVBatchMeta], Any]
-    update: Update
-    eos: int
-    multiple: int
-    temperature: float
-
-
-def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: int, passes: Passes) -> None:
+def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: int, trainer: Any) -> None:
     """Update the policy on the rows of one turn number after the other.
 
     Args:
@@ -49,46 +25,45 @@ def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: i
     """
     rows = rows_by_turn(batch)
     factors: dict[str, float] = {}
-    told: list[Metrics] = []
+    updates: list[Metrics] = []
     for turn in method.in_order({turn: len(keys) for turn, keys in rows.items()}, step):
         keys = rows[turn]
         own = torch.tensor([factors.get(episode_of(key), 1.0) for key in keys], dtype=torch.float64)
-        with with_padding(batch.select_keys(keys), passes) as part:
-            told.append({})
-            changes = _update(part, own, passes, told[-1])
+        with with_padding(batch.select_keys(keys), trainer.windows.rows, trainer.tokenizer.eos_token_id) as part:
+            updates.append({})
+            changes = _update(part, own, trainer, updates[-1])
         now = method.next_factors(own, changes).tolist()
         factors |= {episode_of(key): factor for key, factor in zip(keys, now, strict=True)}
-    metrics |= means_of(told) | {"actor/turn_updates": float(len(told))}
+    metrics |= means_of(updates) | {"actor/turn_updates": float(len(updates))}
     if factors:
         metrics["actor/turn_factor"] = sum(factors.values()) / len(factors)
 
 
-def _update(part: KVBatchMeta, factors: Tensor, passes: Passes, metrics: Metrics) -> Tensor:
+def _update(part: KVBatchMeta, factors: Tensor, trainer: Any, metrics: Metrics) -> Tensor:
     """Update the policy on rows with their advantages times factors; return changes of log-probs.
 
     ``factors`` and the changes, (n,), are those of the rows before padding.
     """
-    old, mask = _log_probs(part, passes)
+    old, mask = _log_probs(part, trainer)
     known = [name for name in COLUMNS if name in (part.fields or ())]
     data = tq.kv_batch_get(keys=part.keys, partition_id=part.partition_id, select_fields=known)
     columns = {name: padded(data[name]) for name in known}
     columns["advantages"][: len(factors)] *= factors.unsqueeze(1).to(columns["advantages"].dtype)
     lengths = [len(row) for row in data[known[0]].unbind()]
     lengths[len(factors) :] = [1] * (len(part) - len(factors))  # verl copies a row's columns for padding
-    passes.update(write_tokens(part, {**columns, "old_log_probs": old}, lengths), metrics)
-    new, _ = _log_probs(part, passes)
+    trainer.learn_rows(write_tokens(part, {**columns, "old_log_probs": old}, lengths), metrics, updates=1)
+    new, _ = _log_probs(part, trainer)
     return mean_changes(old, new, mask)[: len(factors)]
 
 
-def _log_probs(part: KVBatchMeta, passes: Passes) -> tuple[Tensor, Tensor]:
+def _log_probs(part: KVBatchMeta, trainer: Any) -> tuple[Tensor, Tensor]:
     """Return the present weights' log-probs of responses, and their mask; (B, T) each."""
-    part.extra_info.update(calculate_entropy=False, compute_loss=False, temperature=passes.temperature)
+    temperature = trainer.config.actor_rollout_ref.rollout.temperature
+    part.extra_info.update(calculate_entropy=False, compute_loss=False, temperature=temperature)
     part.extra_info[zero_advantages.KEY] = ""
-    passes.log_probs(part)
-    names = ["log_probs", "response_mask"]
-    data = tq.kv_batch_get(keys=part.keys, partition_id=part.partition_id, select_fields=names)
-    mask = data["response_mask"]
-    return padded(response_from_nested(data["log_probs"], mask)), padded(mask)
+    trainer.actor_rollout_wg.compute_log_prob(part)
+    log_probs, mask = log_probs_of(part, part.keys)
+    return padded(log_probs), padded(mask)
 
 
 def rows_by_turn(batch: KVBatchMeta) -> dict[int, list[str]]:
@@ -106,19 +81,7 @@ def episode_of(key: str) -> str:
     return key.rpartition("_")[0]
 
 
-@contextmanager
-def with_padding(part: KVBatchMeta, passes: Passes) -> Iterator[KVBatchMeta]:
-    """Pad rows to a multiple; remove the padding when the block ends."""
-    count = len(part)
-    part = upsample_batch_to_divisible_size(part, passes.multiple, passes.eos)
-    try:
-        yield part
-    finally:
-        if len(part) > count:
-            tq.kv_clear(keys=part.keys[count:], partition_id=part.partition_id)
-
-
-def means_of(told: list[Metrics]) -> Mapping[str, float]:
-    names = sorted({name for one in told for name in one})
-    values = {name: [float(one[name]) for one in told if name in one] for name in names}
+def means_of(updates: list[Metrics]) -> Mapping[str, float]:
+    names = sorted({name for one in updates for name in one})
+    values = {name: [float(one[name]) for one in updates if name in one] for name in names}
     return {name: sum(own) / len(own) for name, own in values.items()}

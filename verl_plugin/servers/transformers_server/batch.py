@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from turngrid.rollouts.sampling import SampleRequest
+from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 from turngrid.verl_plugin.servers.transformers_server.packing import Packing, Span
-from turngrid.verl_plugin.servers.transformers_server.results import GenResult
 
 Forward = Callable[[torch.Tensor, Packing], torch.Tensor]
 TOP = 10  # number of likeliest tokens in ``top_entropies``
@@ -45,8 +44,7 @@ class Rules:
 
 
 def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sample by inverting the cumulative distribution: the first token at which it exceeds
-    ``uniform``.
+    """Sample the first tokens at which the cumulative distribution exceeds ``uniform``.
 
     Args:
         logits: (rows, vocabulary).
@@ -78,8 +76,7 @@ def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[tor
 
 
 def top_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Return -sum p log p over the ``TOP`` likeliest tokens, divided by the log of the vocabulary
-    size.
+    """Return -sum p log p over the ``TOP`` likeliest tokens, over the log of the vocabulary size.
 
     The distribution is temperature-scaled: (rows, vocabulary) -> (rows,), in [0, 1].
     """
@@ -98,9 +95,7 @@ def full_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
 
 
 def restrict(weights: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Apply top-k, then top-p: keep the k likeliest tokens, then the fewest of them that reach the
-    share p.
-    """
+    """Keep the k likeliest tokens, then the fewest of them that reach the share p."""
     ordered, index = weights.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(weights.shape[-1], device=weights.device).expand_as(weights)
     ordered = torch.where((rules.top_k == 0) | (rank < rules.top_k), ordered, 0)
@@ -116,8 +111,7 @@ class Batch:
     """Requests that are sampled together. Its rows are the requests whose answer has not ended.
 
     Args:
-        forward: maps ids (tokens,) and their packing to logits (rows, vocabulary) after each row's
-            last token.
+        forward: maps ids (tokens,) and their packing to each row's last logits, (rows, vocabulary).
         memory: cached keys and values of earlier turns, to which those of this turn are added.
         eos: ids of tokens that end an answer, on the memory's device.
         requests: best sorted so that neighbours have prompts of similar length.
@@ -145,7 +139,7 @@ class Batch:
     def _tensor(self, data: Sequence[int] | np.ndarray) -> torch.Tensor:
         return torch.as_tensor(data, device=self.device)
 
-    def run(self) -> list[GenResult]:
+    def run(self) -> list[Sample]:
         """Return the answer to each request.
 
         Raises:
@@ -199,7 +193,7 @@ class Batch:
         self.rules.keep(going_on)
         self.rows, self.uniform, self.limit = self.rows[going_on], self.uniform[going_on], self.limit[going_on]
 
-    def _answers(self) -> list[GenResult]:
+    def _answers(self) -> list[Sample]:
         """Return the answers, and cache the fed tokens: all but each answer's last one."""
         eos, answers = set(self.eos.tolist()), []
         columns = (self.counts, self.tokens, self.logprobs, *self.entropies.values())
@@ -210,5 +204,5 @@ class Batch:
             reason = "eos" if ids[-1] in eos else "length"
             columns_of_row = zip(self.entropies, entropies, strict=True)
             wanted = {name: row for name, row in columns_of_row if getattr(request, name)}
-            answers.append(GenResult(ids, logprobs, reason, **wanted))
+            answers.append(Sample(ids, logprobs, stop_reason=reason, **wanted))
         return answers

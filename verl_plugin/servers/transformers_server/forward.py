@@ -45,9 +45,7 @@ class LlamaForward:
 
 
 def _write(layer: Any, hidden: torch.Tensor, turn: Turn, packing: Packing) -> torch.Tensor:
-    """Store the keys and values of ``hidden`` (tokens, size); return the layer's normed attention
-    input.
-    """
+    """Store the keys and values of ``hidden`` (tokens, size); return the normed input."""
     attention, normed = layer.self_attn, _norm(layer.input_layernorm, hidden)
     value = attention.v_proj(normed).unflatten(1, (-1, attention.head_dim))
     packing.write(attention.layer_idx, _turned(attention, "k", normed, turn), value)
@@ -55,9 +53,7 @@ def _write(layer: Any, hidden: torch.Tensor, turn: Turn, packing: Packing) -> to
 
 
 def _look(layer: Any, hidden: torch.Tensor, normed: torch.Tensor, turn: Turn, packing: Packing) -> torch.Tensor:
-    """Return the layer's output for the tokens of ``packing``, after their keys and values are
-    stored.
-    """
+    """Return the layer's output for the tokens of ``packing``, whose keys and values are stored."""
     attention = layer.self_attn
     seen = packing.attend(attention.layer_idx, _turned(attention, "q", normed, turn))
     hidden = hidden + attention.o_proj(seen.flatten(1))

@@ -1,6 +1,4 @@
-"""Cache of keys and values of fed tokens from turn to turn: one buffer, with a stretch for each
-episode.
-"""
+"""Cache of keys and values from turn to turn: one buffer, with a stretch for each episode."""
 
 import math
 from collections.abc import Sequence
@@ -15,9 +13,7 @@ BLOCK = 256  # tokens; stretches are multiples of it, so that an episode seldom 
 
 @dataclass
 class Stretch:
-    """Positions ``start`` to ``start + size`` of the buffer; the first ``len(ids)`` hold keys and
-    values.
-    """
+    """``size`` positions of the buffer from ``start``; the first ``len(ids)`` are filled."""
 
     start: int
     size: int
@@ -81,8 +77,7 @@ class KeyValues:
         return BLOCK * self.token_bytes
 
     def take(self, requests: Sequence[SampleRequest]) -> list[Stretch]:
-        """Return a stretch for each request, long enough for prompt and answer, until it is ``put``
-        back.
+        """Lend each request a stretch for prompt and answer, until it is ``put`` back.
 
         Its ``ids`` are the cached prefix of the prompt, without the prompt's last id.
         """
@@ -99,9 +94,7 @@ class KeyValues:
             self._evict()
 
     def copy(self, source: Stretch, target: Stretch, first: int, last: int) -> None:
-        """Copy keys and values of tokens ``first`` to ``last``; both stretches have the same ids
-        there.
-        """
+        """Copy the states of tokens ``first`` to ``last``, where both stretches have equal ids."""
         start, end = source.start + first, source.start + last
         self.buffer[:, :, :, target.start + first : target.start + last] = self.buffer[:, :, :, start:end]
 

@@ -1,6 +1,5 @@
 """Start a replica's server: its name, the node and GPU where it runs; the number of replicas."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -14,36 +13,30 @@ def server_name(rank: int, role: str = "policy") -> str:
     return f"turngrid_{role}_server_{rank}"
 
 
-@dataclass(frozen=True)
-class Place:
-    """A Ray node and the CUDA index of one of its GPUs.
-
-    If both are empty, Ray chooses the node, and the server runs on a CPU.
-    """
-
-    node: str = ""
-    gpu: str = ""
-
-    def options(self) -> dict[str, Any]:
-        """Return the Ray options of the actor.
-
-        They request no GPU from Ray, since the GPU is allocated to the trainer's process.
-        """
-        if not self.node:
-            return {}
-        visible = {"CUDA_VISIBLE_DEVICES": self.gpu, "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
-        where = NodeAffinitySchedulingStrategy(node_id=self.node, soft=False)
-        return {"scheduling_strategy": where, "runtime_env": {"env_vars": visible}}
-
-
 def start(
-    rank: int, model_path: str, rollout: Any, role: str = "policy", concurrency: int = 1000, place: Place = Place()
+    rank: int,
+    model_path: str,
+    rollout: Any,
+    role: str = "policy",
+    concurrency: int = 1000,
+    node: str = "",
+    gpu: str = "",
 ) -> Any:
-    """Start a replica's server and return its actor handle; ``rollout`` is verl's config node."""
+    """Start a replica's server and return its actor handle.
+
+    Args:
+        rollout: verl's config node.
+        node: of Ray; "": Ray chooses it.
+        gpu: CUDA index on the node; "": the server runs on a CPU. Ray is asked for no GPU, since
+            this one is allocated to the trainer's process.
+    """
+    settings: dict[str, Any] = {"num_cpus": 0, "max_concurrency": concurrency}
+    if node:
+        visible = {"CUDA_VISIBLE_DEVICES": gpu, "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
+        settings["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+        settings["runtime_env"] = {"env_vars": visible}
     actor: Any = ray.remote(TransformersServer)
-    settings = {"num_cpus": 0, "max_concurrency": concurrency}
-    options = actor.options(name=server_name(rank, role), **settings, **place.options())
-    device = "cuda" if place.gpu else "cpu"
+    options, device = actor.options(name=server_name(rank, role), **settings), "cuda" if gpu else "cpu"
     return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)
 
 

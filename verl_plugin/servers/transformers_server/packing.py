@@ -66,8 +66,7 @@ class Packing:
         values.index_copy_(1, self._places, value.transpose(0, 1))
 
     def attend(self, layer: int, query: torch.Tensor, scale: float | None = None) -> torch.Tensor:
-        """Attend from each token to its row up to itself: (tokens, heads, head size) -> the same
-        shape.
+        """Attend from each token to its row up to itself; (tokens, heads, head size) in and out.
 
         All keys and values must be stored. Query heads that share a key head are laid out as
         tokens, which avoids copying keys for them.
@@ -106,9 +105,7 @@ class Packing:
         return pieces
 
     def _cuts(self, spans: Sequence[Span], rows: int) -> list[int]:
-        """Return the ends of buckets of at most ``rows`` rows and ``MASK_PLACES`` numbers in the
-        mask.
-        """
+        """Return the ends of buckets of at most ``rows`` rows and ``MASK_PLACES`` mask elements."""
         cuts, most, widest = [0], 0, 0
         for index, span in enumerate(spans):
             most, widest, held = max(most, span.new), max(widest, span.width), index - cuts[-1]
@@ -135,9 +132,7 @@ class _Alone:
             self._mask = mask[:, :, : span.new * sharing, first : first + span.width]
 
     def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
-        """Attend; ``query`` of the row and the result are (1, key heads, tokens * sharing, head
-        size).
-        """
+        """Attend; query and result are (1, key heads, tokens * sharing, head size)."""
         keys, values = self._states[2 * layer : 2 * layer + 2]
         return attend(query, keys, values, attn_mask=self._mask, scale=scale).transpose(1, 2)
 

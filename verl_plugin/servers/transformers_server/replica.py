@@ -12,7 +12,7 @@ from verl.workers.rollout.replica import RolloutReplica
 from verl.workers.rollout.utils import ensure_async_iterator
 
 from turngrid.verl_plugin.servers.transformers_server import launch
-from turngrid.verl_plugin.servers.transformers_server.launch import Place, devices_of_replica, server_name
+from turngrid.verl_plugin.servers.transformers_server.launch import devices_of_replica, server_name
 
 
 class TransformersReplica(RolloutReplica):
@@ -25,16 +25,14 @@ class TransformersReplica(RolloutReplica):
             self._server_handle = ray.get_actor(server_name(self.replica_rank, role))
         except ValueError:
             path, concurrency = self.model_config.path, self.max_concurrency
-            place = await self._place()
-            self._server_handle = launch.start(self.replica_rank, path, self.config, role, concurrency, place)
+            where = await self._node_and_gpu()
+            self._server_handle = launch.start(self.replica_rank, path, self.config, role, concurrency, *where)
         self.servers = [self._server_handle]
         self._server_address = server_name(self.replica_rank, role)
 
-    async def _place(self) -> Place:
-        if get_device_name() != "cuda" or not self.workers:
-            return Place()
-        node, gpu = await self.workers[0].__ray_call__.remote(_node_and_gpu)
-        return Place(node, gpu)
+    async def _node_and_gpu(self) -> tuple[str, str]:
+        on_gpu = get_device_name() == "cuda" and self.workers
+        return await self.workers[0].__ray_call__.remote(_node_and_gpu) if on_gpu else ("", "")
 
 
 def _node_and_gpu(_worker: Any) -> tuple[str, str]:
@@ -46,8 +44,7 @@ def _node_and_gpu(_worker: Any) -> tuple[str, str]:
 class WeightSync(BaseRollout):
     """Sends full weights to its replica's server through Ray's object store.
 
-    It runs in the training process; if servers have their own devices, in a process beside the
-    server.
+    It runs in the training process, or beside a server that has devices of its own.
     """
 
     def __init__(

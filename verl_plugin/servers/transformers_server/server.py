@@ -11,44 +11,24 @@ import asyncio
 import resource
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from turngrid.rollouts.lockstep import settle
-from turngrid.rollouts.sampling import RequestTooLong, SampleRequest
-from turngrid.verl_plugin.servers.transformers_server.results import GenResult
+from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleRequest
 
 if TYPE_CHECKING:
     import torch
     from verl.workers.rollout.replica import TokenOutput
 
-TOO_LONG, ABORTED = "too_long", "aborted"
+ABORTED = Sample([], [], stop_reason="aborted")
 GATHER_SECONDS = 0.003  # seconds; single requests this close together share a batch
 
 
-@dataclass
-class Stats:
-    """Totals since the server started; ``peak_memory_bytes`` is the peak resident size of its
-    process.
-    """
-
-    batches: int = 0
-    requests: int = 0
-    sampled_tokens: int = 0
-    generation_seconds: float = 0.0
-    weight_updates: int = 0
-    peak_memory_bytes: int = 0
-
-
-@dataclass
-class _Waiting:
-    """A request in the queue."""
-
-    request: SampleRequest
-    answer: asyncio.Future[GenResult]
+STATS = ("batches", "requests", "sampled_tokens", "generation_seconds", "weight_updates")
 
 
 class TransformersServer:
@@ -77,13 +57,13 @@ class TransformersServer:
         self._generator = Generator.from_pretrained(model_path, device=device, dtype=getattr(torch, dtype))
         self._max_batch, self._response_length = max_batch, response_length
         self._thread = sampling_thread(self._generator.model.config)
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[SampleRequest, asyncio.Future[Sample]]] = asyncio.Queue()
         self._open = asyncio.Event()
         self._open.set()
         self._rejecting = False
         self._serving: asyncio.Task[None] | None = None
         self._step: int | None = None
-        self._stats = Stats()
+        self._stats: dict[str, float] = dict.fromkeys(STATS, 0)
 
     async def generate(
         self,
@@ -112,29 +92,28 @@ class TransformersServer:
         result = await self._in_turn(request)
         return TokenOutput(
             token_ids=result.token_ids,
-            log_probs=result.log_probs,
+            log_probs=result.logprobs,
             stop_reason="completed" if result.stop_reason == "eos" else result.stop_reason,
-            extra_fields={"global_steps": result.step},
+            extra_fields={"global_steps": None if self._step is None else result.version},
         )
 
-    async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[GenResult]:
-        """Answer exactly these requests as one batch, in order; too long ones are answered with
-        "too_long".
+    async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[Sample | RequestTooLong]:
+        """Answer exactly these requests as one batch, in order; too long ones with their error.
 
         Raises:
             ValueError: a request has no prompt, or ids that are not in the vocabulary.
         """
-        fits = [self._fits(request) for request in requests]
-        wanted = [request for request, fit in zip(requests, fits, strict=True) if fit]
-        results = iter(await self._in_thread(self._generate, wanted))
-        return [next(results) if fit else GenResult([], [], TOO_LONG) for fit in fits]
+        errors = [self._error(request) for request in requests]
+        fitting = [request for request, error in zip(requests, errors, strict=True) if error is None]
+        results = iter(await self._in_thread(self._generate, fitting))
+        return [error or next(results) for error in errors]
 
-    def _fits(self, request: SampleRequest) -> bool:
+    def _error(self, request: SampleRequest) -> RequestTooLong | None:
         try:
             self._generator.check(request)
-        except RequestTooLong:
-            return False
-        return True
+        except RequestTooLong as error:
+            return error
+        return None
 
     async def update_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         """Load weights. Earlier requests run with the old ones, later requests with the new ones.
@@ -147,11 +126,12 @@ class TransformersServer:
     def _load(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         self._generator.load_weights(weights.items())
         self._step = global_steps
-        self._stats.weight_updates += 1
+        self._stats["weight_updates"] += 1
 
-    async def stats(self) -> dict[str, Any]:
+    async def stats(self) -> dict[str, float]:
+        """Return totals since the start, and the peak resident bytes of this process."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return {**asdict(self._stats), "peak_memory_bytes": peak}
+        return {**self._stats, "peak_memory_bytes": peak}
 
     def _request(self, request_id: str, prompt_ids: Sequence[int], params: dict[str, Any]) -> SampleRequest:
         given = [params[name] for name in ("max_tokens", "max_new_tokens") if params.get(name) is not None]
@@ -166,16 +146,16 @@ class TransformersServer:
             seed=seed_of(request_id, len(prompt_ids)) if seed is None else int(seed),
         )
 
-    async def _in_turn(self, request: SampleRequest) -> GenResult:
+    async def _in_turn(self, request: SampleRequest) -> Sample:
         while not self._open.is_set():
             if self._rejecting:
-                return GenResult([], [], ABORTED)
+                return ABORTED
             await self._open.wait()
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
-        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
-        self._queue.put_nowait(waiting)
-        return await waiting.answer
+        answer: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait((request, answer))
+        return await answer
 
     async def _serve(self) -> None:
         while True:
@@ -183,27 +163,26 @@ class TransformersServer:
             await asyncio.sleep(GATHER_SECONDS)
             while not self._queue.empty() and len(batch) < self._max_batch:
                 batch.append(self._queue.get_nowait())
-            batch = [waiting for waiting in batch if not waiting.answer.done()]
+            batch = [(request, answer) for request, answer in batch if not answer.done()]
             try:
-                asked = [waiting.request for waiting in batch]
-                answers: Sequence[GenResult | Exception] = await self._in_thread(self._generate, asked)
+                asked = [request for request, _ in batch]
+                results: Sequence[Sample | Exception] = await self._in_thread(self._generate, asked)
             except Exception as error:  # noqa: BLE001 - each waiting caller gets the error, and the server goes on
-                answers = [error] * len(batch)
-            for waiting, answer in zip(batch, answers, strict=True):
-                settle(waiting.answer, answer)
+                results = [error] * len(batch)
+            for (_, answer), result in zip(batch, results, strict=True):
+                settle(answer, result)
 
-    def _generate(self, requests: list[SampleRequest]) -> list[GenResult]:
+    def _generate(self, requests: list[SampleRequest]) -> list[Sample]:
         """Sample a batch.
 
         The step is read in this thread, since the event loop may already have set a later one.
         """
         start = time.perf_counter()
         results = self._generator.generate(requests)
-        self._stats.batches += 1
-        self._stats.requests += len(requests)
-        self._stats.sampled_tokens += sum(len(result.token_ids) for result in results)
-        self._stats.generation_seconds += time.perf_counter() - start
-        return [replace(result, step=self._step) for result in results]
+        tokens, seconds = sum(len(result.token_ids) for result in results), time.perf_counter() - start
+        for name, count in zip(STATS, (1, len(requests), tokens, seconds), strict=False):
+            self._stats[name] += count
+        return [replace(result, version=self._step or 0) for result in results]
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
@@ -216,7 +195,7 @@ class TransformersServer:
         self._open.clear()
         self._rejecting = reject_request
         while not self._queue.empty():
-            settle(self._queue.get_nowait().answer, GenResult([], [], ABORTED))
+            settle(self._queue.get_nowait()[1], ABORTED)
 
     async def resume_generation(self, *_: Any, **__: Any) -> None:
         self._rejecting = False
@@ -227,23 +206,15 @@ class TransformersServer:
 
     # verl frees memory between rollout and update. The model stays; its keys and values, two
     # gigabytes of a SmolLM2 run, would be of no use after the update.
-    async def wake_up(self, *_: Any, **__: Any) -> None: ...
-
     async def sleep(self, *_: Any, **__: Any) -> None:
         await self._in_thread(self._generator.memory.release)
 
-    async def release_kv_cache(self, *_: Any, **__: Any) -> None:
-        await self.sleep()
+    async def wake_up(self, *_: Any, **__: Any) -> None: ...
 
-    async def resume_kv_cache(self, *_: Any, **__: Any) -> None: ...
-
-    async def start_profile(self, *_: Any, **__: Any) -> None: ...
-
-    async def stop_profile(self, *_: Any, **__: Any) -> None: ...
+    release_kv_cache = sleep
+    resume_kv_cache = start_profile = stop_profile = wake_up
 
 
 def seed_of(request_id: str, length: int) -> int:
-    """Derive a seed from the id and length of a request that has none, never from the server's
-    state.
-    """
+    """Derive a seed from a request's id and length, never from the server's state."""
     return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")

@@ -76,15 +76,10 @@ def of_advantages(change):
     def breaks(module):
         real = module.by_episode
 
-        def by_episode(original):
-            estimate = real(original)
-
-            def changed(*given, **settings):
-                data = estimate(*given, **settings)
-                data.batch["advantages"] = change(data.batch["advantages"])
-                return data
-
-            return changed
+        def by_episode(*given, **settings):
+            data = real(*given, **settings)
+            data.batch["advantages"] = change(data.batch["advantages"])
+            return data
 
         module.by_episode = by_episode
 
