@@ -36,7 +36,11 @@ def dump() -> list[Path]:
     names = {file.name for file in files}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if _name(process) in names:
+            if _name(process) not in names:
+                continue
+            if process.pid == os.getpid():  # a signal could come while this thread's own stack changes
+                faulthandler.dump_traceback(_file, all_threads=True)
+            else:
                 process.send_signal(signal.SIGUSR2)
     time.sleep(WRITING_SECONDS)
     return sorted(file for file in files if file.stat().st_size)

@@ -27,7 +27,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from turngrid.config.base import CONF
-from turngrid.config.checks.correction import bad_correction
+from turngrid.config.checks.estimators import bad_correction
 from turngrid.config.compose import Composer, composer
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole

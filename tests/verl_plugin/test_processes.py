@@ -105,7 +105,7 @@ def test_a_start_that_hangs_ends_the_process() -> None:
 HUNG = """
 import subprocess, sys
 other = "from turngrid.envs.utils import stacks; stacks.register(); print(flush=True); import time; time.sleep(60)"
-worker = subprocess.Popen([sys.executable, "-c", other], stdout=subprocess.PIPE)
+worker = subprocess.Popen([sys.executable, "-c", other], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 worker.stdout.readline()
 from turngrid.envs.utils import stacks
 stacks.register()

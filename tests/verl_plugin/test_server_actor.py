@@ -78,7 +78,7 @@ async def test_64_callers_at_once_share_batches_and_get_their_own_answers(
     for request, answer in [*zip(requests, answers, strict=True)][::3]:
         [alone] = generator.generate([request])
         assert answer.token_ids == alone.token_ids
-        assert answer.logprobs == pytest.approx(alone.logprobs, abs=1e-5, rel=1e-5)
+        assert answer.log_probs == pytest.approx(alone.logprobs, abs=1e-5, rel=1e-5)
     assert after["requests"] - before["requests"] == 64
     assert 1 <= after["batches"] - before["batches"] <= 32, "callers that come together are answered together"
 
