@@ -297,11 +297,8 @@ def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(run: Path, tm
     draft.mkdir(parents=True)
     (draft / "result.json").write_text("what a kill left of the copy")
     with open_run(config, tmp_path) as longer:
-        assert (
-            len(longer.notes) == 1
-            and f"step {STEPS} of {run.name}" in longer.notes[0]
-            and not (longer.path / "result.json").exists()
-        )
+        assert len(longer.notes) == 1 and f"step {STEPS} of {run.name}" in longer.notes[0]
+        assert not (longer.path / "result.json").exists()
         rl = RlFolder(longer.path)
         assert discard_beyond_checkpoint(rl) == STEPS and not rl.discarded.exists()
         assert rl.metrics.read_text() == (run / "rl" / "metrics.jsonl").read_text()
