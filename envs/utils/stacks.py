@@ -38,7 +38,8 @@ def dump() -> list[Path]:
         with suppress(psutil.Error):
             if _name(process) not in names:
                 continue
-            if _file and process.pid == os.getpid():  # a signal could come while this thread's own stack changes
+            if _file and process.pid == os.getpid():
+                # a signal could come while this thread's own stack changes
                 faulthandler.dump_traceback(_file, all_threads=True)
             else:
                 process.send_signal(signal.SIGUSR2)
