@@ -206,6 +206,7 @@ WARNINGS: tuple[Check, ...] = (
     environment.equal_rewards,
     environment.too_few_turns,
     methods.doubtful_methods,
+    estimators.cut_samples,
     set_in_vain,
 )
 OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips

@@ -89,3 +89,11 @@ def bad_correction(config: DictConfig) -> Iterator[str]:
     if bound is None or (isinstance(bound, str) and kind != "k1"):
         reason = f"{node.rollout_rs} needs {'bounds of a ratio' if kind == 'k1' else 'one upper bound'}"
         yield f"{key}={bound}: {reason}; use {key}={BOUNDS[kind]}"
+
+
+def cut_samples(config: DictConfig) -> Iterator[str]:
+    """Warn of a cut of the distribution, after which the gradient is biased."""
+    key, share = "actor_rollout_ref.rollout.top_p", config.actor_rollout_ref.rollout.top_p
+    if share < 1:
+        reason = "the loss does not know of the cut, and no correction= repairs it (docs/mismatch.md)"
+        yield f"{key}={share:g}: {reason}; use {key}=1"

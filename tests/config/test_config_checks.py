@@ -139,6 +139,8 @@ precision=bf16
     cluster.computes_in=bf16; use precision=fp32
 env=alfworld
     model=tiny; use another model, such as model=tiny_alfworld
+actor_rollout_ref.rollout.top_p=0.9
+    actor_rollout_ref.rollout.top_p=0.9; use actor_rollout_ref.rollout.top_p=1
 """
 OPTIONS = {
     "budget": ["rl_only", "sft_only", "sft_rl"],  # rows of table 9 are sft_rl with other shares: test_budget.py
