@@ -12,7 +12,7 @@ import numpy as np
 from turngrid.records.health.conditions import Array
 from turngrid.records.health.rules import OF_GROUPS, RULES, Rule
 
-READ = {name for rule in RULES for name in (*rule.metrics, rule.instead) if name}
+READ = {name for rule in RULES for name in (*rule.metrics, rule.instead, rule.unless) if name}
 PATTERNS = [name for name in READ if "*" in name]
 
 
@@ -84,6 +84,8 @@ class Curves:
 
     def readings(self, rule: Rule) -> Iterator[tuple[str, list[int], list[Array]]]:
         """Yield the metric, the steps that have it, and an array for each metric of the rule."""
+        if rule.unless in self.columns:
+            return
         first, *others = rule.metrics
         if rule.instead and not self.columns.get(first):
             first = rule.instead

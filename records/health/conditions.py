@@ -6,6 +6,7 @@ finite is NaN.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -16,6 +17,7 @@ Arrays = Sequence[Array]
 FIRST = LAST = 3  # steps that are averaged at the start of a run, and before the present
 ENOUGH = 4  # differences between steps, for an estimate of their noise
 LEAST = 0.05  # a share that moved by less has not moved
+FAR = 0.15  # the same where learning moves it too
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,10 @@ def _start_and_end(arrays: Arrays, _: float) -> str:
     return f"it went from {_starts(arrays[0])[-1]:.2g} to {np.mean(arrays[0][-LAST:]):.2g}"
 
 
-def _grown(arrays: Arrays, limit: float) -> Array:
-    """``limit`` times the first steps' mean, and by more than ``LEAST``."""
+def _grown(arrays: Arrays, limit: float, least: float = LEAST) -> Array:
+    """``limit`` times the first steps' mean, and by more than ``least``."""
     start, now = np.mean(arrays[0][:FIRST]), means(arrays[0])
-    return _after_start((now > limit * start) & (now > start + LEAST))
+    return _after_start((now > limit * start) & (now > start + least))
 
 
 def _shrunk(arrays: Arrays, limit: float) -> Array:
@@ -164,6 +166,7 @@ above_median = Condition(
     lambda arrays, _: f"{arrays[0][-1]:.3g} is {arrays[0][-1] / usual(arrays[0])[-1]:.0f} times its median",
 )
 grown = Condition(_grown, _start_and_end, LAST)
+grown_far = Condition(partial(_grown, least=FAR), _start_and_end, LAST)
 soon_grown = Condition(_soon_grown, _start_and_end, LAST)
 shrunk = Condition(_shrunk, _start_and_end, LAST)
 fallen = Condition(_fallen, _fallen_text, LAST)

@@ -10,6 +10,7 @@ from turngrid.records.health.conditions import (
     equal,
     fallen,
     grown,
+    grown_far,
     lasting_above,
     lasting_below,
     not_finite,
@@ -28,6 +29,7 @@ class Rule:
         name: also the key of its limit, ``health.NAME``.
         metrics: what the condition reads; ``*`` stands for any part of a name.
         instead: read in place of the first metric if a run does not have that.
+        unless: a metric of runs in which the rule means nothing.
         by_rate: whether a smaller learning rate is the cure, so that ``health=rollback`` acts.
     """
 
@@ -37,6 +39,7 @@ class Rule:
     cause: str
     advice: str
     instead: str = ""
+    unless: str = ""
     by_rate: bool = False
 
 
@@ -141,6 +144,7 @@ RULES = (
         apart,
         "the policy collects reward that does not win",
         "try another reward=; python -m experiments.check_env",
+        unless="rollout/match/self/seat_0/won",  # against itself a policy wins as often as it loses
     ),
     Rule(
         "invalid_actions",
@@ -159,7 +163,7 @@ RULES = (
     Rule(
         "repeated_tokens",
         ("rollout/repeated_tokens",),
-        grown,
+        grown_far,
         "answers repeat themselves",
         f"{RATE}, or a higher actor_rollout_ref.rollout.temperature",
         by_rate=True,

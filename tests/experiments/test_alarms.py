@@ -49,7 +49,7 @@ SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "hacked": [([(reward, 0.3 - reward / 9) for reward in RISING], [(reward, 0.3 + reward / 9) for reward in RISING])],
     "invalid_actions": [([0.08] * 3 + [0.16, 0.17, 0.18], [0.08] * 3 + [0.12, 0.12, 0.12])],
     "unparsed_actions": [([0.0] * 3 + [0.0, 0.1, 0.2], [0.0] * 3 + [0.04, 0.05, 0.05])],
-    "repeated_tokens": [([0.1] * 3 + [0.1, 0.2, 0.4], [0.1] * 3 + [0.1, 0.2, 0.2])],
+    "repeated_tokens": [([0.1] * 3 + [0.1, 0.3, 0.6], [0.1] * 3 + [0.2, 0.2, 0.3])],
     "answers_at_limit": [([0.1, 0.2, 0.6], [0.1, 0.2, 0.3])],
     "out_of_context": [([0.0, 0.06], [0.0, 0.05])],
     "repeated_prompts": [([1, 1, 0.25, 0.25], [1, 0.5, 0.5, 1])],
@@ -90,6 +90,12 @@ def test_an_alarm_is_raised_where_it_begins_and_only_there(name: str, number: in
 def test_groups_say_nothing_about_an_algorithm_without_groups():
     lines = lines_of("no_signal", 0, [1, 1, 1])
     assert alarms(Curves.of(lines), LIMITS) and not alarms(Curves.of(lines, of_groups=False), LIMITS)
+
+
+def test_against_itself_a_policy_is_not_called_hacked():
+    lines = lines_of("hacked", 0, [(reward, 0.3 - reward / 9) for reward in RISING])
+    against_itself = [line | {"rollout/match/self/seat_0/won": 0.4} for line in lines]
+    assert alarms(Curves.of(lines), LIMITS) and not alarms(Curves.of(against_itself), LIMITS)
 
 
 def watched(rl: RlFolder, option: str, lines: list[dict[str, Any]]) -> list[str]:
