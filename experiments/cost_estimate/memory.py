@@ -53,6 +53,8 @@ class Bytes:
 GPU = Bytes(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
 # fp32; seven processes that import torch took 3.42 GiB
 CPU = Bytes(server=4, kept=92, inputs=4, logit=12, rest=3.5 * 2**30)
+# bf16: an update of SmolLM2 kept 23; the server's weights and a copy in the trainer have 2 each
+CPU_BF16 = replace(CPU, kept=24, inputs=2)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class Demand:
 
     @property
     def device(self) -> Bytes:
-        return CPU if self.on_cpu else GPU
+        if not self.on_cpu:
+            return GPU
+        return CPU_BF16 if self.keys["cluster.computes_in"] == "bf16" else CPU
 
     @property
     def row(self) -> int:

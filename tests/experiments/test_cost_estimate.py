@@ -166,7 +166,7 @@ def test_disk_with_lora_by_hand(composed: Composer) -> None:
 
 def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     """fp32: 16 bytes a trained parameter and 4 of the server; 92 a token, layer and hidden unit; 12
-    a logit."""
+    a logit. bf16: 24 a token, layer and hidden unit."""
 
     def needed(size: int, *words: str) -> float:
         where = Devices("this machine", 1, 20 * GB)
@@ -176,6 +176,7 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     tokens, logits = 4 * 400, 5 * 16 / 400  # four rows; the RL stage computes logits of actions alone
     passes = tokens * (92 * 4 * 64 + logits * 12 * 1600)
     assert needed(10**6, *rl) == pytest.approx(20e6 + passes)
+    assert needed(10**6, *rl, "precision=bf16") == pytest.approx(20e6 + passes - tokens * 68 * 4 * 64)
     assert needed(10**6, *rl, "actor_rollout_ref.actor.use_kl_loss=true") == pytest.approx(24e6 + passes)
     adapters = needed(10**8, *rl, "model.lora_rank=8") - needed(10**6, *rl, "model.lora_rank=8")
     assert adapters == pytest.approx(99e6 * 8)  # frozen, and the server's
@@ -185,7 +186,7 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
 @pytest.mark.parametrize("words", ["prompt=think_action", "prompt=think_action algo=ppo budget=rl_only", ""])
 def test_what_is_suggested_for_this_machine_fits(composed: Composer, words: str) -> None:
     """SmolLM2 computes with four rows of up to 3,584 tokens at once; fewer rows fit."""
-    asked = ["model=smollm2_135m", *words.split()]
+    asked = ["model=smollm2_135m", "precision=fp32", *words.split()]
     config, where = composed(asked), Devices("this machine", 1, 13.7 * GB)
     shape = shape_of(config.model.path)
     assert shape is not None
