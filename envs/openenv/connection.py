@@ -155,20 +155,21 @@ class Connections:
             Refused: the environment refuses the arguments.
             EnvError: the server does not answer, or all its sessions belong to other processes.
         """
+        was_full = False
         while True:
-            connection = self.of(owner) or self._taken_over() or Connection(self.url, deadline)
-            self._open[owner] = connection
             try:
+                connection = self.of(owner) or self._taken_over() or Connection(self.url, deadline)
+                self._open[owner] = connection
                 return connection, connection.ask("reset", arguments, deadline)
             except Refused as refused:
                 if refused.code != FULL:
                     raise
                 self.drop(owner)
-                self._full = bool(self._open)
+                self._full, was_full = bool(self._open), True
                 self._wait(deadline)
-            except EnvError:
+            except EnvError as error:
                 self.drop(owner)
-                raise
+                raise self._no_room() if was_full else error
 
     def _taken_over(self) -> Connection | None:
         return self._open.pop(next(iter(self._open))) if self._full and self._open else None
@@ -177,11 +178,14 @@ class Connections:
         if self._open:
             return
         if time.monotonic() + _WAIT_S >= deadline:
-            raise EnvError(
-                f"the server at {self.url} has no room for another session; start it with a higher "
-                "max_concurrent_envs, or use env.workers=1"
-            )
+            raise self._no_room()
         time.sleep(_WAIT_S)
+
+    def _no_room(self) -> EnvError:
+        return EnvError(
+            f"the server at {self.url} has no room for another session; start it with a higher "
+            "max_concurrent_envs, or use env.workers=1"
+        )
 
     def drop(self, owner: object) -> None:
         """Close the owner's session, if it has one."""

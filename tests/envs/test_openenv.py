@@ -135,7 +135,7 @@ def test_a_full_server_is_shared_in_turn(dial: Any, tmp_path: Path) -> None:
                 if turn < len(moves):
                     result += [env.step("dance"), env.step(moves[turn])]
         assert all(moves[-1].won and not any(r.over for r in moves[:-1]) for moves in results)
-        elsewhere = settings(address.replace("127.0.0.1", "localhost"), timeout_s=2.0)
+        elsewhere = settings(address.replace("127.0.0.1", "localhost"), timeout_s=4.0)
         with pytest.raises(
             EnvError, match=r"no room for another session; .*max_concurrent_envs, or use env\.workers=1"
         ):
