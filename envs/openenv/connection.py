@@ -169,7 +169,9 @@ class Connections:
                 self._wait(deadline)
             except EnvError as error:
                 self.drop(owner)
-                raise self._no_room() if was_full else error
+                if was_full:
+                    raise self._no_room() from error
+                raise
 
     def _taken_over(self) -> Connection | None:
         return self._open.pop(next(iter(self._open))) if self._full and self._open else None
