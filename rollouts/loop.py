@@ -12,16 +12,18 @@ from typing import Any
 
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void
-from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.episode import SUMMARY, Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
-from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, answered, listed, meaning, messages
 from turngrid.rollouts.retrieval import lines_of, retrieved
+from turngrid.rollouts.roles import ACCEPT, WORLD, Roles
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.spec import EpisodeSpec, Session, begin, other_seat
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
 
+SUMMED_UP: dict[str, Any] = {"aside": True, "role": SUMMARY}
 __all__ = ["EpisodeSpec", "Session", "run_episode", "run_match"]
 
 
@@ -179,18 +181,46 @@ class _Run:
 
     async def act(self, seen: Observation) -> Reply:
         """Ask the policy and record the turn, unless no room is left for an action."""
-        episode, view, shown = self.episode, self.view, messages(self.spec.form, seen)
-        if view.full:
-            view.slide(shown)
-        start = time.perf_counter()
-        reply = await self.policy.act(self._context(seen))
-        while reply.out_of_context and view.slide(shown):
-            reply = await self.policy.act(self._context(seen))
+        view, shown = self.view, messages(self.spec.form, seen)
+        if self.roles:
+            reply = await self._ask_roles(self.roles, seen)
+        else:
+            if view.full:
+                view.slide(shown)
+            reply = await self._ask(seen)
+            while reply.out_of_context and view.slide(shown):
+                reply = await self._ask(seen)
         if not reply.out_of_context:
-            turn = self._turn(reply, seen)
-            turn.act_seconds, turn.prompt_ids = time.perf_counter() - start, view.begins_with(len(episode.turns))
+            self.episode.messages.append(assistant(self.episode.turns[-1].response))
+        return reply
+
+    @property
+    def roles(self) -> Roles | None:
+        return self.spec.roles if self.stream else None
+
+    async def _ask_roles(self, roles: Roles, seen: Observation) -> Reply:
+        """Ask one role after the other, until an answer goes to the environment."""
+        episode, turns, spec, name = self.episode, self.episode.turns, self.spec, roles.opening(self.episode.turns)
+        while name not in (WORLD, ACCEPT):
+            self.view.begin(roles.prompt(name, spec.form, spec.style, episode.goal, turns, seen))
+            episode.prompt_ids = episode.prompt_ids if turns else self.view.prompt_ids
+            reply = await self._ask(seen, name)
+            if reply.out_of_context:
+                return reply
+            name = roles.following(turns)
+            turns[-1].aside = name not in (WORLD, ACCEPT)
+        if name == ACCEPT:
+            roles.accept(turns)
+        return reply
+
+    async def _ask(self, seen: Observation, role: str = "") -> Reply:
+        """Ask the policy, in a role if there are several, and record its answer."""
+        episode, start = self.episode, time.perf_counter()
+        reply = await self.policy.act(self._context(seen, self.roles[role].max_tokens if self.roles else None))
+        if not reply.out_of_context:
+            turn = self._turn(reply, seen, role)
+            turn.act_seconds, turn.prompt_ids = time.perf_counter() - start, self.view.begins_with(len(episode.turns))
             episode.turns.append(turn)
-            episode.messages.append(assistant(turn.response))
             episode.policy_version = reply.version
         return reply
 
@@ -202,6 +232,8 @@ class _Run:
         shown, turns = messages(self.spec.form, seen), self.episode.turns
         _look_up(self.view, self.spec, self.episode.goal, seen, self.stream)
         self.episode.messages += shown
+        if self.roles:  # each answer begins a row
+            return True
         if turns[-1].patch:
             self.view.begin_after([as_shown(turn, self.spec, self.stream) for turn in turns], shown)
             return True
@@ -224,7 +256,7 @@ class _Run:
         ids = _ids(reply) or stream.encode_action(reply.text)
         stream.add_sampled(ids)
         seconds = time.perf_counter() - start
-        turns.append(Turn(seen.text, reply.text, ids, summary=True, act_seconds=seconds, **_as_sampled(reply)))
+        turns.append(Turn(seen.text, reply.text, ids, act_seconds=seconds, **SUMMED_UP, **_as_sampled(reply)))
         self.episode.policy_version = reply.version
         return True
 
@@ -236,9 +268,11 @@ class _Run:
         prompt_length = len(prompt_ids) - episode.prefix_tokens
         return TurnContext(view.messages, ids, *identity, prompt_length, max_tokens, episode.actions_run)
 
-    def _turn(self, reply: Reply, seen: Observation) -> Turn:
+    def _turn(self, reply: Reply, seen: Observation, role: str = "") -> Turn:
         """Return the record of the policy's answer."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
+        if self.roles and not self.roles[role].acts:
+            form = PLAIN_FORM
         goal = self.episode.goal
         answer = form.demonstrate(goal, form.packed(reply.plan), functions) if reply.plan else reply.text
         ids = _ids(reply)
@@ -246,7 +280,7 @@ class _Run:
             ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
         fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(reply)}
-        fields["attempt"] = len(self.episode.plays)
+        fields |= {"attempt": len(self.episode.plays), "role": role}
         found = self.view.retrieved
         fields |= {"retrieved": found.text, "retrieved_tokens": found.tokens * self.view.fresh}
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)

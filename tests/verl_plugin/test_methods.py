@@ -93,14 +93,12 @@ def test_a_word_of_algo_gives_its_numbers_through_the_composed_config(queue: Non
 
 def test_the_rows_say_which_turns_are_summaries(queue: None) -> None:
     batch, made = batch_of("summed_up", windows=True), trainer({"credit": {"gigpo": {}}})
-    assert made.methods.rows(batch).turns().summary is None
+    assert made.methods.rows(batch).turns().aside is None
     counts = [len(row) for row in made.methods.rows(batch)._records["state"]]
     told = [
         torch.tensor([0] * (count - 1) + [int(key == "P_1_1")]) for key, count in zip(batch.keys, counts, strict=True)
     ]
-    fields = TensorDict(
-        {"turn_summary": torch.nested.as_nested_tensor(told, layout=torch.jagged)}, batch_size=len(told)
-    )
+    fields = TensorDict({"turn_aside": torch.nested.as_nested_tensor(told, layout=torch.jagged)}, batch_size=len(told))
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
     turns = made.methods.rows(batch).turns()
     assert (turns.mask & ~turns.acts).nonzero().tolist() == [[turns.episodes.index("P_1"), 2]]

@@ -29,7 +29,7 @@ TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", 
 MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
 TARGETS = "critic_targets"  # mask of the critic's tokens, if it is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
-IF_ANY = ("node", "tree", "attempt", "role", "label", "summary")  # present only with some rollout and prompt forms
+IF_ANY = ("node", "tree", "attempt", "role", "label", "aside")  # present only with some rollout and prompt forms
 GAME, OLD = "task", "old_log_probs"
 SCORED = "scored_"  # prefix of the fields of scored contexts
 
