@@ -200,11 +200,9 @@ class _Run:
 
     async def _ask_roles(self, roles: Roles, seen: Observation) -> Reply:
         """Ask one role after the other, until an answer goes to the environment."""
-        episode, turns, spec, name = self.episode, self.episode.turns, self.spec, roles.opening(self.episode.turns)
+        turns, name = self.episode.turns, roles.opening(self.episode.turns)
         while name not in (WORLD, ACCEPT):
-            self.view.begin(roles.prompt(name, spec.form, spec.style, episode.goal, turns, seen))
-            episode.prompt_ids = episode.prompt_ids if turns else self.view.prompt_ids
-            reply = await self._ask(seen, name)
+            reply = await self._ask_role(roles, name, seen)
             if reply.out_of_context:
                 return reply
             name = roles.following(turns)
@@ -212,6 +210,17 @@ class _Run:
         if name == ACCEPT:
             roles.accept(turns)
         return reply
+
+    async def _ask_role(self, roles: Roles, name: str, seen: Observation) -> Reply:
+        """Ask a role; while its prompt has no room, with half as many earlier turns."""
+        episode, spec, history = self.episode, self.spec, roles[name].history
+        while True:
+            self.view.begin(roles.prompt(name, spec.form, spec.style, episode.goal, episode.turns, seen, history))
+            episode.prompt_ids = episode.prompt_ids if episode.turns else self.view.prompt_ids
+            reply = await self._ask(seen, name)
+            if not (reply.out_of_context and history):
+                return reply
+            history //= 2
 
     async def _ask(self, seen: Observation, role: str = "") -> Reply:
         """Ask the policy, in a role if there are several, and record its answer."""
@@ -253,10 +262,10 @@ class _Run:
         reply = await self.policy.act(self._context(seen, rules.length))
         if reply.out_of_context:
             return False
-        ids = _ids(reply) or stream.encode_action(reply.text)
+        ids = reply.ids or stream.encode_action(reply.text)
         stream.add_sampled(ids)
         seconds = time.perf_counter() - start
-        turns.append(Turn(seen.text, reply.text, ids, act_seconds=seconds, **SUMMED_UP, **_as_sampled(reply)))
+        turns.append(Turn(seen.text, reply.text, ids, act_seconds=seconds, **SUMMED_UP, **reply.as_sampled))
         self.episode.policy_version = reply.version
         return True
 
@@ -275,27 +284,12 @@ class _Run:
             form = PLAIN_FORM
         goal = self.episode.goal
         answer = form.demonstrate(goal, form.packed(reply.plan), functions) if reply.plan else reply.text
-        ids = _ids(reply)
+        ids = reply.ids
         if stream:
             ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
-        fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(reply)}
+        fields = {**meaning(form, answer, functions, ids, stream), **reply.as_sampled}
         fields |= {"attempt": len(self.episode.plays), "role": role}
         found = self.view.retrieved
         fields |= {"retrieved": found.text, "retrieved_tokens": found.tokens * self.view.fresh}
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)
-
-
-def _ids(reply: Reply) -> list[int]:
-    return list(reply.sample.token_ids) if reply.sample else []
-
-
-def _as_sampled(reply: Reply) -> dict[str, Any]:
-    if (sample := reply.sample) is None:
-        return {"sampled": False, "versions": [0, 0]}
-    return {
-        "logprobs": list(sample.logprobs),
-        "versions": [sample.version if sample.oldest is None else sample.oldest, sample.version],
-        "entropies": list(sample.entropies),
-        "full_entropies": list(sample.full_entropies),
-    }

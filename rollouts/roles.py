@@ -163,7 +163,14 @@ class Roles:
                 return
 
     def prompt(
-        self, name: str, form: PromptForm, style: PromptStyle, goal: str, turns: Sequence[Turn], seen: Observation
+        self,
+        name: str,
+        form: PromptForm,
+        style: PromptStyle,
+        goal: str,
+        turns: Sequence[Turn],
+        seen: Observation,
+        history: int,
     ) -> str:
         """Return the message that a role answers.
 
@@ -171,19 +178,20 @@ class Roles:
             form: of the roles that act.
             turns: of the episode so far.
             seen: the present observation.
+            history: earlier turns to show.
         """
         role = self[name]
         shown_goal = goal if GOAL in role.sees else ""
         text = joined(messages(form, seen)) if role.acts else f"{seen.text}\n{CUE}"
         if OBSERVATION not in role.sees:
             text = form.cue if role.acts else CUE
-        return f"{_head(role, form, style, shown_goal)}{self._earlier(name, form, turns, seen)}{text}"
+        return f"{_head(role, form, style, shown_goal)}{self._earlier(name, form, turns, seen, history)}{text}"
 
-    def _earlier(self, name: str, form: PromptForm, turns: Sequence[Turn], seen: Observation) -> str:
+    def _earlier(self, name: str, form: PromptForm, turns: Sequence[Turn], seen: Observation, history: int) -> str:
         """Return the turns that a role sees; an observation is shown once."""
-        role, lines, last = self[name], list[str](), ""
-        shown = [turn for turn in turns if (OWN if turn.role == name else OTHERS) in role.sees]
-        for turn in shown[max(0, len(shown) - role.history) :]:
+        lines, last = list[str](), ""
+        shown = [turn for turn in turns if (OWN if turn.role == name else OTHERS) in self[name].sees]
+        for turn in shown[max(0, len(shown) - history) :]:
             if turn.observation not in (last, seen.text):
                 last = turn.observation
                 lines.append(shortened(last, form.history_chars))

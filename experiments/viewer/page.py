@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 from turngrid.envs.utils.printable import REPLACEMENT, printable
 from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import pack_runs
-from turngrid.rollouts.episode import SUMMARY, Turn
+from turngrid.rollouts.episode import Turn
 
 LIMIT = 5000  # episodes
 SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
@@ -173,7 +173,7 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
         "valid": turn.valid,
         "parsed": turn.parsed,
         "shared": turn.shared,
-        **({"summary": True} if turn.role == SUMMARY else {}),
+        **({"role": turn.role, "aside": turn.aside} if turn.role else {}),
         "score": turn.score_delta,
         "rewards": turn.rewards,
         "info": _words(turn.info),

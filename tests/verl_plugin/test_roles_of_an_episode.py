@@ -135,16 +135,18 @@ def test_a_verifier_decides_who_acts_and_roles_see_what_they_may(table: Table) -
     assert "goal: " in prompts[2] and "searcher: (no action could be read)" in prompts[2] and "goal: " not in prompts[3]
 
 
-def test_an_aside_that_no_action_follows_is_not_trained(table: Table) -> None:
-    """The actor has no room for its second prompt, which has the first turn in it."""
+def test_a_prompt_without_room_has_fewer_turns_and_an_aside_that_no_action_follows_is_not_trained(table: Table) -> None:
+    """The actor's second prompt has three earlier turns; its shortest one has none."""
     chosen = roles("planner", "actor", planner={"every": 1, "sees": ["goal"], "history": 0})
     whole = played(table, chosen, ["look", "look", "look", "look"], max_turns=2)
     rows = to_rows(whole, REWARD)
     room = len(rows[3].prompt_ids) - 1
     assert max(len(row.prompt_ids) for row in rows[:3]) <= room
     episode = played(table, chosen, ["look"] * 4, room=room, max_turns=2)
-    assert episode.outcome is Outcome.OUT_OF_CONTEXT
-    assert [turn.role for turn in episode.turns] == ["planner", "actor"]
+    assert episode.outcome is Outcome.OUT_OF_TURNS and [turn.role for turn in episode.turns] == ["planner", "actor"] * 2
+    assert table.codec.decode(to_rows(episode, REWARD)[3].prompt_ids).count("planner: look") == 1
+    nothing = played(table, chosen, ["look"] * 4, room=len(rows[0].prompt_ids), max_turns=2)
+    assert nothing.outcome is Outcome.OUT_OF_CONTEXT and nothing.turns == []
 
 
 def test_text_policies_have_one_role(table: Table) -> None:
