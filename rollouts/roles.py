@@ -58,7 +58,7 @@ class Role(Method):
             ("roles",),
             lambda role, roles: not {*role.followers} <= {*roles},
             "they lack a role that it hands over to",
-            "roles=[...,{method.missing}]",
+            "roles=[...,{method.needed}]",
         ),
         Conflict(
             ("roles",), lambda _, roles: not any(role.acts for role in roles.values()), "none acts", "roles=[...,actor]"
@@ -76,7 +76,7 @@ class Role(Method):
             "rollout_form=linear",
         ),
         Conflict(("windows",), lambda _, are: are, "each answer has a prompt of its own"),
-        Conflict(("seats",), lambda _, two: bool(two), "a seat has one role", "roles=[]"),
+        Conflict(("seats",), lambda _, two: bool(two), "a seat has one role", "roles=[] algo=marshal"),
         Conflict(("library",), lambda _, names: bool(names), "its text has no place in their prompts", "library=[]"),
         Conflict(
             ("schedules",), lambda _, names: bool(names), "evaluation, which has no steps, has roles too", "one number"
@@ -114,10 +114,11 @@ class Role(Method):
         return [name for name in dict.fromkeys(self.targets.values()) if name not in (WORLD, ACCEPT)]
 
     @property
-    def missing(self) -> str:
+    def needed(self) -> str:
         return ",".join(self.followers)
 
     def follows(self, turn: Turn) -> str:
+        """Return who follows an answer."""
         words = [turn.label, *re.findall(r"\w+", turn.action.lower())]
         return next((self.targets[word] for word in words if word in self.targets), self.default)
 

@@ -156,7 +156,7 @@ algo=dr_mas roles=[planner] prompt.history=2 rollout_form=tree library=experienc
     credit=role_norm and credit=[infopo,role_norm]; use credit=[role_norm,infopo]
 algo=spiral env=two_player roles=[verifier,searcher,answerer] roles.verifier.max_tokens=5000 roles.searcher.every=2
     algo=spiral and roles=[verifier,searcher,answerer]; use algo=dr_mas
-    roles=verifier and env=two_player; use roles=[]
+    roles=verifier and env=two_player; use roles=[] algo=marshal
     roles=verifier and data.max_response_length=; use data.max_response_length=5000
     roles=searcher and roles=[verifier,searcher,answerer]; use every=1
 algo=hiper roles=[planner,actor] env=textworld
