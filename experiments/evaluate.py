@@ -28,7 +28,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import FORM
+from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.config import machine
 from turngrid.config.checks import environment
 from turngrid.config.compose import compose
@@ -157,6 +157,7 @@ def evaluation_folder(config: DictConfig) -> Path:
     }
     identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}
     identity |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
+    identity |= {ROLES: node[ROLES]} if node.get(ROLES) else {}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
     name = file_name(f"{named[0][0]}-{task}-{digest}")

@@ -6,7 +6,7 @@ from statistics import median
 
 from turngrid.records.statistics import summarise
 from turngrid.rewards.registry import PLAN_SHARE
-from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.episode import SUMMARY, Episode, Outcome
 
 N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
@@ -152,11 +152,11 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
 def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens.
 
-    Summaries (``rollout_form=summary``), several actions of an answer, thoughts (``prompt=``) and
-    refused edits and gradings are counted if there are any.
+    Summaries (``rollout_form=summary``), roles, several actions of an answer, thoughts
+    (``prompt=``) and refused edits and gradings are counted if there are any.
     """
     turns = [turn for episode in episodes for turn in episode.own_turns]
-    actions = [turn for turn in turns if not turn.summary]
+    actions = [turn for turn in turns if not turn.aside]
     outcomes = [one for one in Outcome if one is not Outcome.DRAWN or any(episode.seat for episode in episodes)]
     metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in outcomes} | {
         "rollout/episodes": float(len(episodes)),
@@ -170,9 +170,13 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
         "timing/turn_policy": _mean(turn.act_seconds for turn in turns),
         "timing/turn_environment": _mean(turn.env_seconds for turn in turns),
     }
-    if summaries := [turn for episode in episodes for turn in episode.turns if turn.summary]:
+    if summaries := [turn for episode in episodes for turn in episode.turns if turn.role == SUMMARY]:
         metrics["rollout/summaries"] = len(summaries) / len(episodes)
         metrics["rollout/summary_tokens"] = _mean(len(turn.action_ids) for turn in summaries)
+    for role in sorted({turn.role for turn in turns} - {"", SUMMARY}):
+        answers = [len(turn.action_ids) for turn in turns if turn.role == role]
+        metrics[f"rollout/role/{role}/turns"] = len(answers) / len(episodes)
+        metrics[f"rollout/role/{role}/tokens_per_turn"] = _mean(answers)
     if any(turn.retrieved for turn in turns):
         metrics["library/found"] = _mean(bool(turn.retrieved) for turn in actions)
         metrics["library/tokens"] = float(sum(turn.retrieved_tokens for turn in turns))
@@ -192,7 +196,7 @@ def _answers(groups: Sequence[Sequence[Episode]], limit: float) -> dict[str, flo
     prompt has the goal, so fewer prompts mean that games are mixed up.
     """
     episodes = [episode for group in groups for episode in group]
-    answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.summary]
+    answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.aside]
     grams = [list(zip(*(ids[start:] for start in range(N_GRAM)), strict=False)) for ids in answers]
     total = sum(map(len, grams))
     metrics = {

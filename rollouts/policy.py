@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from turngrid.envs.types import EnvError, Observation, TaskRef
 from turngrid.rollouts.sampling import RequestTooLong, Sample, Sampler, SampleRequest, SamplingParams, request_id
@@ -57,6 +57,22 @@ class Reply:
     def version(self) -> int:
         """The training step whose weights sampled the answer."""
         return self.sample.version if self.sample else 0
+
+    @property
+    def ids(self) -> list[int]:
+        return list(self.sample.token_ids) if self.sample else []
+
+    @property
+    def as_sampled(self) -> dict[str, Any]:
+        """The fields of a ``Turn`` that its sample determines, besides the ids."""
+        if (sample := self.sample) is None:
+            return {"sampled": False, "versions": [0, 0]}
+        return {
+            "logprobs": list(sample.logprobs),
+            "versions": [sample.version if sample.oldest is None else sample.oldest, sample.version],
+            "entropies": list(sample.entropies),
+            "full_entropies": list(sample.full_entropies),
+        }
 
 
 class Policy(Protocol):

@@ -10,6 +10,7 @@ from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.retrieval import Library
+from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.sampling import request_id
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.stream import assistant
@@ -93,6 +94,7 @@ class EpisodeSpec:
         opponent: who has the other seat: a scripted policy, or ``self`` (the policy).
         both: if that is the policy itself, its episode is trained on too.
         library: is looked up before each turn; text policies do not see its texts.
+        roles: the policy's roles; None: it has one. Text policies have one.
     """
 
     task: TaskRef
@@ -118,6 +120,7 @@ class EpisodeSpec:
     opponent: str = ""
     both: bool = True
     library: Library | None = None
+    roles: Roles | None = None
 
     def actions_left(self, episode: Episode) -> int | None:
         """Return how many actions the episode may still run; None without such a limit."""

@@ -146,6 +146,25 @@ env=two_player env.id=ConnectFour-v0 algo=spiral rollout_form.self_play.opponent
     rollout_form=self_play and buffer=[task_replay]; use buffer=[]
     algo=spiral and filter=[dynamic_sampling]; use filter=[]
     algo=spiral and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=dr_mas roles=[planner] prompt.history=2 rollout_form=tree library=experience credit=[infopo,role_norm] roles.planner.max_tokens={linear:[1,9,9]}
+    roles=planner and roles=[planner]; use roles=[...,actor]
+    roles=planner and prompt.history=2; use prompt.history=null
+    roles=planner and rollout_form=[tree]; use rollout_form=linear
+    roles=planner and library=[experience]; use library=[]
+    roles=planner and roles.planner.max_tokens with a schedule; use one number
+    credit=infopo and roles=[planner]; use roles=[]
+    credit=role_norm and credit=[infopo,role_norm]; use credit=[role_norm,infopo]
+algo=spiral env=two_player roles=[verifier,searcher,answerer] roles.verifier.max_tokens=5000 roles.searcher.every=2
+    algo=spiral and roles=[verifier,searcher,answerer]; use algo=dr_mas
+    roles=verifier and env=two_player; use roles=[] algo=marshal
+    roles=verifier and data.max_response_length=; use data.max_response_length=5000
+    roles=searcher and roles=[verifier,searcher,answerer]; use every=1
+algo=hiper roles=[planner,actor] env=textworld
+    algo=hiper and roles=[planner,actor]; use roles=[]
+algo=dr_mas roles=[]
+    credit=role_norm and roles=[]; use roles=[planner,actor]
+algo=grpo roles=[planner,actor] roles.planner.sees=[words]
+    roles=[planner,actor]; use sees=words must be one of
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
 """

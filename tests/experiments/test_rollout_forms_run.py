@@ -60,7 +60,7 @@ def test_success_says_what_it_is_of(run: Path, form: str) -> None:
         for name, won in kinds.items():
             assert line.get(f"success/{name}") == (pytest.approx(sum(won) / len(won)) if won else None)
         turns = [turn for episode in played if episode.get("trained", True) for turn in episode["turns"]]
-        rows = 16 + sum(turn.get("summary", False) for turn in turns)  # verl's mean is over rows
+        rows = 16 + sum(turn.get("aside", False) for turn in turns)  # verl's mean is over rows
         assert line["reward/trained/mean"] == pytest.approx(sum(turn["rewards"]["sparse"] for turn in turns) / rows)
     for line in small.lines(run / "evaluation" / "rl.jsonl"):
         assert not {"prefix", "guidance", "parent"} & set(line)

@@ -85,7 +85,7 @@ def test_a_masked_observation_moves_no_token(window: Any, form: str) -> None:
     for row in rows:
         for turn, seen in enumerate(row.turns):
             plain, masked = row.before(turn), row.with_observation(turn, OTHER)
-            if seen.summary:  # asked for after the observation, in one message
+            if seen.aside:  # asked for after the observation, in one message
                 continue
             assert masked is not None and len(masked) == len(plain)
             start, end = common(plain, masked)

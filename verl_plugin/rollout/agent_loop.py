@@ -129,6 +129,7 @@ def row_fields(
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
     cluster: Callable[[str], str] = str,
+    roles: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Make the fields of verl's rows: one row an episode, or one a window.
 
@@ -137,7 +138,7 @@ def row_fields(
         named: rewards besides the trained one that are sent with the rows.
         tree: the episode's position in the tree of its group.
         form: the prompt form of the episode.
-        cluster: as in ``turn_fields``.
+        cluster, roles: as in ``turn_fields``.
 
     Raises:
         ValueError: the episode has no turn.
@@ -147,7 +148,8 @@ def row_fields(
     for row, (first, last) in zip(to_rows(episode, reward_name), pairwise(ends), strict=True):
         turns, versions = episode.turns[first:last], episode.versions(first, last)
         own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
-        fields.append(own | (turn_fields(episode, first, last, state, named, tree, form, cluster) if state else {}))
+        more = (named, tree, form, cluster, roles)
+        fields.append(own | (turn_fields(episode, first, last, state, *more) if state else {}))
     return fields
 
 
@@ -188,7 +190,7 @@ def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, in
         "multi_modal_inputs": {},
         "rollout_log_probs": _tensor(row.logprobs, np.float32),
         "rm_scores": _tensor(row.rewards, np.float32),
-        "num_turns": sum(not turn.summary for turn in turns),
+        "num_turns": sum(not turn.aside for turn in turns),
         "metrics": {
             "generate_sequences": sum(turn.act_seconds for turn in turns),
             "tool_calls": sum(turn.env_seconds for turn in turns),
