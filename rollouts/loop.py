@@ -32,6 +32,7 @@ async def run_episode(
     stream: TokenStream | None,
     other: TokenStream | None = None,
     seed: int = 0,
+    opponent: Policy | None = None,
 ) -> Episode:
     """Run one episode to its end.
 
@@ -42,6 +43,7 @@ async def run_episode(
         stream: keeps the token ids; None for text policies (``tokenise`` adds ids later).
         other: likewise, for the other seat.
         seed: the run's, for a scripted opponent.
+        opponent: the other seat's policy, if it is neither the policy itself nor scripted.
 
     Raises:
         EnvError: the environment failed; the episode must not be trained on.
@@ -50,7 +52,8 @@ async def run_episode(
     if spec.opponent:
         opposite = replace(spec, seat=other_seat(spec.seat))
         itself = spec.opponent == SELF
-        sides[opposite.seat] = Side(policy if itself else RandomPolicy(seed, spec.opponent), opposite, other)
+        scripted = opponent or RandomPolicy(seed, spec.opponent)
+        sides[opposite.seat] = Side(policy if itself else scripted, opposite, other)
     episodes = await run_match(sides, session)
     first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
     if spec.opponent != SELF or not spec.both:

@@ -146,6 +146,13 @@ env=two_player env.id=ConnectFour-v0 algo=spiral rollout_form.self_play.opponent
     rollout_form=self_play and buffer=[task_replay]; use buffer=[]
     algo=spiral and filter=[dynamic_sampling]; use filter=[]
     algo=spiral and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+env=two_player algo=marshal rollout=vllm curriculum=threshold rollout_form.self_play.opponent={self:1,past:1} rollout_form.self_play.past_every={linear:[1,2,3]} rollout_form.self_play.key_env=KEY
+    rollout_form=self_play and actor_rollout_ref.rollout.name=vllm; use rollout=transformers, or rollout_form.self_play.opponent=endpoint with a server of your own
+    rollout_form=self_play and rollout_form.self_play.past_every={'linear': [1, 2, 3]}; use rollout_form.self_play.past_every=5
+    rollout_form=self_play and rollout_form.self_play.endpoint=null; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
+    rollout_form=self_play and curriculum.name=threshold; use curriculum=phases
+env=two_player algo=rae rollout_form=self_play rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=localhost:8000
+    rollout_form=self_play and rollout_form.self_play.endpoint=localhost:8000; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
 """

@@ -81,7 +81,12 @@ CASES = {  # options that have no state share a run
     ),
     "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
     "igpo": ("algo=igpo", "env=search", "env.task=h1", "env.worlds=2", "env.passages=120", "budget.units=8"),
-    "spiral": ("algo=spiral", *MATCHES, "rollout_form.self_play.opponent={self: 1, random: 1}"),
+    "spiral": (
+        "algo=spiral",
+        *MATCHES,
+        "rollout_form.self_play.opponent={self: 1, past: 1, random: 1}",
+        "rollout_form.self_play.past_every=2",
+    ),
     "marshal": ("algo=marshal", *MATCHES),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
@@ -92,7 +97,8 @@ ACTED = {
     "task_replay": "buffer/task_replay/replaced",
     "dapo": "filter/dynamic_sampling/replaced",
     "retry": "rollout/guided",
-    **dict.fromkeys(("spiral", "marshal"), "rollout/match/self/seat_0/drawn"),
+    "spiral": "rollout/match/past/seat_0/drawn",
+    "marshal": "rollout/match/self/seat_0/drawn",
     **dict.fromkeys(("ufo", "score"), "rollout/plays"),
     "semi_online": "rollout/patches",
     "seeupo": "actor/turn_factor",

@@ -152,8 +152,8 @@ def test_a_group_of_self_play(game: TaskRef) -> None:
     assert {one.opponent for one in specs} == {"self", "random"} and mixed.episodes(4) == 4
     seats = {mixed.specs(base, 4, Random(seed))[0].seat for seed in range(9)}
     assert len({one.seat for one in specs}) == 1 and seats == {"0", "1"}
-    with pytest.raises(ValueError, match="must be one of: self, random, first, exact"):
-        as_shipped(SelfPlay, opponent="past")
+    with pytest.raises(ValueError, match="must be one of: self, random, first, exact, past, endpoint"):
+        as_shipped(SelfPlay, opponent="future")
 
 
 def test_results_count_matches_from_each_seat(game: TaskRef) -> None:
