@@ -46,11 +46,18 @@ from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held
 from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
+from turngrid.rollouts.policy import RANDOM, START, ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.window import summed_up
-from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, prepare_evaluation_sets, tested, turns_of
+from turngrid.tasks.evaluation_sets import (
+    EvaluationSetting,
+    env_node,
+    opponents_of,
+    prepare_evaluation_sets,
+    tested,
+    turns_of,
+)
 from turngrid.tasks.run import Run
 
 EVALUATIONS = "evaluations"
@@ -98,10 +105,12 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
-    names = ("unknown_task", "reward_not_offered", "bad_evaluation", "not_where_evaluated")
+    names = ("unknown_task", "reward_not_offered", "bad_evaluation", "bad_opponents", "not_where_evaluated")
     rules = [getattr(environment, name) for name in names]
     for problem in (problem for rule in rules for problem in rule(config)):
         raise ConfigError(problem)
+    if START in opponents_of(config):
+        raise ConfigError(f"eval.opponents: a run knows with which model RL began; use eval.opponents=[{RANDOM}]")
     for message in environment.too_few_turns(config):
         say(f"note: {message}")
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)

@@ -88,6 +88,7 @@ class ExpertPolicy:
 
 SELF = "self"  # the opponent that is the policy itself
 RANDOM, FIRST, EXACT = SCRIPTED = ("random", "first", "exact")
+START = "start"  # in evaluation, the model with which RL began
 PAST, ENDPOINT = SERVED = ("past", "endpoint")  # earlier weights of the run; a chat endpoint
 
 

@@ -151,7 +151,10 @@ env=two_player algo=marshal rollout=vllm curriculum=threshold rollout_form.self_
     rollout_form=self_play and rollout_form.self_play.past_every={'linear': [1, 2, 3]}; use rollout_form.self_play.past_every=5
     rollout_form=self_play and rollout_form.self_play.endpoint=null; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
     rollout_form=self_play and curriculum.name=threshold; use curriculum=phases
-env=two_player algo=rae rollout_form=self_play rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=localhost:8000
+env=two_player algo=rae rollout_form=self_play rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=localhost:8000 eval.opponents=[start,future] eval.servers=true
+    eval.opponents=[start,future]; use eval.opponents=[random]
+    eval.opponents=[start,future]; use eval.opponents=[random,start]
+    eval.opponents=[start,future]; use eval.servers=false
     rollout_form=self_play and rollout_form.self_play.endpoint=localhost:8000; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix

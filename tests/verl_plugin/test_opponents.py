@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from chat_stub import Answer, chat_stub, says
 from game_table import Says
 from omegaconf import OmegaConf
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 sys.path.append(str(Path(__file__).parents[1] / "rollouts"))
@@ -23,15 +25,19 @@ from test_matches import Here, game, spec  # noqa: F401 - a fixture
 from usual import as_shipped
 
 from turngrid.config.compose import compose
+from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
+from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.failed_episodes import EpisodeFailed
 from turngrid.rollouts.forms.self_play import SelfPlay
-from turngrid.rollouts.policy import ModelPolicy
-from turngrid.rollouts.sampling import SampleRequest
+from turngrid.rollouts.loop import run_episode
+from turngrid.rollouts.policy import ContextLimit, ModelPolicy
+from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout import opponents
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
@@ -65,6 +71,45 @@ def test_the_server_samples_with_weights_that_it_kept(tmp_path: Path) -> None:
     for n, answer in enumerate(first):
         alone.load_weights(scaled(scales[n % 3]).items())
         assert answer.token_ids == second[-1 - n].token_ids == alone.generate([base[n]])[0].token_ids
+
+
+@dataclass
+class Alone:
+    """A sampler whose batches have one request."""
+
+    generator: Generator
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        return self.generator.generate([request])[0]
+
+
+def test_the_start_of_rl_is_a_second_model_of_an_evaluation(tmp_path: Path) -> None:
+    """The same weights answer as the policy itself does, others do not."""
+    environment = make_environment("two_player", {"id": "SimpleNegotiation-v0"})
+    (tmp_path / "game").mkdir()
+    made = environment.game_record({"id": "SimpleNegotiation-v0", "errors": 0}, 1, tmp_path / "game")
+    about = {"env": "two_player", "task": "SimpleNegotiation-v0", "params": {}, "seed": 1, "split": "test"}
+    record = asdict(made)
+    task = TaskRef(**about, game_file=str(tmp_path / "game" / record.pop("file")), **record)
+    other = Path(shutil.copytree(ASSETS / "tiny_all", tmp_path / "other"))
+    weights = load_file(other / "model.safetensors")
+    save_file({name: 0.5 * tensor for name, tensor in weights.items()}, other / "model.safetensors", {"format": "pt"})
+    model = LoadedModel(str(ASSETS / "tiny_all"), "cpu", ChatSettings())
+
+    rules = Rules(SamplingParams(1.0, max_action_tokens=6), ContextLimit(1024, 1024), 0)
+    one = spec(task, opponent="start", both=False)
+
+    def answers(episode: Episode) -> list[str]:
+        return [text for turn in episode.turns for text in (turn.observation, turn.response)]
+
+    def against(start: Path) -> list[str]:
+        against_it = replace(rules, models={"start": str(start)})
+        return answers(*asyncio.run(model.roll_out([one], against_it, Pool(), lambda: None)))  # type: ignore[arg-type]
+
+    policy = ModelPolicy(Alone(model.generator), model.codec.decode, rules.params, rules.limit, rules.seed)
+    match = run_episode(policy, Here(), replace(one, opponent="self"), model.codec.stream(), model.codec.stream())
+    itself = answers(asyncio.run(match))
+    assert len(itself) > 4 and against(ASSETS / "tiny_all") == itself and against(other) != itself
 
 
 def test_the_pool_of_the_past() -> None:

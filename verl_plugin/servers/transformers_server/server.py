@@ -54,12 +54,12 @@ class TransformersServer:
         import torch
         from transformers.utils.logging import disable_progress_bar
 
-        from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+        from turngrid.verl_plugin.servers.transformers_server.generator import Generator, by_weights
         from turngrid.verl_plugin.threads import sampling_thread
 
         disable_progress_bar()  # an actor's output appears on the trainer's console
         self._new = partial(Generator.from_pretrained, model_path, device=device, dtype=getattr(torch, dtype))
-        self._generator = self._new()
+        self._generator, self._sample = self._new(), by_weights
         self._second, self._second_weights = None, ""  # a generator, and the file of its weights
         self._max_batch, self._response_length = max_batch, response_length
         self._thread = sampling_thread(self._generator.model.config)
@@ -195,25 +195,18 @@ class TransformersServer:
         The step is read in this thread, since the event loop may already have set a later one.
         """
         start = time.perf_counter()
-        results = self._by_weights(requests)
+        results = self._sample(requests, self._with)
         tokens, seconds = sum(len(result.token_ids) for result in results), time.perf_counter() - start
         for name, count in zip(STATS, (1, len(requests), tokens, seconds), strict=False):
             self._stats[name] += count
         return [replace(result, version=self._step or 0) for result in results]
 
-    def _by_weights(self, requests: list[SampleRequest]) -> list[Sample]:
-        """Sample the requests of the newest weights as one batch, then those of each file."""
-        results: dict[int, Sample] = {}
-        for weights in sorted({request.weights for request in requests}):
-            own = [index for index, request in enumerate(requests) if request.weights == weights]
-            generator = self._with(weights) if weights else self._generator
-            results |= zip(own, generator.generate([requests[index] for index in own]), strict=True)
-        return [results[index] for index in range(len(requests))]
-
     def _with(self, weights: str) -> Any:
-        """Return the second generator with the weights of a file."""
+        """Return the generator with the newest weights (""), or the second one with a file's."""
         import torch
 
+        if not weights:
+            return self._generator
         self._second = self._second or self._new()
         if weights != self._second_weights:
             state = torch.load(weights, weights_only=True, map_location=self._second.model.device)
