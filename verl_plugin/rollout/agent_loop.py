@@ -101,7 +101,7 @@ class TurngridAgentLoop:
             sampler, decode, params, self.limit, self.config.seed, entropies=entropies, full_entropies=full
         )
         episode = await self._run(policy, *self.opponents.of(spec, policy))
-        if spec.opponent != SELF and episode.seat != spec.seat:  # the opponent lost before the policy had a turn
+        if spec.opponent and episode.won and not episode.turns:  # the opponent lost before the policy had a turn
             episode = await self._run(policy, replace(spec, opponent=SELF, both=False), None)
         transforms = self.methods.of("shaping", spec.step)
         for side in (episode, *episode.sides):
