@@ -7,6 +7,7 @@ from statistics import median
 from turngrid.records.statistics import summarise
 from turngrid.rewards.registry import PLAN_SHARE
 from turngrid.rollouts.episode import SUMMARY, Episode, Outcome
+from turngrid.rollouts.policy import PAST, SELF
 
 N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
@@ -102,11 +103,13 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _matches(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return won and drawn shares by seat, of matches against the policy itself and others."""
-    kinds = sorted({("self" if e.opponent == "self" else "others", e.seat) for e in episodes if e.seat})
+    """Return won and drawn shares by seat, of matches against the policy, its past, and others."""
+    by_kind: dict[tuple[str, str], list[Episode]] = {}
+    for episode in (episode for episode in episodes if episode.seat):
+        kind = episode.opponent.partition(":")[0]
+        by_kind.setdefault((kind if kind in (SELF, PAST) else "others", episode.seat), []).append(episode)
     metrics: dict[str, float] = {}
-    for kind, seat in kinds:
-        own = [e for e in episodes if e.seat == seat and (e.opponent == "self") == (kind == "self")]
+    for (kind, seat), own in sorted(by_kind.items()):
         for outcome in (Outcome.WON, Outcome.DRAWN):
             metrics[f"rollout/match/{kind}/seat_{seat}/{outcome.value}"] = _mean(e.outcome is outcome for e in own)
     return metrics

@@ -160,7 +160,7 @@ class Episode:
         gold: right answers (``turngrid.envs.types.Observation``).
         seat: in a match of several seats, the one whose view this is.
         match: name that the episodes of a match share.
-        opponent: who had the other seat: a scripted policy, or ``self``.
+        opponent: who had the other seat (``turngrid.rollouts.spec.EpisodeSpec``).
         sides: the match's other episodes that are trained on.
     """
 

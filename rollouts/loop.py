@@ -34,6 +34,7 @@ async def run_episode(
     stream: TokenStream | None,
     other: TokenStream | None = None,
     seed: int = 0,
+    opponent: Policy | None = None,
 ) -> Episode:
     """Run one episode to its end.
 
@@ -44,21 +45,29 @@ async def run_episode(
         stream: keeps the token ids; None for text policies (``tokenise`` adds ids later).
         other: likewise, for the other seat.
         seed: the run's, for a scripted opponent.
+        opponent: the other seat's policy, if it is neither the policy itself nor scripted.
 
     Raises:
         EnvError: the environment failed; the episode must not be trained on.
     """
-    sides = {spec.seat: Side(policy, spec, stream)}
+    sides, itself = {spec.seat: Side(policy, spec, stream)}, spec.opponent == SELF
     if spec.opponent:
         opposite = replace(spec, seat=other_seat(spec.seat))
-        itself = spec.opponent == SELF
-        sides[opposite.seat] = Side(policy if itself else RandomPolicy(seed, spec.opponent), opposite, other)
+        scripted = opponent or RandomPolicy(seed, spec.opponent)
+        sides[opposite.seat] = Side(policy if itself else scripted, opposite, other)
     episodes = await run_match(sides, session)
     first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
-    if spec.opponent != SELF or not spec.both:
-        return episodes.get(spec.seat, first)
+    if not (itself and spec.both):
+        return episodes.get(spec.seat) or (first if itself else _without_turns(spec.seat, policy.name, first))
     first.sides = others
     return first
+
+
+def _without_turns(seat: str, policy: str, other: Episode) -> Episode:
+    """Return the view of a seat that the other one gave no turn, as by a first invalid answer."""
+    outcome = {Outcome.WON: Outcome.LOST, Outcome.LOST: Outcome.WON}.get(other.outcome, other.outcome)
+    score = None if other.score is None else 1 - other.score
+    return replace(other, seat=seat, policy=policy, outcome=outcome, score=score, turns=[], messages=[], prompt_ids=[])
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,8 @@ class ExpertPolicy:
 
 SELF = "self"  # the opponent that is the policy itself
 RANDOM, FIRST, EXACT = SCRIPTED = ("random", "first", "exact")
+START = "start"  # in evaluation, the model with which RL began
+PAST, ENDPOINT = SERVED = ("past", "endpoint")  # earlier weights of the run; a chat endpoint
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ class ModelPolicy:
     Args:
         decode: turns sampled ids into text without special tokens.
         entropies, full_entropies: ask the server for these (``turngrid.rollouts.sampling.Sample``).
+        weights: file of the weights that sample (``turngrid.rollouts.sampling.SampleRequest``).
     """
 
     sampler: Sampler
@@ -160,6 +163,7 @@ class ModelPolicy:
     name: str = "model"
     entropies: bool = False
     full_entropies: bool = False
+    weights: str = ""
 
     async def act(self, context: TurnContext) -> Reply:
         if not self._fits(context):
@@ -189,4 +193,5 @@ class ModelPolicy:
             seed=request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn),
             entropies=self.entropies,
             full_entropies=self.full_entropies,
+            weights=self.weights,
         )

@@ -91,7 +91,8 @@ class EpisodeSpec:
         attempts: plays of the game that the episode may have.
         followed: the expert plan that judges each turn, and whose actions the game runs.
         seat: the seat that the policy has in a game of several; "" in other games.
-        opponent: who has the other seat: a scripted policy, or ``self`` (the policy).
+        opponent: who has the other seat: ``self`` (the policy), a scripted policy, ``past:STEP``
+            (the policy as that training step left it), or ``endpoint``.
         both: if that is the policy itself, its episode is trained on too.
         library: is looked up before each turn; text policies do not see its texts.
         roles: the policy's roles; None: it has one. Text policies have one.

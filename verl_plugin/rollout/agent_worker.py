@@ -93,6 +93,8 @@ class AgentLoopWorker:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
         validate = "validate" in batch and bool(batch["validate"])
         batch.pop("validate", None)
+        if not validate:
+            await self.loop.opponents.keep(int(prompt_of(batch, 0)["global_steps"]))
         if self._own_server and not self._asynchronous:
             self._rounds |= self._deal(list(batch["uid"]))
         for number in range(len(batch)):
