@@ -3,7 +3,7 @@
     python -m experiments.reasoning RUN RUN...
     python -m experiments.reasoning later=5 runs/*
 
-RUN      folders of runs with tracking.reasoning, at least two
+RUN      folders of runs with tracking.reasoning, or their metrics.jsonl; at least two
 later=3  the mean success of so many next steps is what is foretold
 
 Prints Spearman's correlations of each metric with success/train, with 95 % intervals by a bootstrap
@@ -24,8 +24,8 @@ from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.records.resume import RlFolder
 
 SUCCESS, INFORMATION, ENTROPY = "success/train", "reasoning/mutual_information", "rollout/entropy"
-OTHERS = ("mutual_information_per_token", "mutual_information_z", "retrieval")
-OTHERS += ("conditional_entropy_per_token", "marginal_entropy_per_token")
+PER_TOKEN = ("mutual_information", "conditional_entropy", "marginal_entropy")
+OTHERS = (*(f"{name}_per_token" for name in PER_TOKEN), "mutual_information_z", "retrieval")
 METRICS = (INFORMATION, *(f"reasoning/{name}" for name in OTHERS), ENTROPY, "credit/group_std/mean", SUCCESS)
 COLUMNS = ("this step", "later", "later, within runs")
 RESAMPLES, ENOUGH = 2000, 4  # points of a run
@@ -52,13 +52,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def points(folder: Path, later: int) -> Array:
+def points(run: Path, later: int) -> Array:
     """Return one row a measured step: ``METRICS``, then the mean success of the next steps.
 
     Raises:
         Refusal: the run has too few such steps.
     """
-    lines = {int(line["step"]): line for line in read_metrics(RlFolder(folder).metrics)}
+    file = RlFolder(run).metrics if run.is_dir() else run
+    lines = {int(line["step"]): line for line in read_metrics(file)}
     rows = []
     for step, line in lines.items():
         following = [lines[number][SUCCESS] for number in range(step + 1, step + 1 + later) if number in lines]
@@ -66,7 +67,7 @@ def points(folder: Path, later: int) -> Array:
             rows.append([*(line[name] for name in METRICS), np.mean(following)])
     if len(rows) < ENOUGH:
         raise Refusal(
-            f"RUN={folder}: {len(rows)} steps have {INFORMATION} and {later} later ones; use a run of "
+            f"RUN={run}: {len(rows)} steps have {INFORMATION} and {later} later ones; use a run of "
             f"{later + ENOUGH} steps with tracking.reasoning=16"
         )
     return np.array(rows)

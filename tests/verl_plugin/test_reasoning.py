@@ -25,9 +25,11 @@ def with_spans(prompt: str, sample: int, window: int) -> tuple[str, dict[str, An
     return key, fields | {SPANS: torch.tensor([0, 0, *second])}, tag
 
 
-def stepped(folder: Path, path: str, *words: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+def stepped(
+    folder: Path, path: str, *words: str, replaced: frozenset[str] = frozenset()
+) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     trainer, metrics = made(composed(folder, *SIZES, *words), path, 1), {}
-    trainer.replay_buffer.row = with_spans
+    trainer.replay_buffer.row, trainer.now.replaced = with_spans, replaced
     batch = trainer.step(metrics, {})
     assert not [key for key in tq.kv_list(partition_id=batch.partition_id)[batch.partition_id] if "context" in key]
     tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
@@ -60,9 +62,9 @@ def test_numbers_are_those_of_a_plain_forward_pass(mode: str, bypass: str, model
     assert all(torch.equal(weight, plain[name]) for name, weight in weights.items())
 
 
-def test_answers_are_drawn_from_different_prompts_and_only_in_some_steps(model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_answers_are_drawn_from_different_prompts_and_not_from_a_buffer(model: str, tmp_path: Path) -> None:  # noqa: F811
     found, _ = stepped(tmp_path, model, "tracking.reasoning=7")
     assert found["reasoning/answers"] == 7 and found["reasoning/retrieval_chance"] == pytest.approx(1 / 7)
-    assert stepped(tmp_path, model, "tracking.reasoning=7")[0]["reasoning/tokens"] == found["reasoning/tokens"]
-    for words in (("tracking.reasoning=7", "tracking.reasoning_every=2"), ("tracking.reasoning=1",)):
-        assert "reasoning/answers" not in stepped(tmp_path, model, *words)[0]
+    left, _ = stepped(tmp_path, model, "tracking.reasoning=100", replaced=frozenset({"0001_0", "0001_1"}))
+    assert left["reasoning/answers"] == 12
+    assert "reasoning/answers" not in stepped(tmp_path, model, "tracking.reasoning=7", "tracking.reasoning_every=2")[0]
