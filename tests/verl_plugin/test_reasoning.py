@@ -18,7 +18,7 @@ WHERE = [("sync", "false"), ("colocate_async", "true")]
 
 
 def with_spans(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Episodes of the first prompt have no thought, and others one in their second turn."""
+    """Episodes of the first prompt have no answer to score, and others one in their second turn."""
     key, fields, tag = made_up(prompt, sample, window)
     last = len(fields["input_ids"])
     second = [last, last] if int(prompt) == 0 else [last - 2, last]

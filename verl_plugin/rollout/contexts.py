@@ -74,8 +74,8 @@ class SeenRow:
     def answer_spans(self) -> Tensor:
         """Return the first token in the row of each turn's answer, and the one after its last.
 
-        If the prompt form has thoughts, those of the thought alone, without its tags; equal if the
-        answer has none. Equal for a summary too. (turns * 2,) int64.
+        If an answer has a thought, those of the thought alone, without its tags. Equal for a
+        summary. (turns * 2,) int64.
         """
         spans, start = [], len(self._prompt)
         for turn in self.turns:
@@ -84,11 +84,9 @@ class SeenRow:
         return torch.tensor(spans, dtype=torch.int64)
 
     def _span(self, turn: Turn) -> tuple[int, int]:
-        if turn.summary or not self._form.thinks:
+        begins = turn.response.find(turn.thought) if turn.thought and self._form.thinks else -1
+        if turn.summary or begins < 0:
             return 0, len(turn.action_ids) * (not turn.summary)
-        begins = turn.response.find(turn.thought) if turn.thought else -1
-        if begins < 0:
-            return 0, 0
         count, ids = self._codec.stream().tokens_of, turn.action_ids
         return count(ids, turn.response[:begins]), count(ids, turn.response[: begins + len(turn.thought)])
 

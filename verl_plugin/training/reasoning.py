@@ -22,7 +22,7 @@ Pair = tuple[Tensor, Tensor]  # ids before an answer, and its ids
 class Reasoning:
     """Measures by the trainer's weights how much a step's answers depend on their prompts.
 
-    It changes nothing that is trained. With a thought, the thought is the answer.
+    It changes nothing that is trained. Of an answer with a thought, the thought is scored.
 
     Args:
         tracking: the config's node; ``reasoning`` answers are scored, 0 for none, in each step that
