@@ -1,6 +1,6 @@
 """How much answers depend on their prompts: mutual information, as RAGEN-2 estimates it.
 
-Definitions: arXiv 2604.06268 and its released code (RAGEN 20daedc, ``collapse_metrics.py``). The
+Definitions: the released code of arXiv 2604.06268 (RAGEN 20daedc, ``collapse_metrics.py``). The
 prompts of a step are taken as equally likely.
 """
 
