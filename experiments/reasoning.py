@@ -66,10 +66,8 @@ def points(run: Path, later: int) -> Array:
         if len(following) == later and all(name in line for name in METRICS):
             rows.append([*(line[name] for name in METRICS), np.mean(following)])
     if len(rows) < ENOUGH:
-        raise Refusal(
-            f"RUN={run}: {len(rows)} steps have {INFORMATION} and {later} later ones; use a run of "
-            f"{later + ENOUGH} steps with tracking.reasoning=16"
-        )
+        use = f"use a run of {later + ENOUGH} steps with tracking.reasoning=16"
+        raise Refusal(f"RUN={run}: {len(rows)} steps have {INFORMATION} and {later} later ones; {use}")
     return np.array(rows)
 
 
@@ -102,12 +100,8 @@ def table(runs: Sequence[Array], later: int) -> str:
     within = within_runs(runs)
     value = correlations(runs, within)
     resampled = np.array([correlations([runs[n] for n in draw], within[draw]) for draw in draws])
-    steps = sum(map(len, runs))
-    lines = [
-        f"{len(runs)} runs, {steps} steps; later: mean success of the next {later} steps\n",
-        f"| metric | {' | '.join(COLUMNS)} |",
-        f"|---|{'---|' * len(COLUMNS)}",
-    ]
+    lines = [f"{len(runs)} runs, {sum(map(len, runs))} steps; later: mean success of the next {later} steps\n"]
+    lines += [f"| metric | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
     for row, name in enumerate(METRICS):
         cells = [_shown(value[row, column], resampled[:, row, column]) for column in range(len(COLUMNS))]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
