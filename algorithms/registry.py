@@ -105,8 +105,8 @@ SLOTS: dict[str, dict[str, str]] = {
     ),
     "filter": _in(
         "algorithms.filters",
-        "muting:void_turns muting:over_turns groups:std_top groups:zero_std groups:dynamic_sampling groups:difficulty "
-        "groups:solved muting:dr_bot muting:entropy_turns",
+        "muting:void_turns muting:over_turns groups:std_top groups:std_top_p groups:std_min_p groups:zero_std "
+        "groups:dynamic_sampling groups:difficulty groups:solved muting:dr_bot muting:entropy_turns",
     ),
     "credit": _in(
         "algorithms.credit",

@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from statistics import median
+from statistics import fmean, median, stdev
+
+import numpy as np
 
 from turngrid.records.statistics import summarise
 from turngrid.rewards.registry import PLAN_SHARE
 from turngrid.rollouts.episode import SUMMARY, Episode, Outcome
 from turngrid.rollouts.policy import PAST, SELF
 
+GROUP_STD = ("credit/group_std/mean", "credit/group_std/p10", "credit/group_std/p90")
+REPEATED = "credit/repeated_states"
 N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
 
@@ -31,6 +35,7 @@ def step_metrics(
         **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
         **_signal(compared, trained, mended),
+        REPEATED: repeated_states(compared),
         **_play(episodes),
         **_answers(groups, limit),
         **_form(episodes),
@@ -132,8 +137,10 @@ def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
 def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
     """Return the share of groups in which all episodes have the same reward.
 
-    GRPO and RLOO learn nothing from them. Groups of one episode do not count. If groups are
-    ``mended``, also return the rewards of the step's own episodes: verl's are of the trained rows.
+    GRPO and RLOO learn nothing from them. Groups of one episode do not count. ``group_std`` has the
+    mean, 10th and 90th percentile of groups' unbiased standard deviations, before filters. If
+    groups are ``mended``, also return the rewards of the step's own episodes: verl's are of the
+    trained rows.
     """
     metrics: dict[str, float] = {}
     scores = [[sum(turn.trained(trained) for turn in one.turns) for one in group] for group in groups]
@@ -144,12 +151,22 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
         won = [[one.won for one in groups[number]] for number in compared]
         metrics["credit/groups_all_won"] = _mean(map(all, won))
         metrics["credit/groups_all_lost"] = _mean(not any(group) for group in won)
+        spread = [stdev(group) for group in compared.values()]
+        of_spread = (fmean(spread), *np.percentile(spread, [10, 90]).tolist())
+        metrics |= dict(zip(GROUP_STD, of_spread, strict=True))
     if mended:
         own = [score for group in scores for score in group]
         metrics |= {
             f"reward/trained/{name}": float(of(own)) for name, of in (("mean", _mean), ("min", min), ("max", max))
         }
     return metrics
+
+
+def repeated_states(groups: Iterable[Sequence[Episode]]) -> float:
+    """Return the share of turns, in [0, 1], whose observation another turn of their group has."""
+    seen = [Counter(turn.observation.strip() for one in group for turn in one.played_turns) for group in groups]
+    counts = [count for states in seen for count in states.values()]
+    return sum(count for count in counts if count > 1) / (sum(counts) or 1)
 
 
 def _play(episodes: Sequence[Episode]) -> dict[str, float]:

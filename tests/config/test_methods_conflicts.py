@@ -19,8 +19,8 @@ from turngrid.rewards.declared import GROUPS, Names
 
 # Overrides, then the key and the fix of each refusal that they meet
 REFUSED = """
-algo=ppo actor_rollout_ref.rollout.n=1 filter=[std_top] credit=[hgpo,gigpo] shaping=[invalid_action,cosine_length] algorithm.filter_groups.enable=true
-    filter=std_top and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
+algo=ppo actor_rollout_ref.rollout.n=1 filter=[std_top_p] credit=[hgpo,gigpo] shaping=[invalid_action,cosine_length] algorithm.filter_groups.enable=true
+    filter=std_top_p and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
     credit=hgpo and credit=[hgpo,gigpo]; use credit=[hgpo]
     shaping=cosine_length and shaping=[invalid_action,cosine_length]; use shaping=[cosine_length,invalid_action]
     algorithm.filter_groups.enable=true; use filter=[dynamic_sampling]
@@ -29,11 +29,12 @@ algo=grpo credit=[group_scale,aem] filter=[solved] curriculum=threshold env.task
     filter=solved and curriculum.name=threshold; use curriculum=phases
     actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean and prompt.history=2; use actor_rollout_ref.actor.loss_agg_mode=token-mean or prompt.history=null
     loss=turn_clip and actor_rollout_ref.actor.policy_loss.loss_mode=vanilla; use actor_rollout_ref.actor.policy_loss.loss_mode=turngrid
-algo=lite_ppo credit=[group_scale] actor_rollout_ref.actor.policy_loss.loss_mode=turngrid algorithm.adv_estimator=turngrid_turns filter=[entropy_turns] filter.entropy_turns.scope=batch trainer.v1.trainer_mode=separate_async
+algo=lite_ppo credit=[group_scale] actor_rollout_ref.actor.policy_loss.loss_mode=turngrid algorithm.adv_estimator=turngrid_turns filter=[entropy_turns,std_min_p] filter.entropy_turns.scope=batch trainer.v1.trainer_mode=separate_async
     credit=group_scale and algo.name=lite_ppo; use algo=grpo
     actor_rollout_ref.actor.policy_loss.loss_mode=turngrid; use loss=turn_clip
     algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or vapo or hiper or distill
     filter=entropy_turns and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
+    filter=std_min_p and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
 algo=ppo credit=[infopo] actor_rollout_ref.rollout.n=1 +credit.mine.target=test_methods_conflicts:Compares filter=[void_turns] actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean loss=turn_clip algorithm.rollout_correction.rollout_rs=token_k1
     credit=infopo and algo=ppo; use algo=grpo
     credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2

@@ -117,9 +117,12 @@ class TurngridAgentLoop:
         )
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
-        """Return for each row of an episode the contexts that methods of the update ask for."""
+        """Return for each row of an episode the contexts that methods and diagnostics ask for."""
         answering = self.run.environment.answering
-        return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering) if self.asking else []
+        spans = bool(self.config.tracking.reasoning)
+        if not (self.asking or spans):
+            return []
+        return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering, spans)
 
     def _void(self, step: int) -> str:
         """Return the kind of turn at which a filter ends the episode; "" if none does."""
