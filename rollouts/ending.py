@@ -125,3 +125,10 @@ async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
             turn.rewards[name] = value
         for turn in episode.turns:
             turn.rewards.setdefault(name, 0.0)  # asides earn nothing
+
+
+def without_turns(seat: str, policy: str, other: Episode) -> Episode:
+    """Return the view of a seat that the other one gave no turn, as by a first invalid answer."""
+    outcome = {Outcome.WON: Outcome.LOST, Outcome.LOST: Outcome.WON}.get(other.outcome, other.outcome)
+    score = None if other.score is None else 1 - other.score
+    return replace(other, seat=seat, policy=policy, outcome=outcome, score=score, turns=[], messages=[], prompt_ids=[])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
-from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void
+from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void, without_turns
 from turngrid.rollouts.episode import SUMMARY, Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
@@ -58,16 +58,9 @@ async def run_episode(
     episodes = await run_match(sides, session)
     first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
     if not (itself and spec.both):
-        return episodes.get(spec.seat) or (first if itself else _without_turns(spec.seat, policy.name, first))
+        return episodes.get(spec.seat) or (first if itself else without_turns(spec.seat, policy.name, first))
     first.sides = others
     return first
-
-
-def _without_turns(seat: str, policy: str, other: Episode) -> Episode:
-    """Return the view of a seat that the other one gave no turn, as by a first invalid answer."""
-    outcome = {Outcome.WON: Outcome.LOST, Outcome.LOST: Outcome.WON}.get(other.outcome, other.outcome)
-    score = None if other.score is None else 1 - other.score
-    return replace(other, seat=seat, policy=policy, outcome=outcome, score=score, turns=[], messages=[], prompt_ids=[])
 
 
 @dataclass(frozen=True)
