@@ -37,6 +37,7 @@ REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
     ("search", "h3-2", {}, "unknown task 'h3-2' of search; use h"),
     ("search", "d2", {}, "unknown task 'd2' of search; use h"),
     ("search", "h1", {"test_split": "new_word"}, "env.test_split=new_word is unknown; use env.test_split=new_wording"),
+    ("search", "h1-4", {"tell_budget": 3}, "env.tell_budget=3: .* h1-4 may need 4 searches; use env.tell_budget=4"),
     ("webshop", "a9-o1", {}, "unknown task 'a9-o1' of webshop; use a3-o1"),
     ("webshop", "all", {"goals": "humans"}, "env.goals=humans is unknown; use env.goals=human"),
     ("babyai", "GoToLocl", {}, "unknown task 'GoToLocl' of babyai; use GoToLocal$"),
