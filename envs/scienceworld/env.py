@@ -15,7 +15,7 @@ from typing import Any
 from turngrid.envs.environment import GameRecord, Rejected
 from turngrid.envs.jvm.machine import Jvm, JvmEnv, jar, jvm
 from turngrid.envs.text_env import RawStep
-from turngrid.envs.types import EnvError, Observation
+from turngrid.envs.types import TASK_TYPE, EnvError, Observation
 
 JAR = ("scienceworld", "scienceworld.jar")
 _UNKNOWN = ("No known action matches that input.", "Unknown action.")
@@ -156,7 +156,8 @@ class ScienceWorldEnv(JvmEnv):
     def play(self, command: str) -> RawStep:
         answer, score, over = self.simulator.step(command)
         won = score == 100
-        return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=understood(answer))
+        info, valid = {TASK_TYPE: self._game["task"]}, understood(answer)
+        return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=valid, info=info)
 
     def commands(self) -> tuple[str, ...]:
         return tuple(command for command in self.simulator.commands() if not self.refuses(command))

@@ -76,6 +76,7 @@ MISSING = (  # environment, its task, the package that it needs, and how to get 
     ("babyai", "GoToLocal", "minigrid", 'pip install "turngrid[babyai]"'),
     ("bfcl", "base", "bfcl_eval", "pip install --no-deps bfcl-eval==2026.3.23"),
     ("gym", "FrozenLake-v1", "gymnasium", "pip install gymnasium"),
+    ("openenv", "dial", "websockets", 'pip install "turngrid[openenv]"'),
     ("scienceworld", "boil", "scienceworld", 'pip install "turngrid[scienceworld]"'),
     ("search", "h1", "bm25s", 'pip install "turngrid[search]"'),
     ("textarena", "Sokoban-v0", "textarena", 'pip install "turngrid[textarena]"'),

@@ -55,6 +55,7 @@ def test_gold_paths_win_a_hundred_points_as_commands_and_as_calls(two: list[Task
         results = [env.step(str(calls_of(environment.prompt.functions, action)[0])) for action in task.expert_plan]
         assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
         assert sum(result.score_delta for result in results) == task.max_score == 100
+        assert results[0].info == {"task_type": task.task}  # by which success is reported too
         assert [result.observation.expert for result in results[:-1]] == [
             task.expert_plan[number:] for number in range(1, len(results))
         ]

@@ -319,6 +319,7 @@ def test_a_budget_is_told_and_kept(place, task) -> None:
 
 HOSTILE = (
     *("answer", "answer the", "answer ...", "search", "search !?", "search \u2028", "searching bread", "answers x"),
+    *("[" * 100_000, '{"name": "search", "arguments": ' + '{"query": ' * 40_000),
     *("{'a': 1}", '{"name": "answer", "arguments": {"text": {"x": 1}}}', '{"name": "answer", "arguments": {}}'),
 )
 HARMLESS = (
