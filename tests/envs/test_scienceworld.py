@@ -151,6 +151,20 @@ def test_every_task_shows_the_same_in_each_jvm(task: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_a_gold_path_does_not_depend_on_the_games_before() -> None:
+    """The simulator would take the routes of the first game."""
+
+    def gold(*games: tuple[int, str]) -> list[str]:
+        machine.close_all()
+        simulator = Simulator()
+        for variation, simplifications in games:
+            simulator.load("boil", variation, simplifications, gold=True)
+        return simulator.gold()
+
+    assert gold((25, "easy")) == gold((0, ""), (23, "easy"), (25, "easy"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_tables_are_the_simulators_for_every_task(task: str) -> None:
     simulator = Simulator()
