@@ -66,10 +66,10 @@ def test_scores_of_worked_examples(answer: str, gold: str, em: int, score: float
 def test_kinds_of_worlds_share_no_name_and_no_new_sentence() -> None:
     names: dict[str, set[str]] = {}
     for kind in CLASSES:
-        worlds = [make_world(WorldSpec(kind, number, 200, 2.0, "usual")) for number in range(20)]
+        worlds = [make_world(WorldSpec(kind, number, 100, 2.0, "usual")) for number in range(50)]
         entities = [entity for world in worlds for entity in world.entities if entity.kind != "year"]
         names[kind] = {name for entity in entities for name in entity.names}
-        assert len({world.digest for world in worlds}) == 20 and len(names[kind]) > 1_000
+        assert len({world.digest for world in worlds}) == 50 and len(names[kind]) > 1_000
         roots = [
             word for entity in entities for word in words(entity.name) if root_class(word.capitalize()) in CLASSES[kind]
         ]
