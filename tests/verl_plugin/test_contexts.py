@@ -151,8 +151,8 @@ def test_the_span_of_an_answer_is_its_thought(window: Any, form: str) -> None:
         whole = row.before(len(row.turns))
         for turn, (first, end) in zip(row.turns, row.answer_spans().reshape(-1, 2).tolist(), strict=True):
             ids = turn.action_ids if form == "plain" else []
-            assert turn.summary or ids or turn.thought
-            wanted = "" if turn.summary else text(ids) if ids else turn.thought
+            assert turn.aside or ids or turn.thought
+            wanted = "" if turn.aside else text(ids) if ids else turn.thought
             assert text(whole[first:end]).strip().lower() == wanted.strip().lower()
     (row,) = played(None, form_of("think_action"))[1]
     row.turns[0].thought, row.turns[1].thought = "", "what the answer lacks"
