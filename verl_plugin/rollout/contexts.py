@@ -85,8 +85,8 @@ class SeenRow:
 
     def _span(self, turn: Turn) -> tuple[int, int]:
         begins = turn.response.find(turn.thought) if turn.thought and self._form.thinks else -1
-        if turn.summary or begins < 0:
-            return 0, len(turn.action_ids) * (not turn.summary)
+        if turn.aside or begins < 0:
+            return 0, len(turn.action_ids) * (not turn.aside)
         count, ids = self._codec.stream().tokens_of, turn.action_ids
         return count(ids, turn.response[:begins]), count(ids, turn.response[: begins + len(turn.thought)])
 
