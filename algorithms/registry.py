@@ -90,11 +90,13 @@ ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
 FORM, LINEAR = "rollout_form", "linear"
+ROLES, _ROLE = "roles", "turngrid.rollouts.roles:Role"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: _in(
         "rollouts.forms",
         f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play",
     ),
+    ROLES: dict.fromkeys(("planner", "actor", "proposer", "checker", "verifier", "searcher", "answerer"), _ROLE),
     "library": _in("algorithms.library", "experience"),
     "shaping": _in(
         "rewards.shaping",
@@ -103,13 +105,13 @@ SLOTS: dict[str, dict[str, str]] = {
     ),
     "filter": _in(
         "algorithms.filters",
-        "muting:void_turns muting:over_turns groups:std_top groups:zero_std groups:dynamic_sampling groups:difficulty "
-        "groups:solved muting:dr_bot muting:entropy_turns",
+        "muting:void_turns muting:over_turns groups:std_top groups:std_top_p groups:std_min_p groups:zero_std "
+        "groups:dynamic_sampling groups:difficulty groups:solved muting:dr_bot muting:entropy_turns",
     ),
     "credit": _in(
         "algorithms.credit",
         "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo",
+        "groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo role_norm",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
     "terms": _in("algorithms", "terms:epo self_distill"),
@@ -128,7 +130,7 @@ VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {
     "clip_cov": (),
 }
 
-IN_ROLLOUT = (FORM, "shaping")  # slots that act while episodes run
+IN_ROLLOUT = (FORM, ROLES, "shaping")  # slots that act while episodes run
 ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act on the turn table
 
 LOSS_MODE = "turngrid"  # verl's actor.policy_loss.loss_mode if ``loss=`` chooses one of our losses

@@ -13,7 +13,7 @@ from turngrid.algorithms.turns import Turns, sums
 OF_ROW = ("outcome", "tree")  # one entry per row; other columns have one per turn
 NAMED = "named_"  # prefix of the columns of rewards by name
 NUMBERS = ("state", "after", "action", "node", "attempt", "role", "label")
-FLAGS = ("valid", "parsed", "garbled", "summary")
+FLAGS = ("valid", "parsed", "garbled", "aside")
 SPAN, ENDS = "span_", ("first", "last")  # prefix and suffixes of the columns of a part of an answer
 
 
@@ -46,7 +46,7 @@ def turn_table(
         rows: (B, T) each: ``loss_mask`` and ``reward``; if known ``entropy`` (nats) and ``values``.
         turns: columns; for each row a tensor with one entry per turn: ``state``, ``after``,
             ``action``, ``valid``, ``parsed``; if known ``garbled``, ``node``, ``attempt``,
-            ``role``, ``label``, ``summary``, ``named_NAME``, ``span_PART_first``, ``_last``; with
+            ``role``, ``label``, ``aside``, ``named_NAME``, ``span_PART_first``, ``_last``; with
             one entry per row ``outcome``, and if there are trees, ``tree``.
         members: the indices of an episode's rows in their order, by the episode's name.
         groups: (B,) the prompt of each row.

@@ -44,13 +44,13 @@ class Turns:
         named: float64, other rewards of the turn by name: those that a chosen method ``reads``.
         tree: (E,) int64, the tree whose leaf an episode is; None: the rollout form has no branches.
         node: int64, equal if episodes of a group share a turn; None likewise.
-        role: int64, the seat that the turn was played from; None: games have one.
+        role: int64, who answered: the number of the seat or of the run's role; None: there is one.
         attempt: int64, the play that the turn belongs to, from 0; None: an episode is one play.
         label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None:
             the form has no labels.
         spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token
             in the turn and the one after its last; equal if the answer lacks it.
-        summary: bool, the policy summed up earlier turns and did not act; None: there are none.
+        aside: bool, the answer did not reach the environment, as a summary; None: all did.
         log_prob: (B, T) nats, the old log-probs of the sampled tokens; None: no method needs them.
         contexts: (B, T) nats by ``slot/name``: what the contexts of each method scored
             (``turngrid.algorithms.contexts``); NaN on tokens without a context.
@@ -80,7 +80,7 @@ class Turns:
     attempt: Tensor | None = None
     role: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
-    summary: Tensor | None = None
+    aside: Tensor | None = None
     log_prob: Tensor | None = None
     contexts: Mapping[str, Tensor] = field(default_factory=dict)
     scored: Tensor | None = None
@@ -101,8 +101,8 @@ class Turns:
 
     @property
     def acts(self) -> Tensor:
-        """bool: turns that act on the environment. A summary has no state and no discount."""
-        return self.mask if self.summary is None else self.mask & ~self.summary
+        """bool: turns that act on the environment. Another one has no state and no discount."""
+        return self.mask if self.aside is None else self.mask & ~self.aside
 
     @property
     def acted_before(self) -> Tensor:
@@ -143,7 +143,7 @@ class Turns:
         return episode, turn
 
     def steps(self, factor: float | Tensor) -> Tensor:
-        """Return factors for ``discounted``: ``factor`` after an acting turn, 1 after a summary."""
+        """Return factors for ``discounted``: ``factor`` after an acting turn, 1 after another."""
         return torch.as_tensor(factor, dtype=torch.float64).where(self.acts, 1.0)
 
     def following(self, matrix: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ import yaml
 from benchmarks import capabilities
 from benchmarks.verl_overrides import overrides, reason, until
 from turngrid.algorithms.chosen import method_class
-from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, SLOTS, VERLS_LOSSES, words
+from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, ROLES, SLOTS, VERLS_LOSSES, words
 from turngrid.config.base import CONF, ROOT
 from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
@@ -81,7 +81,8 @@ def with_tables(page: str) -> str:
     """Return docs/methods.md with its tables renewed."""
     before, _, rest = page.partition(BEGIN)
     tables = [of_methods(title, slot, SLOTS[slot]) for slot, title in TITLES.items()]
-    tables += [of_verls_losses(), of_methods("Estimators over turns", ALGO, ESTIMATORS), of_words()]
+    tables += [of_files("Losses of verl", "loss", VERLS_LOSSES), of_files("Roles", ROLES, SLOTS[ROLES])]
+    tables += [of_methods("Estimators over turns", ALGO, ESTIMATORS), of_words()]
     tables.append(table("Trainer modes and rollout servers", capabilities.HEAD, capabilities.rows()))
     return "\n\n".join([before + BEGIN, *tables, END + rest.partition(END)[2]])
 
@@ -114,9 +115,10 @@ def needs(kind: Any, card: Card) -> str:
     return "; ".join(filter(None, [*parts, card.needs]))
 
 
-def of_verls_losses() -> str:
-    rows = [(f"`loss={name}`", comment(file_of("loss", name))) for name in VERLS_LOSSES]
-    return table("Losses of verl", "option, what it is", rows)
+def of_files(title: str, slot: str, names: Iterable[str]) -> str:
+    """Return a table of options that their files describe."""
+    rows = [(f"`{slot}={name}`", comment(file_of(slot, name))) for name in names]
+    return table(title, "option, what it is", rows)
 
 
 def of_words() -> str:

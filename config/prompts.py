@@ -4,7 +4,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import FORM
+from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.config.errors import ConfigError
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import PLAIN, prompt_form
@@ -66,7 +66,13 @@ def form_of(config: DictConfig) -> PromptForm:
 
 def several_rows(config: DictConfig) -> str:
     """Return the setting that gives an episode several rows; "" if it has one row."""
-    return in_windows(config) or summary_form(config) or form_of_rows(config)
+    return in_windows(config) or in_asides(config) or form_of_rows(config)
+
+
+def in_asides(config: DictConfig) -> str:
+    """Return the setting by which answers do not reach the environment; "" if all do."""
+    roles = config.get(ROLES)
+    return f"{ROLES}=[{','.join(map(str, roles))}]" if roles else summary_form(config)
 
 
 def form_of_rows(config: DictConfig) -> str:
@@ -87,7 +93,8 @@ def summary_form(config: DictConfig) -> str:
 
 def one_row(setting: str) -> str:
     """Return what to type instead of a setting of ``several_rows``."""
-    return f"{FORM}=linear" if setting.startswith(FORM) else f"{setting.split('=')[0]}=null"
+    key = setting.split("=")[0]
+    return {FORM: f"{FORM}=linear", ROLES: f"{ROLES}=[]"}.get(key, f"{key}=null")
 
 
 def in_windows(config: DictConfig) -> str:

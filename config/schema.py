@@ -220,6 +220,8 @@ class Tracking:
     run_name: str | None
     tags: list[str]
     credit: bool
+    reasoning: int = number(0, 10**4)
+    reasoning_every: int = number(1, 10**6)
 
 
 @dataclass(kw_only=True)

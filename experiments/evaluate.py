@@ -28,7 +28,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import FORM
+from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.config import machine
 from turngrid.config.checks import environment
 from turngrid.config.compose import compose
@@ -39,16 +39,25 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.evaluation import stage, tables
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies, trained_on
+from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import results_of
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held
 from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
-from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.policy import RANDOM, START, ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.window import summed_up
-from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, prepare_evaluation_sets, tested, turns_of
+from turngrid.tasks.evaluation_sets import (
+    EvaluationSetting,
+    env_node,
+    opponents_of,
+    prepare_evaluation_sets,
+    tested,
+    turns_of,
+)
 from turngrid.tasks.run import Run
 
 EVALUATIONS = "evaluations"
@@ -96,10 +105,12 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
-    names = ("unknown_task", "reward_not_offered", "bad_evaluation", "not_where_evaluated")
+    names = ("unknown_task", "reward_not_offered", "bad_evaluation", "bad_opponents", "not_where_evaluated")
     rules = [getattr(environment, name) for name in names]
     for problem in (problem for rule in rules for problem in rule(config)):
         raise ConfigError(problem)
+    if START in opponents_of(config):
+        raise ConfigError(f"eval.opponents: a run knows with which model RL began; use eval.opponents=[{RANDOM}]")
     for message in environment.too_few_turns(config):
         say(f"note: {message}")
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
@@ -157,6 +168,7 @@ def evaluation_folder(config: DictConfig) -> Path:
     }
     identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}
     identity |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
+    identity |= {ROLES: node[ROLES]} if node.get(ROLES) else {}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
     name = file_name(f"{named[0][0]}-{task}-{digest}")
@@ -170,16 +182,17 @@ def _settings(config: DictConfig, env: str) -> dict[str, object]:
 
 
 def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting]) -> str:
-    evaluations, paired = results_of(
-        settings,
-        lambda item: {candidate.label: stage.played(folder, candidate.name, item.label) for candidate in asked},
-    )
+    def by_policy(item: EvaluationSetting) -> dict[str, list[Episode]]:
+        return {candidate.label: stage.played(folder, candidate.name, item.label) for candidate in asked}
+
+    (evaluations, paired), ratings = results_of(settings, by_policy), ratings_of(settings, by_policy)
     rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
     result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
-    result["comparisons"] = [asdict(item) for item in paired]
+    result |= {"comparisons": [asdict(item) for item in paired], "ratings": [asdict(item) for item in ratings]}
     write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True) + "\n")
     shown = [tables.success_table(evaluations), *tables.matches_table(evaluations), tables.manner_table(evaluations)]
-    return f"{tables.plain_text([*shown, *tables.comparisons_table(paired)])}result: {folder / 'result.json'}"
+    shown += [*tables.ratings_table(ratings), *tables.comparisons_table(paired)]
+    return f"{tables.plain_text(shown)}result: {folder / 'result.json'}"
 
 
 async def _roll_out_in_text(

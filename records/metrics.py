@@ -21,6 +21,7 @@ FAMILIES = (
         "budget",
         "timing",
         "mismatch",
+        "reasoning",
         "filter",
         "terms",
         "buffer",

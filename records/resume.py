@@ -33,6 +33,7 @@ class RlFolder:
         self.metrics = self.root / "metrics.jsonl"
         self.alarms = self.root / "alarms.jsonl"
         self.shared = self.root / "shared_state.pt"  # of methods that the rollout reads
+        self.opponents = self.root / "opponents"  # kept weights of rollout_form.self_play.opponent=past
         self.library = self.root / "library"  # texts that the policy wrote
         self.rollbacks = self.root / "rollbacks.jsonl"
         self.groups = self.root / "groups"  # this and the next: asynchronous trainers only

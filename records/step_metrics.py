@@ -2,12 +2,17 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from statistics import median
+from statistics import fmean, median, stdev
+
+import numpy as np
 
 from turngrid.records.statistics import summarise
 from turngrid.rewards.registry import PLAN_SHARE
-from turngrid.rollouts.episode import Episode, Outcome
+from turngrid.rollouts.episode import SUMMARY, Episode, Outcome
+from turngrid.rollouts.policy import PAST, SELF
 
+GROUP_STD = ("credit/group_std/mean", "credit/group_std/p10", "credit/group_std/p90")
+REPEATED = "credit/repeated_states"
 N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
 
@@ -30,6 +35,7 @@ def step_metrics(
         **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
         **_signal(compared, trained, mended),
+        REPEATED: repeated_states(compared),
         **_play(episodes),
         **_answers(groups, limit),
         **_form(episodes),
@@ -102,11 +108,13 @@ def _form(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _matches(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return won and drawn shares by seat, of matches against the policy itself and others."""
-    kinds = sorted({("self" if e.opponent == "self" else "others", e.seat) for e in episodes if e.seat})
+    """Return won and drawn shares by seat, of matches against the policy, its past, and others."""
+    by_kind: dict[tuple[str, str], list[Episode]] = {}
+    for episode in (episode for episode in episodes if episode.seat):
+        kind = episode.opponent.partition(":")[0]
+        by_kind.setdefault((kind if kind in (SELF, PAST) else "others", episode.seat), []).append(episode)
     metrics: dict[str, float] = {}
-    for kind, seat in kinds:
-        own = [e for e in episodes if e.seat == seat and (e.opponent == "self") == (kind == "self")]
+    for (kind, seat), own in sorted(by_kind.items()):
         for outcome in (Outcome.WON, Outcome.DRAWN):
             metrics[f"rollout/match/{kind}/seat_{seat}/{outcome.value}"] = _mean(e.outcome is outcome for e in own)
     return metrics
@@ -129,8 +137,10 @@ def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
 def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
     """Return the share of groups in which all episodes have the same reward.
 
-    GRPO and RLOO learn nothing from them. Groups of one episode do not count. If groups are
-    ``mended``, also return the rewards of the step's own episodes: verl's are of the trained rows.
+    GRPO and RLOO learn nothing from them. Groups of one episode do not count. ``group_std`` has the
+    mean, 10th and 90th percentile of groups' unbiased standard deviations, before filters. If
+    groups are ``mended``, also return the rewards of the step's own episodes: verl's are of the
+    trained rows.
     """
     metrics: dict[str, float] = {}
     scores = [[sum(turn.trained(trained) for turn in one.turns) for one in group] for group in groups]
@@ -141,6 +151,9 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
         won = [[one.won for one in groups[number]] for number in compared]
         metrics["credit/groups_all_won"] = _mean(map(all, won))
         metrics["credit/groups_all_lost"] = _mean(not any(group) for group in won)
+        spread = [stdev(group) for group in compared.values()]
+        of_spread = (fmean(spread), *np.percentile(spread, [10, 90]).tolist())
+        metrics |= dict(zip(GROUP_STD, of_spread, strict=True))
     if mended:
         own = [score for group in scores for score in group]
         metrics |= {
@@ -149,14 +162,21 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
     return metrics
 
 
+def repeated_states(groups: Iterable[Sequence[Episode]]) -> float:
+    """Return the share of turns, in [0, 1], whose observation another turn of their group has."""
+    seen = [Counter(turn.observation.strip() for one in group for turn in one.played_turns) for group in groups]
+    counts = [count for states in seen for count in states.values()]
+    return sum(count for count in counts if count > 1) / (sum(counts) or 1)
+
+
 def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens.
 
-    Summaries (``rollout_form=summary``), several actions of an answer, thoughts (``prompt=``) and
-    refused edits and gradings are counted if there are any.
+    Summaries (``rollout_form=summary``), roles, several actions of an answer, thoughts
+    (``prompt=``) and refused edits and gradings are counted if there are any.
     """
     turns = [turn for episode in episodes for turn in episode.own_turns]
-    actions = [turn for turn in turns if not turn.summary]
+    actions = [turn for turn in turns if not turn.aside]
     outcomes = [one for one in Outcome if one is not Outcome.DRAWN or any(episode.seat for episode in episodes)]
     metrics = {f"rollout/{outcome.value}": _mean(e.outcome is outcome for e in episodes) for outcome in outcomes} | {
         "rollout/episodes": float(len(episodes)),
@@ -170,9 +190,13 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
         "timing/turn_policy": _mean(turn.act_seconds for turn in turns),
         "timing/turn_environment": _mean(turn.env_seconds for turn in turns),
     }
-    if summaries := [turn for episode in episodes for turn in episode.turns if turn.summary]:
+    if summaries := [turn for episode in episodes for turn in episode.turns if turn.role == SUMMARY]:
         metrics["rollout/summaries"] = len(summaries) / len(episodes)
         metrics["rollout/summary_tokens"] = _mean(len(turn.action_ids) for turn in summaries)
+    for role in sorted({turn.role for turn in turns} - {"", SUMMARY}):
+        answers = [len(turn.action_ids) for turn in turns if turn.role == role]
+        metrics[f"rollout/role/{role}/turns"] = len(answers) / len(episodes)
+        metrics[f"rollout/role/{role}/tokens_per_turn"] = _mean(answers)
     if any(turn.retrieved for turn in turns):
         metrics["library/found"] = _mean(bool(turn.retrieved) for turn in actions)
         metrics["library/tokens"] = float(sum(turn.retrieved_tokens for turn in turns))
@@ -192,7 +216,7 @@ def _answers(groups: Sequence[Sequence[Episode]], limit: float) -> dict[str, flo
     prompt has the goal, so fewer prompts mean that games are mixed up.
     """
     episodes = [episode for group in groups for episode in group]
-    answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.summary]
+    answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.aside]
     grams = [list(zip(*(ids[start:] for start in range(N_GRAM)), strict=False)) for ids in answers]
     total = sum(map(len, grams))
     metrics = {

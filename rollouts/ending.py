@@ -52,9 +52,9 @@ def void(episode: Episode, kind: str) -> bool:
 
 
 def out_of_context(episode: Episode) -> None:
-    """End the row at the last action: drop an unused summary and the context that had no room."""
+    """End the row at the last action: drop unused asides and the context that had no room."""
     episode.outcome = Outcome.OUT_OF_CONTEXT
-    if episode.turns and episode.turns[-1].summary:
+    while episode.turns and episode.turns[-1].aside:
         episode.turns.pop()
     if episode.turns:
         episode.turns[-1].context_ids = []
@@ -124,4 +124,11 @@ async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
         for turn, value in zip(turns, one_a_turn(f"reward={name}", values, len(turns)), strict=True):
             turn.rewards[name] = value
         for turn in episode.turns:
-            turn.rewards.setdefault(name, 0.0)  # summaries earn nothing
+            turn.rewards.setdefault(name, 0.0)  # asides earn nothing
+
+
+def without_turns(seat: str, policy: str, other: Episode) -> Episode:
+    """Return the view of a seat that the other one gave no turn, as by a first invalid answer."""
+    outcome = {Outcome.WON: Outcome.LOST, Outcome.LOST: Outcome.WON}.get(other.outcome, other.outcome)
+    score = None if other.score is None else 1 - other.score
+    return replace(other, seat=seat, policy=policy, outcome=outcome, score=score, turns=[], messages=[], prompt_ids=[])

@@ -20,12 +20,13 @@ from turngrid.rewards.shaping.view import TRAINED
 
 # Fields that a record omits if they have their default.
 _OMITTED = {
-    *("parsed", "versions", "shared", "summary", "entropies"),
+    *("parsed", "versions", "shared", "aside", "role", "entropies"),
     *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
     *("actions", "dropped", "ran", "patch", "attempt", "retrieved", "retrieved_tokens"),
     *("seat", "match", "opponent"),
     *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts", "followed", "plays"),
 }
+SUMMARY = "summary"  # role of a turn that sums up earlier ones (``turngrid.rollouts.window``)
 _UNRECORDED = {"full_entropies", "gold", "sides"}  # used before the record is written, or recorded by themselves
 
 
@@ -60,8 +61,10 @@ class Turn:
         versions: training steps whose weights sampled the first and the last token. Only kept if
             several steps sampled the episode; else ``Episode.policy_version`` holds for all turns.
         shared: the turn was sampled in the parent, another episode of the group.
-        summary: the policy summed up earlier turns (``turngrid.rollouts.window``); ``action`` is
-            the summary. Such a turn has no reward, and the next turn begins a row.
+        aside: the answer, ``action``, did not reach the environment. Such a turn has no reward, and
+            the next turn begins a row.
+        role: who answered, if an episode has several roles (``turngrid.rollouts.roles``), or
+            ``SUMMARY``: the policy summed up earlier turns.
         entropies: of the tokens, if a rollout form asked for them
             (``turngrid.rollouts.sampling.Sample``).
         full_entropies: the same, if a method of the update asked for them.
@@ -99,7 +102,8 @@ class Turn:
     prompt_ids: list[int] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     shared: bool = False
-    summary: bool = False
+    aside: bool = False
+    role: str = ""
     entropies: list[float] = field(default_factory=list)
     full_entropies: list[float] = field(default_factory=list)
     answer: str = ""
@@ -156,7 +160,7 @@ class Episode:
         gold: right answers (``turngrid.envs.types.Observation``).
         seat: in a match of several seats, the one whose view this is.
         match: name that the episodes of a match share.
-        opponent: who had the other seat: a scripted policy, or ``self``.
+        opponent: who had the other seat (``turngrid.rollouts.spec.EpisodeSpec``).
         sides: the match's other episodes that are trained on.
     """
 
@@ -213,7 +217,7 @@ class Episode:
     @property
     def played_turns(self) -> list[Turn]:
         """Turns that the environment answered."""
-        return [turn for turn in self.turns if not turn.summary]
+        return [turn for turn in self.turns if not turn.aside]
 
     @property
     def actions_run(self) -> int:
@@ -251,8 +255,15 @@ class Episode:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Episode:
-        turns = {name: [Turn(**turn) for turn in data.get(name, ())] for name in ("turns", "prefix")}
+        turns = {name: [Turn(**_renamed(turn)) for turn in data.get(name, ())] for name in ("turns", "prefix")}
         return cls(**{**data, **turns, "outcome": Outcome(data["outcome"])})
+
+
+def _renamed(turn: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a turn of a record; those written before roles have ``summary`` as a field."""
+    if not turn.get(SUMMARY):
+        return turn
+    return {**{key: value for key, value in turn.items() if key != SUMMARY}, "aside": True, "role": SUMMARY}
 
 
 @cache

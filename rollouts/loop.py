@@ -11,17 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
-from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void
-from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void, without_turns
+from turngrid.rollouts.episode import SUMMARY, Episode, Outcome, Turn
 from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
-from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, answered, listed, meaning, messages
 from turngrid.rollouts.retrieval import lines_of, retrieved
+from turngrid.rollouts.roles import ACCEPT, WORLD, Roles
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.spec import EpisodeSpec, Session, begin, other_seat
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
 
+SUMMED_UP: dict[str, Any] = {"aside": True, "role": SUMMARY}
 __all__ = ["EpisodeSpec", "Session", "run_episode", "run_match"]
 
 
@@ -32,6 +34,7 @@ async def run_episode(
     stream: TokenStream | None,
     other: TokenStream | None = None,
     seed: int = 0,
+    opponent: Policy | None = None,
 ) -> Episode:
     """Run one episode to its end.
 
@@ -42,19 +45,20 @@ async def run_episode(
         stream: keeps the token ids; None for text policies (``tokenise`` adds ids later).
         other: likewise, for the other seat.
         seed: the run's, for a scripted opponent.
+        opponent: the other seat's policy, if it is neither the policy itself nor scripted.
 
     Raises:
         EnvError: the environment failed; the episode must not be trained on.
     """
-    sides = {spec.seat: Side(policy, spec, stream)}
+    sides, itself = {spec.seat: Side(policy, spec, stream)}, spec.opponent == SELF
     if spec.opponent:
         opposite = replace(spec, seat=other_seat(spec.seat))
-        itself = spec.opponent == SELF
-        sides[opposite.seat] = Side(policy if itself else RandomPolicy(seed, spec.opponent), opposite, other)
+        scripted = opponent or RandomPolicy(seed, spec.opponent)
+        sides[opposite.seat] = Side(policy if itself else scripted, opposite, other)
     episodes = await run_match(sides, session)
     first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
-    if spec.opponent != SELF or not spec.both:
-        return episodes.get(spec.seat, first)
+    if not (itself and spec.both):
+        return episodes.get(spec.seat) or (first if itself else without_turns(spec.seat, policy.name, first))
     first.sides = others
     return first
 
@@ -179,18 +183,55 @@ class _Run:
 
     async def act(self, seen: Observation) -> Reply:
         """Ask the policy and record the turn, unless no room is left for an action."""
-        episode, view, shown = self.episode, self.view, messages(self.spec.form, seen)
-        if view.full:
-            view.slide(shown)
-        start = time.perf_counter()
-        reply = await self.policy.act(self._context(seen))
-        while reply.out_of_context and view.slide(shown):
-            reply = await self.policy.act(self._context(seen))
+        view, shown = self.view, messages(self.spec.form, seen)
+        if self.roles:
+            reply = await self._ask_roles(self.roles, seen)
+        else:
+            if view.full:
+                view.slide(shown)
+            reply = await self._ask(seen)
+            while reply.out_of_context and view.slide(shown):
+                reply = await self._ask(seen)
         if not reply.out_of_context:
-            turn = self._turn(reply, seen)
-            turn.act_seconds, turn.prompt_ids = time.perf_counter() - start, view.begins_with(len(episode.turns))
+            self.episode.messages.append(assistant(self.episode.turns[-1].response))
+        return reply
+
+    @property
+    def roles(self) -> Roles | None:
+        return self.spec.roles if self.stream else None
+
+    async def _ask_roles(self, roles: Roles, seen: Observation) -> Reply:
+        """Ask one role after the other, until an answer goes to the environment."""
+        turns, name = self.episode.turns, roles.opening(self.episode.turns)
+        while name not in (WORLD, ACCEPT):
+            reply = await self._ask_role(roles, name, seen)
+            if reply.out_of_context:
+                return reply
+            name = roles.following(turns)
+            turns[-1].aside = name not in (WORLD, ACCEPT)
+        if name == ACCEPT:
+            roles.accept(turns)
+        return reply
+
+    async def _ask_role(self, roles: Roles, name: str, seen: Observation) -> Reply:
+        """Ask a role; while its prompt has no room, with half as many earlier turns."""
+        episode, spec, history = self.episode, self.spec, roles[name].history
+        while True:
+            self.view.begin(roles.prompt(name, spec.form, spec.style, episode.goal, episode.turns, seen, history))
+            episode.prompt_ids = episode.prompt_ids if episode.turns else self.view.prompt_ids
+            reply = await self._ask(seen, name)
+            if not (reply.out_of_context and history):
+                return reply
+            history //= 2
+
+    async def _ask(self, seen: Observation, role: str = "") -> Reply:
+        """Ask the policy, in a role if there are several, and record its answer."""
+        episode, start = self.episode, time.perf_counter()
+        reply = await self.policy.act(self._context(seen, self.roles[role].max_tokens if self.roles else None))
+        if not reply.out_of_context:
+            turn = self._turn(reply, seen, role)
+            turn.act_seconds, turn.prompt_ids = time.perf_counter() - start, self.view.begins_with(len(episode.turns))
             episode.turns.append(turn)
-            episode.messages.append(assistant(turn.response))
             episode.policy_version = reply.version
         return reply
 
@@ -202,6 +243,8 @@ class _Run:
         shown, turns = messages(self.spec.form, seen), self.episode.turns
         _look_up(self.view, self.spec, self.episode.goal, seen, self.stream)
         self.episode.messages += shown
+        if self.roles:  # each answer begins a row
+            return True
         if turns[-1].patch:
             self.view.begin_after([as_shown(turn, self.spec, self.stream) for turn in turns], shown)
             return True
@@ -221,10 +264,10 @@ class _Run:
         reply = await self.policy.act(self._context(seen, rules.length))
         if reply.out_of_context:
             return False
-        ids = _ids(reply) or stream.encode_action(reply.text)
+        ids = reply.ids or stream.encode_action(reply.text)
         stream.add_sampled(ids)
         seconds = time.perf_counter() - start
-        turns.append(Turn(seen.text, reply.text, ids, summary=True, act_seconds=seconds, **_as_sampled(reply)))
+        turns.append(Turn(seen.text, reply.text, ids, act_seconds=seconds, **SUMMED_UP, **reply.as_sampled))
         self.episode.policy_version = reply.version
         return True
 
@@ -236,32 +279,19 @@ class _Run:
         prompt_length = len(prompt_ids) - episode.prefix_tokens
         return TurnContext(view.messages, ids, *identity, prompt_length, max_tokens, episode.actions_run)
 
-    def _turn(self, reply: Reply, seen: Observation) -> Turn:
+    def _turn(self, reply: Reply, seen: Observation, role: str = "") -> Turn:
         """Return the record of the policy's answer."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
+        if self.roles and not self.roles[role].acts:
+            form = PLAIN_FORM
         goal = self.episode.goal
         answer = form.demonstrate(goal, form.packed(reply.plan), functions) if reply.plan else reply.text
-        ids = _ids(reply)
+        ids = reply.ids
         if stream:
             ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
-        fields = {**meaning(form, answer, functions, ids, stream), **_as_sampled(reply)}
-        fields["attempt"] = len(self.episode.plays)
+        fields = {**meaning(form, answer, functions, ids, stream), **reply.as_sampled}
+        fields |= {"attempt": len(self.episode.plays), "role": role}
         found = self.view.retrieved
         fields |= {"retrieved": found.text, "retrieved_tokens": found.tokens * self.view.fresh}
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)
-
-
-def _ids(reply: Reply) -> list[int]:
-    return list(reply.sample.token_ids) if reply.sample else []
-
-
-def _as_sampled(reply: Reply) -> dict[str, Any]:
-    if (sample := reply.sample) is None:
-        return {"sampled": False, "versions": [0, 0]}
-    return {
-        "logprobs": list(sample.logprobs),
-        "versions": [sample.version if sample.oldest is None else sample.oldest, sample.version],
-        "entropies": list(sample.entropies),
-        "full_entropies": list(sample.full_entropies),
-    }

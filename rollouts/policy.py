@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from turngrid.envs.types import EnvError, Observation, TaskRef
 from turngrid.rollouts.sampling import RequestTooLong, Sample, Sampler, SampleRequest, SamplingParams, request_id
@@ -58,6 +58,22 @@ class Reply:
         """The training step whose weights sampled the answer."""
         return self.sample.version if self.sample else 0
 
+    @property
+    def ids(self) -> list[int]:
+        return list(self.sample.token_ids) if self.sample else []
+
+    @property
+    def as_sampled(self) -> dict[str, Any]:
+        """The fields of a ``Turn`` that its sample determines, besides the ids."""
+        if (sample := self.sample) is None:
+            return {"sampled": False, "versions": [0, 0]}
+        return {
+            "logprobs": list(sample.logprobs),
+            "versions": [sample.version if sample.oldest is None else sample.oldest, sample.version],
+            "entropies": list(sample.entropies),
+            "full_entropies": list(sample.full_entropies),
+        }
+
 
 class Policy(Protocol):
     @property
@@ -88,6 +104,8 @@ class ExpertPolicy:
 
 SELF = "self"  # the opponent that is the policy itself
 RANDOM, FIRST, EXACT = SCRIPTED = ("random", "first", "exact")
+START = "start"  # in evaluation, the model with which RL began
+PAST, ENDPOINT = SERVED = ("past", "endpoint")  # earlier weights of the run; a chat endpoint
 
 
 @dataclass(frozen=True)
@@ -134,6 +152,7 @@ class ModelPolicy:
     Args:
         decode: turns sampled ids into text without special tokens.
         entropies, full_entropies: ask the server for these (``turngrid.rollouts.sampling.Sample``).
+        weights: file of the weights that sample (``turngrid.rollouts.sampling.SampleRequest``).
     """
 
     sampler: Sampler
@@ -144,6 +163,7 @@ class ModelPolicy:
     name: str = "model"
     entropies: bool = False
     full_entropies: bool = False
+    weights: str = ""
 
     async def act(self, context: TurnContext) -> Reply:
         if not self._fits(context):
@@ -173,4 +193,5 @@ class ModelPolicy:
             seed=request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn),
             entropies=self.entropies,
             full_entropies=self.full_entropies,
+            weights=self.weights,
         )

@@ -20,6 +20,7 @@ class SampleRequest:
         top_p, top_k: 1 and <= 0 keep the full distribution.
         seed: not negative; decides the answer.
         entropies, full_entropies: ask for these too (``Sample``).
+        weights: file of earlier weights of the run, which only our server reads; "": the newest.
     """
 
     request_id: str
@@ -31,6 +32,7 @@ class SampleRequest:
     seed: int = 0
     entropies: bool = False
     full_entropies: bool = False
+    weights: str = ""
 
 
 @dataclass(frozen=True)

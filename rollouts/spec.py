@@ -10,6 +10,7 @@ from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.retrieval import Library
+from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.sampling import request_id
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.stream import assistant
@@ -90,9 +91,11 @@ class EpisodeSpec:
         attempts: plays of the game that the episode may have.
         followed: the expert plan that judges each turn, and whose actions the game runs.
         seat: the seat that the policy has in a game of several; "" in other games.
-        opponent: who has the other seat: a scripted policy, or ``self`` (the policy).
+        opponent: who has the other seat: ``self`` (the policy), a scripted policy, ``past:STEP``
+            (the policy as that training step left it), or ``endpoint``.
         both: if that is the policy itself, its episode is trained on too.
         library: is looked up before each turn; text policies do not see its texts.
+        roles: the policy's roles; None: it has one. Text policies have one.
     """
 
     task: TaskRef
@@ -118,6 +121,7 @@ class EpisodeSpec:
     opponent: str = ""
     both: bool = True
     library: Library | None = None
+    roles: Roles | None = None
 
     def actions_left(self, episode: Episode) -> int | None:
         """Return how many actions the episode may still run; None without such a limit."""

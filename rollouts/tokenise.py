@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.episode import SUMMARY, Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning, messages_of
 from turngrid.rollouts.stream import TokenStream, joined, runs, user
 from turngrid.rollouts.window import Summaries, View, Window
@@ -52,8 +52,8 @@ def fill_ids(
 
 def _summary(episode: Episode, number: int, view: View, turns: Sequence[Turn]) -> str | None:
     """Return the summary after ``number`` turns, written or generated; None if there is none."""
-    before = list(accumulate(int(not turn.summary) for turn in episode.turns))
-    own = {count: turn.response for count, turn in zip(before, episode.turns, strict=True) if turn.summary}
+    before = list(accumulate(int(turn.role != SUMMARY) for turn in episode.turns))
+    own = {count: turn.response for count, turn in zip(before, episode.turns, strict=True) if turn.role == SUMMARY}
     rules = view.to_be_summed_up
     made = rules.demonstrate(turns) if rules and rules.left(turns) and not own else None
     return own.get(number, made)
@@ -65,7 +65,7 @@ def _sum_up(
     turns[-1].context_ids = view.show([user(rules.ask(observation))])
     ids = stream.encode_action(summary)
     stream.add_sampled(ids)
-    turns.append(Turn(observation, summary, ids, sampled=False, summary=True))
+    turns.append(Turn(observation, summary, ids, sampled=False, aside=True, role=SUMMARY))
 
 
 def _fill(turn: Turn, prompt_ids: list[int], stream: TokenStream, form: PromptForm) -> Turn:

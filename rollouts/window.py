@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any
 
 from turngrid.rewards.declared import Method, number
-from turngrid.rollouts.episode import Turn
+from turngrid.rollouts.episode import SUMMARY, Turn
 from turngrid.rollouts.prompt_forms.form import PromptForm, messages_of
 from turngrid.rollouts.retrieval import NOTHING, Retrieved, with_text
 from turngrid.rollouts.stream import Message, TokenStream, assistant, joined, user
@@ -67,7 +67,7 @@ class Summaries(Method):
 
     def left(self, turns: Sequence[Turn]) -> bool:
         """Return whether an episode with these turns may have another summary."""
-        return self.most is None or sum(turn.summary for turn in turns) < self.most
+        return self.most is None or sum(turn.role == SUMMARY for turn in turns) < self.most
 
     def ask(self, observation: str) -> str:
         return f"{observation}\n{ASK}"
@@ -78,7 +78,7 @@ class Summaries(Method):
 
     def demonstrate(self, turns: Sequence[Turn]) -> str:
         """Return the summary of a demonstration: its newest actions."""
-        actions = [turn.action.split("\n")[0] for turn in turns if not turn.summary]
+        actions = [turn.action.split("\n")[0] for turn in turns if not turn.aside]
         return f"Done so far: {', '.join(actions[-SHOWN:])}."
 
 
@@ -215,6 +215,10 @@ class View:
         """Return the rules if a summary is due after the newest turn; None without token ids."""
         rules, row = self._summaries, len(self._turns) - self._begin
         return rules if rules and self._stream and rules.due(row, len(self._stream.ids)) else None
+
+    def begin(self, message: str) -> None:
+        """Begin a row with one message."""
+        self._start(message, [[]], [])
 
     def begin_with(self, summary: str, shown: Sequence[Message]) -> None:
         """Begin a row at the present observation, after the head and the text of a summary."""

@@ -165,6 +165,13 @@ def opponents_of(config: DictConfig) -> list[str]:
     return list(config.eval.get("opponents") or [RANDOM])
 
 
+def through_servers(config: DictConfig) -> bool:
+    """Return whether rollout servers run the evaluation; by default with vLLM on GPUs."""
+    if config.eval.servers is not None:
+        return bool(config.eval.servers)
+    return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")
+
+
 def label(own_env: str, env: str, task: str, temperature: float, opponent: str = "") -> str:
     """Return the folder name of any evaluation setting but the first."""
     against = f"-{opponent}" if opponent else ""

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import FORM
+from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
@@ -67,6 +67,8 @@ def source(config: DictConfig) -> Path:
     prompt = OmegaConf.select(run_config, "prompt")
     if (form := summed_up(run_config.get(FORM))) != summed_up(config.get(FORM)):
         raise DemosError(f"demos.run={run} used rollout_form={form or 'linear'}; choose it here too")
+    if run_config.get(ROLES):
+        raise DemosError(f"demos.run={run} has the answers of several roles; use a run with roles=[]")
     if changed_text(prompt) != changed_text(config.prompt):
         raise DemosError(
             f"demos.run={run} was played with prompt={prompt.name if prompt else PLAIN}: choose its prompt settings too"

@@ -9,8 +9,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.chosen import algorithm
-from turngrid.algorithms.registry import FORM, Algorithm
+from turngrid.algorithms.chosen import Chosen, algorithm, slots_of
+from turngrid.algorithms.registry import FORM, ROLES, Algorithm
 from turngrid.envs.environment import Environment
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
@@ -22,6 +22,7 @@ from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
 from turngrid.rollouts.policy import ContextLimit
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
 from turngrid.tasks.budget import Allocation, allocate_budget, rollout_forms
@@ -65,11 +66,17 @@ class Run:
     def window(self) -> Window | Summaries | None:
         return window_of(self.config.env, self.prompt, self.config.get(FORM))
 
+    @cached_property
+    def roles(self) -> Roles | None:
+        """The policy's roles; None if it has one."""
+        chosen = Chosen(slots_of(self.config, (ROLES,))).of(ROLES, 1)
+        return Roles(chosen) if chosen else None
+
     @property
     def several_rows(self) -> bool:
         """Whether an episode may have several rows in training."""
         forms = rollout_forms(self.config).values()
-        return self.window is not None or any(form.several_rows for form in forms)
+        return bool(self.window or self.roles) or any(form.several_rows for form in forms)
 
     @cached_property
     def sides(self) -> int:
@@ -114,7 +121,7 @@ class Run:
         """
         style, unfinished = self.environment.prompt, self.environment.grades_unfinished
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
-        more["max_actions"] = self.config.env.get("max_actions")
+        more |= {"max_actions": self.config.env.get("max_actions"), "roles": self.roles}
         if seats := self.environment.seats:
             more |= {"seat": seats[(task.seed + sample) % 2], "opponent": opponent or opponents_of(self.config)[0]}
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)

@@ -4,7 +4,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from turngrid.algorithms.chosen import method_class
+from turngrid.algorithms.chosen import is_schedule, method_class
 from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS
 from turngrid.config import method_settings, prompts
 from turngrid.envs.extensions import CONF
@@ -34,7 +34,8 @@ def usual(slot: str, name: str, **changes: Any) -> dict[str, Any]:
     elif slot in file:  # a file that sets keys of verl too
         file = file[slot][name]
     whole: Any = OmegaConf.to_container(OmegaConf.create({**AROUND, slot: {name: file}}), resolve=True)
-    return {key: 1.0 if isinstance(value, dict) else value for key, value in whole[slot][name].items()} | changes
+    kind = method_class(slot, name, {})
+    return {key: 1.0 if is_schedule(kind, key, value) else value for key, value in whole[slot][name].items()} | changes
 
 
 def as_shipped(kind: Any, **changes: Any) -> Any:

@@ -58,7 +58,7 @@ class Infopo(Method):
 
     def _context(self, row: RowView, turn: int) -> list[Context]:
         """Return the turn's answer after a masked observation; none for an episode's first turn."""
-        acts = not row.turns[turn].summary
+        acts = not row.turns[turn].aside
         answer, trained = row.answer(turn)
         masked = row.with_observation(turn, self.placeholder) if acts and row.first + turn and any(trained) else None
         return [Context([*masked, *answer], [False] * len(masked) + trained, turn)] if masked else []
@@ -123,7 +123,7 @@ class Igpo(Method):
         if not row.gold:
             return []
         answer, scored = row.submitted(row.gold[0], THOUGHT)
-        before = {turn: row.before(turn) for turn, one in enumerate(row.turns) if not one.summary}
+        before = {turn: row.before(turn) for turn, one in enumerate(row.turns) if not one.aside}
         return [Context([*ids, *answer], [False] * len(ids) + scored, turn) for turn, ids in before.items()]
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

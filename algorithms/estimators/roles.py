@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from turngrid.algorithms.group import group_ids
 from turngrid.algorithms.pools import centred, pools
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
@@ -40,6 +41,7 @@ class Rae(Method):
             "groups that it drops would be missing in the moving average",
             "filter=[]",
         ),
+        Conflict(("roles",), lambda _, roles: bool(roles), "its average is that of a seat", "algo=dr_mas"),
     )
     card = Card(
         "subtracts a moving average of the rewards of the same task and seat",
@@ -70,7 +72,7 @@ class Rae(Method):
 
 @dataclass(kw_only=True)
 class RoleMean(Method):
-    """``A_t = G_t - mean of G over all turns of the same task and seat in the step``.
+    """``A_t = G_t - mean of G over all turns of the same task and seat, or role, in the step``.
 
     ``G_t = r_t + gamma G_{t+1}``. No deviation, no group.
     """
@@ -81,10 +83,10 @@ class RoleMean(Method):
     grain = "turn"
     requires = frozenset({WHOLE_STEP})
     card = Card(
-        "subtracts the step's mean return, over the turns of the same task and seat, from a turn's return",
+        "subtracts the step's mean return, over the turns of the same task and seat (or role), from a turn's return",
         paper="2510.15414",
         source="notes",
-        needs="`rollout_form=self_play`",
+        needs="`rollout_form=self_play`, or `roles=[...]`",
         ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by player",
     )
 
@@ -92,11 +94,11 @@ class RoleMean(Method):
         returns, sizes = (
             discounted(rewards * turns.mask, turns.steps(self.gamma)) for rewards in (turns.reward, turns.reward.abs())
         )
-        names = {key: number for number, key in enumerate(dict.fromkeys(roles_of(turns)))}
-        role = torch.tensor([names[key] for key in roles_of(turns)], dtype=torch.int64)
-        episode, turn = turns.flat()
+        task, (episode, turn) = group_ids([*map(task_of, turns.tasks)] or [""] * len(returns)), turns.flat()
+        role = torch.zeros_like(turn) if turns.role is None else turns.role[episode, turn]
         advantages = torch.zeros_like(returns)
-        advantages[episode, turn] = centred(returns[episode, turn], pools(role[episode]), sizes[episode, turn])
+        pool = pools(task[episode], role)
+        advantages[episode, turn] = centred(returns[episode, turn], pool, sizes[episode, turn])
         return Estimate(advantages, returns)
 
 

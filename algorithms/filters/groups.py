@@ -1,7 +1,9 @@
 """Filters that drop groups by their scores, or sample other prompts to replace them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar
 
 import torch
@@ -76,15 +78,36 @@ class DynamicSampling(ZeroStd):
     )
 
 
+class ByStd(Method):
+    """Base of filters that keep the groups whose scores have the largest deviations."""
+
+    when = "before"
+    requires = frozenset({GROUPS, WHOLE_STEP})
+
+    def __call__(self, turns: Turns, step: int) -> Tensor:
+        spread = deviations(turns.score, turns.group, size=turns.score_size)
+        prompts = dict(zip(turns.group.tolist(), turns.episodes, strict=True))
+        ranked = sorted(prompts, key=lambda group: (-round(self.rank(spread[group].item()), DIGITS), prompts[group]))
+        keep = torch.zeros(len(spread), dtype=torch.bool)
+        keep[ranked[: self.count(spread[ranked].tolist())]] = True
+        return keep[turns.group]
+
+    def rank(self, deviation: float) -> float:
+        """Return the number by which groups are sorted, the highest first; ties: first prompts."""
+        return deviation
+
+    def count(self, ranked: Sequence[float]) -> int:
+        """Return how many of the first groups to keep, given their sorted deviations."""
+        raise NotImplementedError
+
+
 @dataclass(kw_only=True)
-class StdTop(Method):
+class StdTop(ByStd):
     """Keep the groups whose scores have the largest deviation; of equal ones, the first prompts."""
 
     share: float = number(0, 1)
     smallest: bool
 
-    when = "before"
-    requires = frozenset({GROUPS, WHOLE_STEP})
     conflicts = (
         Conflict(
             ("data.train_batch_size",),
@@ -100,18 +123,63 @@ class StdTop(Method):
         ours="at least one",
     )
 
-    def __call__(self, turns: Turns, step: int) -> Tensor:
-        spread = deviations(turns.score, turns.group, size=turns.score_size)
-        prompts = dict(zip(turns.group.tolist(), turns.episodes, strict=True))
-        sign = 1 if self.smallest else -1
-        ranked = sorted(prompts, key=lambda group: (round(sign * spread[group].item(), DIGITS), prompts[group]))
-        keep = torch.zeros(len(spread), dtype=torch.bool)
-        keep[ranked[: max(1, self.kept(len(ranked)))]] = True
-        return keep[turns.group]
+    def rank(self, deviation: float) -> float:
+        return -deviation if self.smallest else deviation
+
+    def count(self, ranked: Sequence[float]) -> int:
+        return max(1, self.kept(len(ranked)))
 
     def kept(self, groups: int) -> int:
         """Return the number of groups to keep."""
         return math.floor(self.share * groups + 1e-9)
+
+
+RAGEN_2 = "2604.06268"
+
+
+@dataclass(kw_only=True)
+class StdTopP(ByStd):
+    """Keep the fewest groups, by falling deviation, whose deviations sum to a share of all.
+
+    They sum to ``share * total - epsilon`` at least. Groups of equal scores are dropped, and all of
+    them if that is not above 0. With ``share`` 1 all others are kept.
+    """
+
+    share: float = number(1e-9, 1)
+    epsilon: float = number(0)
+
+    card = Card(
+        "keeps the fewest groups whose standard deviations of scores sum to `share` of the step's, less `epsilon`; "
+        "groups of equal scores go, and the whole step if that is 0",
+        paper=RAGEN_2,
+        source="code",
+        ours="the linear sum; the older form with a softmax is not built",
+    )
+
+    def count(self, ranked: Sequence[float]) -> int:
+        uneven = [deviation for deviation in ranked if deviation > 0]
+        wanted = self.share * sum(uneven) - self.epsilon
+        if self.share == 1:
+            return len(uneven)
+        reached = [*accumulate(uneven, initial=0.0)]
+        return next(count for count, total in enumerate(reached) if total >= wanted - 10**-DIGITS)
+
+
+@dataclass(kw_only=True)
+class StdMinP(ByStd):
+    """Keep groups whose scores deviate by a share of the largest deviation or more."""
+
+    share: float = number(1e-9, 1)
+
+    card = Card(
+        "keeps groups whose standard deviation of scores is at least `share` of the step's largest; groups of equal "
+        "scores go",
+        paper=RAGEN_2,
+        source="code",
+    )
+
+    def count(self, ranked: Sequence[float]) -> int:
+        return sum(deviation > 0 and deviation >= self.share * ranked[0] - 10**-DIGITS for deviation in ranked)
 
 
 @dataclass(kw_only=True)

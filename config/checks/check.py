@@ -99,6 +99,8 @@ def bad_trainer(config: DictConfig) -> Iterator[str]:
     if config.health.name == "rollback" and mode != asynchronous.SYNC:
         reason = "episodes in its queue are of the policy that a rollback drops"
         yield f"health=rollback and trainer.v1.trainer_mode={mode}: {reason}; use health=stop"
+    if config.tracking.reasoning == 1:
+        yield "tracking.reasoning=1: an answer is compared with others; use tracking.reasoning=16"
     if "hf_model" not in contents:
         key = f"{ACTOR}.checkpoint.save_contents"
         yield f"{key}={contents}: evaluation loads hf_model; use {key}=[{','.join([*contents, 'hf_model'])}]"

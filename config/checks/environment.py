@@ -9,7 +9,8 @@ from turngrid.config.prompts import form_of, several_rows
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
-from turngrid.tasks.evaluation_sets import env_node, opponents_of, own, tested, turns_of
+from turngrid.rollouts.policy import RANDOM, START
+from turngrid.tasks.evaluation_sets import env_node, opponents_of, own, tested, through_servers, turns_of
 from turngrid.tasks.mixture import task_weights
 
 THINKING = "use prompt=think_action or prompt=react"
@@ -82,9 +83,14 @@ def bad_opponents(config: DictConfig) -> Iterator[str]:
     asked = opponents_of(config)
     for env in dict.fromkeys(name for name, _ in tested(config)):
         known = make_environment(env, env_node(config, env)).opponents
-        if unknown := next((name for name in asked if known and name not in known), None):
-            reason = f"{unknown} is none of {', '.join(known)}"
+        if unknown := next((name for name in asked if known and name not in (*known, START)), None):
+            reason = f"{unknown} is none of {', '.join((*known, START))}"
             yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{known[0]}]"
+    if asked[0] == START:
+        reason = "the first one is that of training and validation too, which have no second model"
+        yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{RANDOM},{START}]"
+    if START in asked and through_servers(config):
+        yield f"eval.opponents=[{','.join(asked)}]: rollout servers have one model; use eval.servers=false"
 
 
 def too_few_turns(config: DictConfig) -> Iterator[str]:

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.chosen import Chosen, algorithm
-from turngrid.algorithms.registry import ALGORITHMS, FORM, LINEAR, SLOTS
+from turngrid.algorithms.chosen import Chosen, algorithm, is_schedule, method_class
+from turngrid.algorithms.registry import ALGORITHMS, FORM, LINEAR, ROLES, SLOTS
 from turngrid.config import asynchronous
 from turngrid.config.method_settings import has_critic
-from turngrid.config.prompts import in_windows, one_row, several_rows, summary_form
+from turngrid.config.prompts import in_asides, in_windows, one_row, several_rows
 from turngrid.config.values.values import shown
 from turngrid.envs.registry import make_environment
 
@@ -60,7 +60,8 @@ class Run:
     def schedules(self) -> Fact:
         """Return the settings of the method that follow a schedule."""
         settings: Any = OmegaConf.to_container(self.config[self.slot][self.name], resolve=True)
-        names = [name for name, value in settings.items() if isinstance(value, dict)]
+        kind = method_class(self.slot, self.name, settings)
+        names = [name for name, value in settings.items() if is_schedule(kind, name, value)]
         return Fact(names, f"{self.slot}.{self.name}.{names[0]} with a schedule" if names else "")
 
     def critic(self) -> Fact:
@@ -108,13 +109,19 @@ def _rows(setting: str) -> Fact:
     return Fact(bool(setting), setting, one_row(setting))
 
 
+def _roles(run: Run) -> Fact:
+    """Return the roles by name."""
+    roles = run.methods.of(ROLES, 1)
+    return Fact(roles, f"{ROLES}=[{','.join(roles)}]", f"{ROLES}=[]")
+
+
 FACTS: dict[str, Callable[[Run], Fact]] = {
     "before": lambda run: run.beside(after=False),
     "after": lambda run: run.beside(after=True),
     "schedules": Run.schedules,
     "several rows": lambda run: _rows(several_rows(run.config)),
     "windows": lambda run: _rows(in_windows(run.config)),  # the policy sees only a part of an episode's turns
-    "summaries": lambda run: _rows(summary_form(run.config)),
+    "asides": lambda run: _rows(in_asides(run.config)),  # answers that do not reach the environment
     "shared turns": lambda run: run.form(lambda form: not form.compares_turns),
     "branches": lambda run: run.form(lambda form: form.branches),
     "several plays": lambda run: run.form(lambda form: form.several_plays),
@@ -126,4 +133,5 @@ FACTS: dict[str, Callable[[Run], Fact]] = {
     "seats": _of_environment("seats", "env=two_player"),
     "opponents": Run.opponents,
     "row tokens": Run.row_tokens,
+    ROLES: _roles,
 }

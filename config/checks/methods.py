@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from turngrid.algorithms.chosen import algorithm
-from turngrid.algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, SLOTS, VERLS_LOSSES, on_turns
+from turngrid.algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, ROLES, SLOTS, VERLS_LOSSES, on_turns
 from turngrid.config import asynchronous
 from turngrid.config.checks import estimators
 from turngrid.config.checks.facts import CRITIC_FREE, Run
@@ -60,7 +60,10 @@ REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
             f"{CORRECTION}.rollout_is=token or {CORRECTION}.bypass_mode=true",
         ),
     ),
-    CONTEXTS: (_synchronous("it scores other contexts by the weights that sampled"),),
+    CONTEXTS: (
+        _synchronous("it scores other contexts by the weights that sampled"),
+        _without(ROLES, "it changes prompts that all answers of an episode share"),
+    ),
     GAMES_AGAIN: (),  # depends on the budget: ``bad_schedules``
 }
 # Conflicts of every method of a slot
@@ -120,9 +123,9 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
     ),
 }
 LABELLED = Conflict(
-    ("summaries",),
+    ("asides",),
     lambda method, are: are and bool(getattr(method, "labels", ())),
-    "it distinguishes kinds of answer, and a summary has none",
+    "it distinguishes kinds of answer, and one that is no action has none",
 )
 
 

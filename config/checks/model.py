@@ -14,7 +14,10 @@ from turngrid.records.run_folder import name_parts
 
 LONGEST = 255  # maximum bytes of a file name on every file system
 ADDED = len("-s4294967295-01234567.000")  # bytes for seed, hash, and the number that .old/ adds
-_OF_ALL = ("tw_simple", "sokoban", "crafting", "search", "webshop", "babyai", "gym", "textarena", "bfcl")
+_OF_ALL = (
+    *("tw_simple", "sokoban", "crafting", "search", "webshop", "babyai", "gym", "textarena", "bfcl"),
+    "textworldexpress",
+)
 # environment -> tiny model pre-trained on it
 AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld", **dict.fromkeys(_OF_ALL, "tiny_all")}
 

@@ -6,7 +6,6 @@ has random numbers of its own, and each game its counter, so that what a game sh
 task, variation and actions alone.
 """
 
-import functools
 import hashlib
 import json
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from turngrid.envs.environment import GameRecord, Rejected
 from turngrid.envs.jvm.machine import Jvm, JvmEnv, jar, jvm
 from turngrid.envs.text_env import RawStep
-from turngrid.envs.types import EnvError, Observation
+from turngrid.envs.types import TASK_TYPE, EnvError, Observation
 
 JAR = ("scienceworld", "scienceworld.jar")
 _UNKNOWN = ("No known action matches that input.", "Unknown action.")
@@ -44,6 +43,7 @@ class Simulator:
         self._game = self.machine.names.scienceworld.runtime.pythonapi.PythonInterface()
         self._random = self.machine.scala_object("scala.util.Random")
         self._ids = self.machine.scala_object("util.UniqueIdentifier")
+        self._routes = self.machine.scala_object("scienceworld.goldagent.PathFinder").precomputedExhaustivePaths()
         self._simplifier = self.machine.scala_object("main.scala.scienceworld.runtime.SimplifierProcessor")
 
     def load(self, task: str, variation: int, simplifications: str, gold: bool = False) -> str:
@@ -57,6 +57,8 @@ class Simulator:
     def _load(self, task: str, variation: int, simplifications: str, gold: bool) -> str:
         self._leave_other()
         self.machine.active = self
+        self._routes.clear()  # else a gold path takes the routes of an earlier game from the same room
+        self._random.setSeed(0)
         if error := self._game.load(task, variation, simplifications, gold):
             raise EnvError(f"ScienceWorld does not load {task} {variation}: {error}")
         self._name, self._steps, self._in_use = f"{task} {variation}", 0, self._simplifier.getSimplificationsUsed()
@@ -107,7 +109,6 @@ def made(task: str, variation: int, simplifications: str, turns: int, folder: Pa
         Rejected: the gold path does not win within ``turns``, or not in every replay.
     """
     simulator = Simulator()
-    _warm_up(simulator.machine, task)
     goal = simulator.load(task, variation, simplifications, gold=True)
     gold = simulator.gold()
     first, *others = (_replay(simulator, task, variation, simplifications, gold) for _ in range(_REPLAYS))
@@ -123,12 +124,6 @@ def made(task: str, variation: int, simplifications: str, turns: int, folder: Pa
     file.write_text(json.dumps({**game, "gold": plan}))
     fingerprint = hashlib.sha256(json.dumps(game).encode()).hexdigest()
     return GameRecord(file.name, goal=goal, expert_plan=plan, fingerprint=fingerprint, max_score=100)
-
-
-@functools.cache
-def _warm_up(machine: Jvm, task: str) -> None:
-    """Make one gold path of a task, since a JVM's first may differ from all others."""
-    Simulator(machine).load(task, 0, "", gold=True)
 
 
 def _replay(simulator: Simulator, task: str, variation: int, simplifications: str, gold: list[str]) -> Replay:
@@ -156,7 +151,8 @@ class ScienceWorldEnv(JvmEnv):
     def play(self, command: str) -> RawStep:
         answer, score, over = self.simulator.step(command)
         won = score == 100
-        return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=understood(answer))
+        info, valid = {TASK_TYPE: self._game["task"]}, understood(answer)
+        return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=valid, info=info)
 
     def commands(self) -> tuple[str, ...]:
         return tuple(command for command in self.simulator.commands() if not self.refuses(command))

@@ -116,6 +116,7 @@ class ScienceWorld(Environment):
     more_games = "use env.task=all"
     longest_making_s = 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
     package = "scienceworld"
+    recipe = 2
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You do experiments in a house of ten rooms.",

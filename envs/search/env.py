@@ -31,6 +31,7 @@ class SearchEnv(TextEnv):
         game = json.loads(accepted_file(task).read_bytes())
         self._find = self._opened(game)
         self._top_k, self._result_chars = task.params["top_k"], task.params["result_chars"]
+        self._budget: int | None = task.params.get("searches")
         self._question, self._golds = game["question"], tuple(game["golds"])
         self._facts = [GoldFact(*fact) for fact in game["facts"]]
         self._kind, self._plan = game.get("kind", ""), task.expert_plan
@@ -53,6 +54,8 @@ class SearchEnv(TextEnv):
     def _search(self, query: str) -> RawStep:
         if not words(query):
             raise InvalidAction(f"A search needs words. {HOW}")
+        if self._left == 0:
+            raise InvalidAction("No search is left. Write answer WORDS.")
         shown = cut(self._find(query, self._top_k), self._result_chars)
         self._searches += 1
         self._titles = tuple(document.title for document in shown)
@@ -76,10 +79,16 @@ class SearchEnv(TextEnv):
     def observe_message(self, message: str) -> Observation:
         missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
         expert = self._plan[missing:] if self._expert else ()
-        return Observation(message, legal=self._commands(), expert=expert, gold=self._golds)
+        text = message if self._left is None else f"{message}\nSearches left: {self._left}"
+        return Observation(text, legal=self._commands() if self._legal else (), expert=expert, gold=self._golds)
+
+    @property
+    def _left(self) -> int | None:
+        """The searches that are left; None without a budget."""
+        return None if self._budget is None else self._budget - self._searches
 
     def _commands(self) -> tuple[str, ...]:
         """Return searches for the question and for the titles shown last, which may be answers."""
         titles = dict.fromkeys(self._titles)
         listed = (f"search {self._question}", *(f"{verb} {title}" for title in titles for verb in ("search", "answer")))
-        return listed if self._legal else ()
+        return tuple(command for command in listed if self._left != 0 or command.startswith("answer "))

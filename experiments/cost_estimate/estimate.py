@@ -17,6 +17,7 @@ from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.records.models.gpus import GB, GpuError
 from turngrid.records.models.shape import Shape, shape_of
 from turngrid.records.run_folder import run_name
+from turngrid.tasks.budget import rollout_forms
 from turngrid.tasks.splits import cache_dir
 
 GIB = 2**30
@@ -115,6 +116,8 @@ def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[t
         at_once = int(min(saved, keep + 1) if keep and keep > 0 else saved)  # with the one that is being written
         after_sft = MODEL_BYTES * shape.parameters if allocation.demonstrations else 0
         run += at_once * checkpoint_bytes(config, shape) + after_sft
+        kept = (form.keeps(step) for form in rollout_forms(config).values() for step in range(1, allocation.steps + 1))
+        run += MODEL_BYTES * shape.parameters * sum(kept)
     yield "output_dir", Path(config.output_dir).expanduser().absolute(), run
 
 

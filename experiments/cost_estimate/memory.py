@@ -20,6 +20,7 @@ from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
 from turngrid.records.run_folder import flattened
+from turngrid.tasks.budget import rollout_forms
 
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
 KV_BYTES = 2  # bytes of each value in vLLM's KV cache
@@ -87,6 +88,7 @@ class Demand:
     where: Devices
     critic: int  # trained models besides the policy: 0 or 1
     adapter: int  # parameters of the policy's LoRA; 0 if the whole policy is trained
+    served: int = 1  # models of the rollout server: 2 with opponents from the policy's past
 
     @property
     def on_cpu(self) -> bool:
@@ -128,7 +130,9 @@ class Demand:
             logit_share = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
         sft = self._training(0, max(keys[SFT], self.row)) if sft_share > 0 else 0.0
         kl = keys[f"{ACTOR}.use_kl_loss"] or keys["algorithm.use_kl_in_reward"]
-        frozen = self.device.server * (not self.share) + WEIGHTS * bool(self.on_cpu and kl and not self.adapter)
+        frozen = self.device.server * self.served * (not self.share) + WEIGHTS * bool(
+            self.on_cpu and kl and not self.adapter
+        )
         rl = max(self._training(self.critic, tokens, logit_share), self._sampling()) + frozen * self.shape.parameters
         return max(sft, rl * (sft_share < 1)) + self.device.rest
 
@@ -169,7 +173,8 @@ class Demand:
 
 def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
     keys = dict(flattened(OmegaConf.to_container(config, resolve=True)))
-    return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape))
+    served = 1 + any(form.keeps(1) for form in rollout_forms(config).values())
+    return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape), served)
 
 
 def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:

@@ -31,7 +31,7 @@ STANDARD = (
     *("graft", "graft:state=history", "grpo+graft:backup=max", "aem", "ppo", "turn_ppo", "bi_level_gae"),
 )
 SEPARATOR = re.compile(r"\+(?!(?:goal|turn)(?:[:+]|$))")  # not the plus sign of state=observation+turn
-OTHERWISE = ("library", "shaping", "filter", "buffer")  # slots that change the training data, not its credit
+OTHERWISE = ("roles", "library", "shaping", "filter", "buffer")  # slots that change the training data, not its credit
 
 Groups = Sequence[Sequence[Episode]]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import FORM
+from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import file_name, meant
 from turngrid.records.models.locate import ModelError, check_hub, library_file, local_folder, resolve_model, run_of
@@ -101,6 +101,8 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
         raise PolicyError(f"{word} was trained with {' '.join(typed)}: evaluate it with the same")
     if run and (form := _summaries(run.config)) != _summaries(config):
         raise PolicyError(f"{word} was trained with {form or 'rollout_form=linear'}: evaluate it with the same")
+    if run and (roles := list(run.config.get(ROLES) or {})) != list(config.get(ROLES) or {}):
+        raise PolicyError(f"{word} was trained with {ROLES}=[{','.join(roles)}]: evaluate it with the same")
     chat = chat_settings(config).over(run.chat if run else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
 

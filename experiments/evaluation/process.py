@@ -3,7 +3,8 @@
     python -P -m experiments.evaluation.process CONFIG.yaml
 
 ``CONFIG.yaml`` is the run's config with ``run.folder``, ``run.policies`` (a list of {name, path,
-chat, library}) and ``run.tracked``. Episodes that are on disk are kept.
+chat, library}), ``run.models`` (opponents that are models: name to path) and ``run.tracked``.
+Episodes that are on disk are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import write_episodes
-from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.evaluation_sets import EvaluationSetting, through_servers
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 from turngrid.verl_plugin.shared_state import frozen_library
@@ -36,8 +37,14 @@ if TYPE_CHECKING:
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 
-async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False) -> None:
-    """Evaluate the policies in turn, each in the settings whose episodes are missing."""
+async def evaluate(
+    run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False, models: Mapping[str, str] | None = None
+) -> None:
+    """Evaluate the policies in turn, each in the settings whose episodes are missing.
+
+    Args:
+        models: folders of opponents that are models, by name.
+    """
     done = 0
 
     def count() -> None:
@@ -61,7 +68,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
                     pool = await pool_of(run, item.evaluation_set.env)
                     params = SamplingParams(item.temperature, max_action_tokens=int(run.config.env.max_action_tokens))
                     limit = run.limit(model.context, item.evaluation_set.max_response_length)
-                    rules = Rules(params, limit, run.config.eval.seed)
+                    rules = Rules(params, limit, run.config.eval.seed, models or {})
                     specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
                     episodes = await model.roll_out(specs, rules, pool, count)
                     if cause := stage.common_failure(episodes):
@@ -75,7 +82,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], tracked: boo
 @asynccontextmanager
 async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[LoadedModel | ServedModel]:
     """Load a checkpoint in this process, or behind rollout servers on all GPUs of the run."""
-    if not stage.through_servers(run.config):
+    if not through_servers(run.config):
         yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks, precision.dtype(run.config, path))
         return
     from turngrid.verl_plugin.rollout.served_rollouts import served  # imports verl, which takes seconds
@@ -140,7 +147,7 @@ def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, flo
 def main() -> None:
     config: Any = OmegaConf.load(sys.argv[1])
     policies: Any = OmegaConf.to_container(config.run.policies)
-    asyncio.run(evaluate(Run(config, Path(config.run.folder)), policies, config.run.tracked))
+    asyncio.run(evaluate(Run(config, Path(config.run.folder)), policies, config.run.tracked, config.run.models))
 
 
 if __name__ == "__main__":

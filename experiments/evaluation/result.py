@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.evaluation.ratings import Rating
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.run_folder import read_failure
@@ -158,6 +159,7 @@ class RunResult:
     notes: Mapping[str, Any] = field(default_factory=dict)
     matrix: Sequence[EvaluationResult] = field(default_factory=list)  # results on every evaluation set
     comparisons: Sequence[PairedComparison] = field(default_factory=list)  # of every two checkpoints
+    ratings: Sequence[Rating] = field(default_factory=list)  # of checkpoints and opponents, from their matches
 
     def stage(self, name: str) -> StageResult | None:
         return next((stage for stage in self.stages if stage.name == name), None)
@@ -180,6 +182,7 @@ class RunResult:
                 "stages": [StageResult(**stage) for stage in data["stages"]],
                 "matrix": [EvaluationResult(**evaluation) for evaluation in data.get("matrix", ())],
                 "comparisons": [PairedComparison(**comparison) for comparison in data.get("comparisons", ())],
+                "ratings": [Rating(**rating) for rating in data.get("ratings", ())],
             }
             return cls(**{**data, **parts})
         except (ValueError, KeyError, TypeError) as error:

@@ -22,12 +22,13 @@ from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Policy
+from turngrid.rollouts.policy import START, Policy
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
 
+BEFORE_RL = ("base", "sft")
 PoolOf = Callable[[Run, str], Awaitable[EnvPool]]  # returns an environment's pool
 
 
@@ -65,7 +66,8 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
 def process_config(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool) -> DictConfig:
     """Return the config of the evaluation's process."""
     rows = [{**asdict(one), "chat": asdict(one.chat or run.chat)} for one in checkpoints]
-    return run.for_process(policies=rows, tracked=tracked)
+    before = [one.path for one in checkpoints if one.name in BEFORE_RL]
+    return run.for_process(policies=rows, models={START: before[-1]} if before else {}, tracked=tracked)
 
 
 def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
@@ -94,13 +96,6 @@ def progress_file(folder: Path) -> Path:
 def _show(bar: tqdm, folder: Path) -> None:
     with suppress(FileNotFoundError, ValueError):  # not there yet, or being written
         bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
-
-
-def through_servers(config: DictConfig) -> bool:
-    """Return whether rollout servers run the evaluation; by default with vLLM on GPUs."""
-    if config.eval.servers is not None:
-        return bool(config.eval.servers)
-    return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")
 
 
 def played(folder: Path, name: str, label: str = "") -> list[Episode]:

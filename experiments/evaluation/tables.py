@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
+from turngrid.experiments.evaluation.ratings import ANCHOR, RATING, Rating
 from turngrid.experiments.evaluation.result import EvaluationResult, PairedComparison, RunResult, StageResult
 from turngrid.records.stages import stage_name
 from turngrid.records.statistics import Interval
@@ -36,7 +37,8 @@ def summary_table(result: RunResult) -> str:
     }
     table = filled(result.name, columns, result.stages)
     table.caption, table.caption_justify = _caption(result), "left"
-    tables = [table, *matrix_tables(result.matrix), *comparisons_table(result.comparisons)]
+    tables = [table, *matrix_tables(result.matrix), *ratings_table(result.ratings)]
+    tables += comparisons_table(result.comparisons)
     below = {  # the tables, so that no line break falls into a path
         "run folder": result.folder,
         "learning curve": result.plot and Path(result.folder) / result.plot,
@@ -97,6 +99,18 @@ def matches_table(evaluations: Sequence[EvaluationResult]) -> list[Table]:
     return [filled("matches", columns, rows)] if rows else []
 
 
+def ratings_table(ratings: Sequence[Rating]) -> list[Table]:
+    """Return the ratings of policies and opponents, the best first; [] without ratings."""
+    columns: dict[str, Column[Rating]] = {
+        "model": lambda one: stage_name(one.policy),
+        "task": lambda one: heading(one, ratings),
+        "rating [95 %]": lambda one: f"{one.rating:.0f} [{one.low:.0f}, {one.high:.0f}]",
+        "matches": lambda one: str(one.matches),
+    }
+    rows = sorted(ratings, key=lambda one: (heading(one, ratings), -one.rating))
+    return [filled(f"ratings ({ANCHOR} = {RATING:.0f})", columns, rows)] if rows else []
+
+
 def _columns(evaluations: Sequence[EvaluationResult]) -> list[tuple[str, str, float]]:
     return list(dict.fromkeys(evaluation.column for evaluation in evaluations))
 
@@ -119,7 +133,7 @@ def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
     return table
 
 
-def heading(evaluation: EvaluationResult, evaluations: Sequence[EvaluationResult]) -> str:
+def heading(evaluation: EvaluationResult | Rating, evaluations: Sequence[EvaluationResult | Rating]) -> str:
     """Return the task, with environment and temperature if they vary."""
     env = f"{evaluation.env}/" if len({other.env for other in evaluations}) > 1 else ""
     temperature = f" t={evaluation.temperature:g}" if len({other.temperature for other in evaluations}) > 1 else ""

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from turngrid.config import precision
 from turngrid.envs.games.catalogue import cache_root
+from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
@@ -24,9 +25,10 @@ from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
 from turngrid.records.statistics import WINDOW
+from turngrid.rollouts.episode import Episode
 from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.budget import Allocation
-from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
+from turngrid.tasks.evaluation_sets import EvaluationSetting, prepare_evaluation_sets
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, skipped_games
 
@@ -106,10 +108,11 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     entries, seconds = ledger(run), stage_seconds(folder)
     metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
-    matrix, paired = results_of(
-        run.evaluation_settings,
-        lambda item: {made.name: played(folder, made.name, item.label) for made in checkpoints},
-    )
+
+    def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
+        return {made.name: played(folder, made.name, item.label) for made in checkpoints}
+
+    matrix, paired = results_of(run.evaluation_settings, by_checkpoint)
     stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
     units = sum(entry.units for entry in entries)
     result = RunResult(
@@ -130,6 +133,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
         },
         matrix=matrix,
         comparisons=paired,
+        ratings=ratings_of(run.evaluation_settings, by_checkpoint),
     )
     learning_curve(result, metrics, folder / PLOT)
     result.write(folder)

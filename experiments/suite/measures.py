@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
@@ -23,6 +23,7 @@ from turngrid.experiments.sweep.definition import SweepRun
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.statistics import Interval
+from turngrid.records.step_metrics import REPEATED, repeated_states
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.evaluation_sets import EvaluationSetting
 from turngrid.tasks.run import Run
@@ -108,7 +109,7 @@ def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], outp
     trained = {BASE: Success.of(bases[0])} if bases else {}
     trained |= {training: Success.of(result.stages[-1]) for training, result in ended.items()}
     steps = (line for folder in results.values() for line in read_metrics(folder / RL / "metrics.jsonl"))
-    repeated = [line["credit/repeated_states"] for line in steps if "credit/repeated_states" in line]
+    repeated = [line[REPEATED] for line in steps if REPEATED in line]
     return Row(
         env=str(run.config.env.name),
         task=item.evaluation_set.task,
@@ -117,7 +118,7 @@ def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], outp
         steps_per_second=pace,
         load=os.getloadavg()[0],
         workers=int(run.config.env.workers),
-        repeated=repeated_states(shown["random"][2]),
+        repeated=repeated_states(list(own) for _, own in groupby(shown["random"][2], lambda one: one.task)),
         repeated_in_training=fmean(repeated) if repeated else None,
         optimal=(fmean(lengths), min(lengths), max(lengths)),
         tokens=_tokens(expert, str(run.config.model.path)),
@@ -131,15 +132,6 @@ def _scripted(policy: str, overrides: list[str]) -> tuple[Run, EvaluationSetting
     hold(run, policies([policy], None, config), 1)
     (item,) = run.evaluation_settings
     return run, item, played(run.folder, policy, item.label)
-
-
-def repeated_states(episodes: Sequence[Episode]) -> float:
-    """Return the share of turns whose observation another turn of their game has too."""
-    seen: dict[str, Counter[str]] = defaultdict(Counter)
-    for episode in episodes:
-        seen[episode.task].update(turn.observation for turn in episode.turns)
-    counts = [count for states in seen.values() for count in states.values()]
-    return sum(count for count in counts if count > 1) / (sum(counts) or 1)
 
 
 def _tokens(episodes: Sequence[Episode], model: str) -> float:

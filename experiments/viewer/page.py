@@ -173,7 +173,7 @@ def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
         "valid": turn.valid,
         "parsed": turn.parsed,
         "shared": turn.shared,
-        **({"summary": True} if turn.summary else {}),
+        **({"role": turn.role, "aside": turn.aside} if turn.role else {}),
         "score": turn.score_delta,
         "rewards": turn.rewards,
         "info": _words(turn.info),

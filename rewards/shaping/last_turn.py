@@ -26,7 +26,7 @@ class TurnBonus(Method):
     )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        turns = sum(not turn.summary for turn in view.episode.turns)
+        turns = sum(not turn.aside for turn in view.episode.turns)
         return view.plus_last(self.weight * self.decay * min(1.0, self.a_turn * turns))
 
 
@@ -101,7 +101,7 @@ class F1(Method):
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         episode = view.episode
         recall = float(episode.won) if episode.score is None else episode.score
-        turns = sum(not turn.summary for turn in [*episode.prefix, *episode.turns])
+        turns = sum(not turn.aside for turn in [*episode.prefix, *episode.turns])
         precision = min(1.0, recall * view.plan / max(1, turns)) if view.plan else recall
         paid = 2 * precision * recall / (precision + recall) if recall > 0 else 0.0
         return {TRAINED: [0.0] * (len(episode.turns) - 1) + [paid]}

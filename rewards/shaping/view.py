@@ -18,7 +18,7 @@ class PlayedTurn(ScoredTurn, Protocol):
     """The part of ``turngrid.rollouts.episode.Turn`` that transforms read."""
 
     parsed: bool
-    summary: bool
+    aside: bool
     action: str
     attempt: int
     label: str

@@ -63,6 +63,10 @@ class Linear(Method):
         """Return the ``n`` episodes to train on, in order, then the others, marked as untrained."""
         return list(played)
 
+    def keeps(self, step: int) -> bool:
+        """Return whether the weights of the start of ``step`` are kept, for a second model."""
+        return False
+
     def episodes(self, n: int) -> int:
         """Return the maximum number of episodes that a group of ``n`` samples runs."""
         return n

@@ -1,25 +1,33 @@
 """Matches of two seats: against the policy itself, or scripted opponents (SPIRAL, MARSHAL)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from turngrid.rewards.declared import Card, Conflict, word
+from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.policy import SCRIPTED, SELF
+from turngrid.rollouts.policy import ENDPOINT, PAST, SCRIPTED, SELF, SERVED
 from turngrid.rollouts.spec import EpisodeSpec
 
 BOTH, ONE, ALTERNATE = "both", "one", "alternate"
+KEY = "rollout_form.self_play"
+KINDS = (SELF, *SCRIPTED, *SERVED)
 
 
 @dataclass(kw_only=True)
 class SelfPlay(Linear):
     """Each sample is a match; the samples of a prompt begin in the same position.
 
-    ``opponent`` takes the other seat: ``self``, a scripted policy, or one that is drawn for each
-    match from weights by name, ``{self: 0.5, random: 0.5}``. Against itself the policy learns from
-    both seats (``train: both``), which are two episodes, or from one. ``seat`` is the learner's;
-    with ``alternate``, it is drawn for each prompt.
+    ``opponent`` takes the other seat: ``self``, ``past``, ``endpoint``, a scripted policy, or one
+    that is drawn for each match from weights by name, ``{self: 0.5, random: 0.5}``. Against itself
+    the policy learns from both seats (``train: both``), which are two episodes, or from one.
+    ``seat`` is the learner's; with ``alternate``, it is drawn for each prompt.
+
+    ``past`` is the policy before RL, or after one of its steps: every ``past_every``-th is kept,
+    and the newest ``past_pool`` are opponents (SPIRAL's fictitious play). ``endpoint``,
+    ``endpoint_model`` and ``key_env`` are those of a chat endpoint.
 
     Raises:
         ValueError: an opponent is unknown, or a weight is not above 0.
@@ -28,19 +36,42 @@ class SelfPlay(Linear):
     opponent: Any
     train: str = word(BOTH, ONE)
     seat: str = word(ALTERNATE, "0", "1")
+    past_every: int = number(1)
+    past_pool: int = number(1)
+    endpoint: str | None
+    endpoint_model: str | None
+    key_env: str | None
 
     conflicts = (
         Conflict(("seats",), lambda _, two: not two, "its games have one seat", "rollout_form=linear"),
         Conflict(
             ("opponents",),
-            lambda form, known: bool({*form.weights} - {SELF, *known}),
+            lambda form, known: bool({*form.weights} - {SELF, *SERVED, *known}),
             "it has no such opponent as {method.opponent}",
-            "rollout_form.self_play.opponent=self or {fact}",
+            f"{KEY}.opponent=self or {{fact}}",
+        ),
+        Conflict(
+            ("actor_rollout_ref.rollout.name",),
+            lambda form, server: PAST in form.weights and server != "transformers",
+            "its server has the newest weights alone, and opponent=past samples with earlier ones too",
+            f"rollout=transformers, or {KEY}.opponent=endpoint with a server of your own",
+        ),
+        Conflict(
+            (f"{KEY}.past_every",),
+            lambda _, every: isinstance(every, Mapping),
+            "steps are counted from the start of RL",
+            f"{KEY}.past_every=5",
+        ),
+        Conflict(
+            (f"{KEY}.endpoint",),
+            lambda form, _: bool(form.endpoint_problem),
+            "{method.endpoint_problem}",
+            f"{KEY}.opponent=endpoint {KEY}.endpoint=http://HOST/v1 {KEY}.endpoint_model=NAME",
         ),
         Conflict(
             ("curriculum.name",),
-            lambda form, name: name == "threshold" and SELF in form.weights,
-            "a policy wins half of the matches against itself, whatever it has learned",
+            lambda form, name: name == "threshold" and bool({SELF, PAST} & {*form.weights}),
+            "a policy wins about half of the matches against itself, whatever it has learned",
             "curriculum=phases",
         ),
         Conflict(
@@ -57,18 +88,18 @@ class SelfPlay(Linear):
         ),
     )
     card = Card(
-        "plays matches of two seats: against the policy itself, which then learns from both seats, or against a "
-        "scripted opponent. An episode is one seat's view; episodes are compared within prompt and seat",
+        "plays matches of two seats: against the policy itself, which then learns from both seats, its past, a "
+        "scripted opponent or an endpoint. An episode is one seat's view; episodes are compared within prompt and seat",
         paper="2506.24119",
         source="code",
         needs="an environment with two seats (`env=two_player`)",
-        ours="no opponents from earlier checkpoints or endpoints",
+        ours="past opponents: one of the pool a step, drawn by the seed",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unknown := {*self.weights} - {SELF, *SCRIPTED}:
-            raise ValueError(f"opponent={min(unknown)} must be one of: {', '.join((SELF, *SCRIPTED))}")
+        if unknown := {*self.weights} - {*KINDS}:
+            raise ValueError(f"opponent={min(unknown)} must be one of: {', '.join(KINDS)}")
         if not all(weight > 0 for weight in self.weights.values()):
             raise ValueError(f"opponent={self.opponent}: each weight must be above 0")
 
@@ -80,6 +111,27 @@ class SelfPlay(Linear):
     @property
     def sides(self) -> int:  # type: ignore[override]
         return 2 if SELF in self.weights and self.train == BOTH else 1
+
+    def past(self, step: int) -> list[int]:
+        """Return the steps after which the opponents of ``step`` were kept; 0: before RL."""
+        return list(range(0, step, self.past_every))[-self.past_pool :]
+
+    def keeps(self, step: int) -> bool:
+        return PAST in self.weights and (step - 1) % self.past_every == 0
+
+    def served(self) -> Endpoint:
+        """Return the chat endpoint; raise EndpointError if its settings are wrong."""
+        return Endpoint(self.endpoint or "", self.endpoint_model or "", self.key_env or "")
+
+    @property
+    def endpoint_problem(self) -> str:
+        if ENDPOINT not in self.weights:
+            return "nothing reads it" if self.endpoint or self.endpoint_model or self.key_env else ""
+        try:
+            self.served()
+        except EndpointError as error:
+            return str(error)
+        return ""
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         opponents = rng.choices([*self.weights], [*self.weights.values()], k=n)

@@ -78,7 +78,7 @@ def test_rewards_of_turns(chosen: Made, words: str) -> None:
 def test_f1(chosen: Made, score: float, turns: int, plan: int, wanted: float) -> None:
     """Summaries are not counted, replayed turns are."""
     episode = played()
-    episode.turns = [*(Turn("", "") for _ in range(turns - 1)), Turn("", "", summary=True)]
+    episode.turns = [*(Turn("", "") for _ in range(turns - 1)), Turn("", "", aside=True)]
     episode.prefix, episode.score = [Turn("", "")], score
     found = chosen("shaping", "f1")(RewardView(episode, {TRAINED: [3.0] * turns}, 1, plan))
     assert found[TRAINED] == pytest.approx([0.0] * (turns - 1) + [wanted], abs=1e-5)

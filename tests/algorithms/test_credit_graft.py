@@ -78,7 +78,7 @@ def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
         entropy=0.5 * mask.double(),
         value=-0.2 * mask.double(),
         label=mask.long(),
-        summary=mask & (column(1) == hash_of("*")),
+        aside=mask & (column(1) == hash_of("*")),
     )
 
 

@@ -107,8 +107,8 @@ def chosen() -> Iterator[Callable[..., Any]]:
 
 
 def test_every_credit_method_has_an_example() -> None:
-    """Others are in test_tree_credit.py, test_labels.py and test_contexts_numbers.py."""
-    elsewhere = {"tree", "tree_q", "pair", "attempts", "rlvmr", "infopo", "igpo"}
+    """Others are in test_tree_credit, test_labels, test_roles and test_contexts_numbers."""
+    elsewhere = {"role_norm", "tree", "tree_q", "pair", "attempts", "rlvmr", "infopo", "igpo"}
     assert {words.split()[0] for words in NUMBERS} == set(SLOTS["credit"]) - elsewhere
 
 

@@ -30,6 +30,10 @@ KEPT = {
     "std_top filter.std_top.share=0.5 filter.std_top.smallest=true": [0, 1, 2, 3],
     "std_top filter.std_top.share=0.1": [4, 5, 6],  # int(.1 x 2) is 0, and one group is kept
     "std_top filter.std_top.share=1": [0, 1, 2, 3, 4, 5, 6],
+    "std_top_p": [0, 1, 2, 3, 4, 5, 6],  # .9 x 1.09274 - .01 is above .57735
+    "std_top_p filter.std_top_p.share=0.5": [4, 5, 6],  # .54637 is not
+    "std_min_p": [0, 1, 2, 3, 4, 5, 6],
+    "std_min_p filter.std_min_p.share=0.9": [4, 5, 6],  # of .57735 that is .51962
 }
 
 
@@ -78,22 +82,48 @@ def test_std_top_of_the_specification_and_ties_go_to_the_first_prompts(chosen: C
     """Deviations (.5, 0, .433, .25), half of four: groups 0 and 2. Of equal ones, the first
     prompts, in whatever order rows lie."""
     method = chosen("std_top", "filter.std_top.share=0.5")
-    turns = example_x()
-    several = {
-        "group": torch.arange(8) // 2,
-        "episodes": tuple(f"{group}_{sample}" for group in "abcd" for sample in "01"),
-    }
+    assert kept(method, SPREAD) == "ac"
+    top_p = chosen("std_top_p", "filter.std_top_p.share=0.5")  # half of 3 x .70711 needs two
+    for order in (1, -1):
+        assert kept(method, EQUAL, order) == kept(top_p, EQUAL, order) == "ab"
+    assert kept(chosen("std_min_p", "filter.std_min_p.share=1"), EQUAL) == "abd"
 
-    def kept(scores: list[float], order: list[int]) -> list[str]:
-        rewards = torch.tensor(scores).double().unsqueeze(1)[order]
-        columns = {"group": several["group"][order], "episodes": tuple(several["episodes"][place] for place in order)}
-        found = method(replace(turns, reward=rewards, mask=torch.ones(8, 1).bool(), **columns), 1)
-        return sorted({columns["episodes"][place][0] for place in found.nonzero().flatten().tolist()})
 
-    straight, turned = list(range(8)), list(range(8))[::-1]
-    assert kept([0, 0.707, 0, 0, 0, 0.612, 0, 0.354], straight) == ["a", "c"]
-    for order in (straight, turned):
-        assert kept([0, 1, 1, 0, 0.5, 0.5, 0, 1], order) == ["a", "b"]
+EQUAL = [0, 1, 1, 0, 0.5, 0.5, 0, 1]  # all deviate by .70711, but the third group
+SPREAD = [0, 0.707, 0, 0, 0, 0.612, 0, 0.354]  # deviations .49992 0 .43275 .25032, together 1.18299
+
+
+def kept(method: Any, scores: list[float], order: int = 1) -> str:
+    """The groups of two that a filter keeps of four; ``order`` -1: rows lie the other way round."""
+    names, group = [f"{group}_{sample}" for group in "abcd" for sample in "01"], torch.arange(8) // 2
+    columns = {"group": group[::order] if order > 0 else group.flip(0), "episodes": tuple(names[::order])}
+    rewards = torch.tensor(scores[::order]).double().unsqueeze(1)
+    found = method(replace(example_x(), reward=rewards, mask=torch.ones(8, 1).bool(), **columns), 1)
+    return "".join(sorted({columns["episodes"][place][0] for place in found.nonzero().flatten().tolist()}))
+
+
+@pytest.mark.parametrize(
+    ("words", "factor", "groups"),
+    [
+        ("std_top_p share=0.9", 1, "acd"),  # 1.06469 - .01 lies above .93267, the sum of a and c
+        ("std_top_p share=0.795", 1, "ac"),  # .94048 - .01
+        ("std_top_p share=0.795 epsilon=0", 1, "acd"),
+        ("std_top_p share=1", 1, "acd"),  # whatever epsilon is
+        ("std_top_p share=0.9", 0.01, "a"),  # .01065 - .01 lies above 0
+        ("std_top_p share=0.9", 0.009, ""),  # .00958 - .01 does not
+        ("std_min_p share=0.5", 1, "acd"),  # .24996
+        ("std_min_p share=0.51", 1, "ac"),
+        ("std_min_p share=1", 1, "a"),
+        ("std_min_p share=0.1", 0, ""),
+        ("std_top_p share=1", 0, ""),
+    ],
+)
+def test_top_p_and_min_p_of_deviations(chosen: Callable[..., Any], words: str, factor: float, groups: str) -> None:
+    name, *settings = words.split()
+    method = chosen(name, *(f"filter.{name}.{setting}" for setting in settings))
+    assert kept(method, [factor * score for score in SPREAD]) == groups
+    alone = example_x(paths={"P_0": PATHS["P_0"]})
+    assert not method(alone, 1).any()
 
 
 def test_groups_of_equal_scores_go_though_a_sum_is_off_by_its_rounding(chosen: Callable[..., Any]) -> None:

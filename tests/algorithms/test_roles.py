@@ -1,4 +1,5 @@
-"""``algo=rae`` and ``algo=role_mean``: the specification's numbers through the composed config."""
+"""``algo=rae``, ``algo=role_mean`` and ``algo=dr_mas``: the specification's numbers through the
+composed config."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from example_x import Paths, example_x
 
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import composer
+from turngrid.config.compose import Composer, composer
 from turngrid.config.method_settings import made
 
 GAMES = [(1, -1), (1, -1), (-1, 1), (0, 0), (1, -1), (-1.5, 0.5)]
@@ -24,13 +25,17 @@ Made = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def chosen() -> Iterator[Made]:
+def compose() -> Iterator[Composer]:
     with composer() as compose:
+        yield compose
 
-        def chosen(name: str, *settings: str) -> Any:
-            return next(iter(made(compose(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
 
-        yield chosen
+@pytest.fixture(scope="module")
+def chosen(compose: Composer) -> Made:
+    def chosen(name: str, *settings: str) -> Any:
+        return next(iter(made(compose(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
+
+    return chosen
 
 
 def matches(games: list[tuple[float, float]], turns: int = 2, **shape: Any) -> Turns:
@@ -104,3 +109,77 @@ def test_equal_rewards_teach_nothing_and_an_absent_role_changes_nothing(chosen: 
     one = example_x(paths={f"{n:02d}_0": ("S a S", [reward], [0.0], [0.0], 0) for n, (reward, _) in enumerate(GAMES)})
     found = advantages(chosen("rae", "algo.update=game"), replace(one, role=torch.zeros_like(one.state)))
     assert [found[f"{n:02d}_0"][0] for n in range(6)] == pytest.approx(ONE_BY_ONE, abs=1e-5)
+
+
+# ---- roles of one episode: verifier, searcher, answerer
+
+CALLS = {"g_0": (2, 1, 1), "g_1": (3, 2, 1), "g_2": (3, 3, 0), "g_3": (1, 0, 1)}  # by role
+SCORES = dict(zip(CALLS, (1.0, 0.0, 0.0, 1.0), strict=True))
+BY_ROLE = [(1.33333, -0.66667), (2.04124, -0.40825), (0.57735, -1.15470)]  # of a won and of a lost episode
+BY_EPISODE = [(0.86602, -0.86602), (1.15470, -0.57735), (0.57735, -1.15470)]
+AS_GRPO = [(0.86602, -0.86602)] * 3
+
+
+def in_roles(calls: dict[str, tuple[int, ...]], scores: dict[str, float], **shape: Any) -> Turns:
+    paths: Paths = {}
+    for name, counts in calls.items():
+        count = sum(counts)
+        rewards = [0.0] * (count - 1) + [scores[name]]
+        paths[name] = (" a ".join(["S"] * (count + 1)), rewards, [0.0] * count, [0.0] * count, 0)
+    turns = example_x(paths=paths, **shape)
+    role = torch.zeros_like(turns.state)
+    for row, name in zip(role, turns.episodes, strict=True):
+        own = [number for number, count in enumerate(calls[name]) for _ in range(count)]
+        row[: len(own)] = torch.tensor(own)
+    return replace(turns, role=role)
+
+
+def by_call(compose: Composer, turns: Turns, *settings: str) -> dict[tuple[str, int], set[float]]:
+    """The advantages of each episode's calls of each role."""
+    config = compose(["algo=dr_mas", *settings])
+    assert list(config.roles) == ["planner", "actor"]
+    found = made(config).of("credit", 1)["role_norm"](
+        turns, torch.full(turns.mask.shape, torch.nan, dtype=torch.float64)
+    )
+    assert turns.role is not None
+    return {
+        (name, role): {round(number, 6) for number in found[e][turns.mask[e] & (turns.role[e] == role)].tolist()}
+        for e, name in enumerate(turns.episodes)
+        for role in range(3)
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ((), BY_ROLE),
+        (("credit.role_norm.count=episode",), BY_EPISODE),
+        (("credit.role_norm.per=group", "credit.role_norm.count=episode"), AS_GRPO),
+    ],
+)
+def test_role_norm_counts_calls_or_episodes(
+    compose: Composer, settings: tuple[str, ...], wanted: list[tuple[float, float]], shape: dict[str, Any]
+) -> None:
+    found = by_call(compose, in_roles(CALLS, SCORES, **shape), *settings)
+    for (name, role), numbers in found.items():
+        expected = {wanted[role][SCORES[name] == 0]} if CALLS[name][role] else set()
+        assert sorted(numbers) == pytest.approx(sorted(expected), abs=1e-5), (name, role)
+
+
+def test_a_role_with_one_call_or_with_equal_scores_has_no_advantage(compose: Composer) -> None:
+    calls = {"g_0": (2, 1, 0), "g_1": (1, 0, 0), "h_0": (1, 1, 1), "h_1": (2, 1, 1)}
+    found = by_call(compose, in_roles(calls, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
+    assert found["g_0", 1] == {0.0} and all(found[name, role] == {0.0} for name in ("h_0", "h_1") for role in range(3))
+    assert [*found["g_0", 0]] == pytest.approx([0.57735], abs=1e-5)  # of 1 1 0
+    without = by_call(compose, in_roles({**calls, "g_0": (2, 0, 0)}, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
+    assert all(without[name, 0] == found[name, 0] for name in calls)  # an absent role changes nothing
+
+
+def test_role_mean_is_by_role_of_a_turn(chosen: Made) -> None:
+    """G is the episode's score on each turn: the verifier's mean is 1/3, the answerer's 2/3."""
+    turns = in_roles(CALLS, SCORES)
+    found = chosen("role_mean")(turns, Tokens(turns.place >= 0, torch.zeros(turns.place.shape))).advantages
+    assert turns.role is not None
+    for role, mean in enumerate((1 / 3, 1 / 6, 2 / 3)):
+        assert found[turns.mask & (turns.role == role)].unique().tolist() == pytest.approx([-mean, 1 - mean])

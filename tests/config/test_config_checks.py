@@ -119,6 +119,8 @@ prompt=tool_call
     prompt=tool_call; use prompt=think_action
 trainer.use_v1=false
     trainer.use_v1=false; use trainer.use_v1=true
+tracking.reasoning=1
+    tracking.reasoning=1; use tracking.reasoning=16
 {ACTOR}.checkpoint.save_contents=[model,optimizer]
     {ACTOR}.checkpoint.save_contents=; use {ACTOR}.checkpoint.save_contents=[model,optimizer,hf_model]
 """

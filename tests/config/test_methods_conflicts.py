@@ -19,8 +19,8 @@ from turngrid.rewards.declared import GROUPS, Names
 
 # Overrides, then the key and the fix of each refusal that they meet
 REFUSED = """
-algo=ppo actor_rollout_ref.rollout.n=1 filter=[std_top] credit=[hgpo,gigpo] shaping=[invalid_action,cosine_length] algorithm.filter_groups.enable=true
-    filter=std_top and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
+algo=ppo actor_rollout_ref.rollout.n=1 filter=[std_top_p] credit=[hgpo,gigpo] shaping=[invalid_action,cosine_length] algorithm.filter_groups.enable=true
+    filter=std_top_p and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
     credit=hgpo and credit=[hgpo,gigpo]; use credit=[hgpo]
     shaping=cosine_length and shaping=[invalid_action,cosine_length]; use shaping=[cosine_length,invalid_action]
     algorithm.filter_groups.enable=true; use filter=[dynamic_sampling]
@@ -29,11 +29,12 @@ algo=grpo credit=[group_scale,aem] filter=[solved] curriculum=threshold env.task
     filter=solved and curriculum.name=threshold; use curriculum=phases
     actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean and prompt.history=2; use actor_rollout_ref.actor.loss_agg_mode=token-mean or prompt.history=null
     loss=turn_clip and actor_rollout_ref.actor.policy_loss.loss_mode=vanilla; use actor_rollout_ref.actor.policy_loss.loss_mode=turngrid
-algo=lite_ppo credit=[group_scale] actor_rollout_ref.actor.policy_loss.loss_mode=turngrid algorithm.adv_estimator=turngrid_turns filter=[entropy_turns] filter.entropy_turns.scope=batch trainer.v1.trainer_mode=separate_async
+algo=lite_ppo credit=[group_scale] actor_rollout_ref.actor.policy_loss.loss_mode=turngrid algorithm.adv_estimator=turngrid_turns filter=[entropy_turns,std_min_p] filter.entropy_turns.scope=batch trainer.v1.trainer_mode=separate_async
     credit=group_scale and algo.name=lite_ppo; use algo=grpo
     actor_rollout_ref.actor.policy_loss.loss_mode=turngrid; use loss=turn_clip
     algorithm.adv_estimator=turngrid_turns; use algo=turn_ppo or bi_level_gae or vapo or hiper or distill
     filter=entropy_turns and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
+    filter=std_min_p and trainer.v1.trainer_mode=separate_async; use actor_rollout_ref.actor.ppo_mini_batch_size=16
 algo=ppo credit=[infopo] actor_rollout_ref.rollout.n=1 +credit.mine.target=test_methods_conflicts:Compares filter=[void_turns] actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean loss=turn_clip algorithm.rollout_correction.rollout_rs=token_k1
     credit=infopo and algo=ppo; use algo=grpo
     credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
@@ -146,6 +147,35 @@ env=two_player env.id=ConnectFour-v0 algo=spiral rollout_form.self_play.opponent
     rollout_form=self_play and buffer=[task_replay]; use buffer=[]
     algo=spiral and filter=[dynamic_sampling]; use filter=[]
     algo=spiral and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
+algo=dr_mas roles=[planner] prompt.history=2 rollout_form=tree library=experience credit=[infopo,role_norm] roles.planner.max_tokens={linear:[1,9,9]}
+    roles=planner and roles=[planner]; use roles=[...,actor]
+    roles=planner and prompt.history=2; use prompt.history=null
+    roles=planner and rollout_form=[tree]; use rollout_form=linear
+    roles=planner and library=[experience]; use library=[]
+    roles=planner and roles.planner.max_tokens with a schedule; use one number
+    credit=infopo and roles=[planner]; use roles=[]
+    credit=role_norm and credit=[infopo,role_norm]; use credit=[role_norm,infopo]
+algo=spiral env=two_player roles=[verifier,searcher,answerer] roles.verifier.max_tokens=5000 roles.searcher.every=2
+    algo=spiral and roles=[verifier,searcher,answerer]; use algo=dr_mas
+    roles=verifier and env=two_player; use roles=[] algo=marshal
+    roles=verifier and data.max_response_length=; use data.max_response_length=5000
+    roles=searcher and roles=[verifier,searcher,answerer]; use every=1
+algo=hiper roles=[planner,actor] env=textworld
+    algo=hiper and roles=[planner,actor]; use roles=[]
+algo=dr_mas roles=[]
+    credit=role_norm and roles=[]; use roles=[planner,actor]
+algo=grpo roles=[planner,actor] roles.planner.sees=[words]
+    roles=[planner,actor]; use sees=words must be one of
+env=two_player algo=marshal rollout=vllm curriculum=threshold rollout_form.self_play.opponent={self:1,past:1} rollout_form.self_play.past_every={linear:[1,2,3]} rollout_form.self_play.key_env=KEY
+    rollout_form=self_play and actor_rollout_ref.rollout.name=vllm; use rollout=transformers, or rollout_form.self_play.opponent=endpoint with a server of your own
+    rollout_form=self_play and rollout_form.self_play.past_every={'linear': [1, 2, 3]}; use rollout_form.self_play.past_every=5
+    rollout_form=self_play and rollout_form.self_play.endpoint=null; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
+    rollout_form=self_play and curriculum.name=threshold; use curriculum=phases
+env=two_player algo=rae rollout_form=self_play rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=localhost:8000 eval.opponents=[start,future] eval.servers=true
+    eval.opponents=[start,future]; use eval.opponents=[random]
+    eval.opponents=[start,future]; use eval.opponents=[random,start]
+    eval.opponents=[start,future]; use eval.servers=false
+    rollout_form=self_play and rollout_form.self_play.endpoint=localhost:8000; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
 """

@@ -56,11 +56,11 @@ def with_loss(everything: DictConfig, loss: str) -> DictConfig:
 
 def refused(algo: str, credit: Names, filters: Names, loss: str) -> bool:
     """The declared table. A group has 8 samples, an episode one row, no episode branches off, and
-    the trainer is synchronous. ``tree``, ``tree_q`` and ``pair`` need a form that branches off,
-    ``plays`` one that plays again, ``rlvmr`` a prompt form of its own, and ``igpo`` an environment
-    with right answers."""
+    the trainer is synchronous. ``role_norm`` needs roles, ``tree``, ``tree_q`` and ``pair`` a form
+    that branches off, ``plays`` one that plays again, ``rlvmr`` a prompt form of its own, and
+    ``igpo`` an environment with right answers."""
     return (
-        bool({"tree", "tree_q", "pair", "attempts", "rlvmr", "igpo"} & {*credit})
+        bool({"tree", "tree_q", "pair", "attempts", "rlvmr", "igpo", "role_norm"} & {*credit})
         or (algo in BY_TOKEN and bool(A_TURN & {*credit}))
         or (algo == "rloo" and bool({*DIVIDED_BY_STD} & {*credit}))
         or ("hgpo" in credit and (credit[0] != "hgpo" or len({*COMPARED} & {*credit}) > 1))

@@ -41,7 +41,8 @@ def flat() -> Iterator[Flat]:
 
         @cache
         def flat(algo: str, scale: str) -> dict[str, Any]:
-            config = compose([f"algo={algo}", f"scale={scale}", "model.path=asset://tiny"])
+            env = ["env=search"] if algo == "igpo" else []  # it compares with the right answer
+            config = compose([f"algo={algo}", f"scale={scale}", "model.path=asset://tiny", *env])
             if scale == PAPER:
                 check(config)
             return dict(flattened(OmegaConf.to_container(config, resolve=True)))

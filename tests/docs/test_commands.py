@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 GAMES = ("sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "scienceworld", "textworldexpress", "gym")
 GAMES += ("textarena",)
 PAGES = ("../README", "coming_from", "tutorial", "budget", "cost_estimate", "mixtures", "curriculum", "prompt", "play")
-PAGES += ("two_player",)
+PAGES += ("two_player", "roles", "reasoning")
 COMMAND = re.compile(r"^(?:\|.*`)?python -m train(?:\.play)? ([^`#<\n]+)", re.MULTILINE)
 RULES = [rule for rule in CHECKS if rule.__name__ not in ("bad_model", "bad_demonstrations")]  # the hub, runs/NAME
 

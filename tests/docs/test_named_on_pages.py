@@ -9,11 +9,9 @@ import pytest
 
 from turngrid.config.base import CONF
 from turngrid.config.schema import Budget, Curriculum, Demos, Eval
-from turngrid.envs.alfworld.environment import AlfWorldSettings
 from turngrid.envs.alfworld.kinds import MIXTURES, TYPES
-from turngrid.envs.openenv.environment import OpenEnvSettings
+from turngrid.envs.registry import ENVIRONMENTS, environment_class, spec
 from turngrid.envs.sandbox.types import Level, Outcome
-from turngrid.envs.swegym.environment import Settings as SwegymSettings
 from turngrid.experiments.stages.ledger import Entry
 from turngrid.records.models.gpus import GPUS
 
@@ -29,15 +27,16 @@ def options(group: str) -> list[str]:
 
 
 NAMED: dict[str, Iterable[str]] = {
-    "alfworld": [*keys("env", AlfWorldSettings), "env.task", *MIXTURES, *TYPES],
+    "alfworld": ["env.task", *MIXTURES, *TYPES],
     "budget": [*options("budget"), *keys("budget", Budget, "rl_epochs"), *keys("demos", Demos)],
     "cost_estimate": GPUS,
     "curriculum": [*options("curriculum"), *keys("curriculum", Curriculum)],
     "evaluation": keys("eval", Eval),
-    "openenv": [*keys("env", OpenEnvSettings), "env.task"],
+    "openenv": ["env.task"],
     "sandbox": [*Outcome, *Level],
-    "swegym": keys("env", SwegymSettings),
 }
+for name in (name for name in ENVIRONMENTS if (DOCS / f"{name}.md").exists()):
+    NAMED[name] = [*NAMED.get(name, ()), *keys("env", environment_class(spec(name)).Settings)]
 
 
 @pytest.mark.parametrize("page", NAMED)

@@ -119,7 +119,10 @@ def test_many_games_in_one_worker_leave_its_memory_flat(tmp_path):
 GAMES = {
     "babyai": "GoToLocal",
     "bfcl": "long_context",
+    "crafting": "d2",
     "scienceworld": "find-non-living-thing",
+    "search": "h1-4",
+    "sokoban": "s6-b1",
     "textworldexpress": "coin",
     "webshop": "a2-o2",
 }

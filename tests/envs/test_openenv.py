@@ -27,6 +27,7 @@ from turngrid.envs.openenv.env import typed, words
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import Action, Call, EnvError, InvalidAction, StepResult, TaskError, TaskRef
+from turngrid.experiments.check_env import rollouts
 
 HOSTILE = (
     "",
@@ -341,6 +342,15 @@ def test_each_worker_has_a_container_that_ends_with_it(
     assert not list(containers.iterdir())
     with pytest.raises(EnvError, match="no container of env.image=none: Unable to find image none"):
         openenv_env.connections(None, "none")
+
+
+@pytest.mark.slow
+async def test_a_thousand_resets_do_not_grow_a_worker(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollouts, "RESETS", 1000)
+    async with EnvPool("openenv", 1, 60.0, settings=settings(url)) as pool:
+        assert await rollouts.memory_growth(pool, game(settings(url), tmp_path)) < 10e6
 
 
 def test_the_package_itself_is_not_needed() -> None:

@@ -55,6 +55,7 @@ def test_gold_paths_win_a_hundred_points_as_commands_and_as_calls(two: list[Task
         results = [env.step(str(calls_of(environment.prompt.functions, action)[0])) for action in task.expert_plan]
         assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
         assert sum(result.score_delta for result in results) == task.max_score == 100
+        assert results[0].info == {"task_type": task.task}  # by which success is reported too
         assert [result.observation.expert for result in results[:-1]] == [
             task.expert_plan[number:] for number in range(1, len(results))
         ]
@@ -147,6 +148,20 @@ def test_every_task_shows_the_same_in_each_jvm(task: str, tmp_path: Path) -> Non
     assert seen[-1].won
     machine.close_all()
     assert played(ref) == seen
+
+
+@pytest.mark.slow
+def test_a_gold_path_does_not_depend_on_the_games_before() -> None:
+    """The simulator would take the routes of the first game."""
+
+    def gold(*games: tuple[int, str]) -> list[str]:
+        machine.close_all()
+        simulator = Simulator()
+        for variation, simplifications in games:
+            simulator.load("boil", variation, simplifications, gold=True)
+        return simulator.gold()
+
+    assert gold((25, "easy")) == gold((0, ""), (23, "easy"), (25, "easy"))
 
 
 @pytest.mark.slow

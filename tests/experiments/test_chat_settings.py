@@ -75,7 +75,9 @@ def evaluated(config: DictConfig, item: EvaluationSetting, model: Path, folder: 
     """As the evaluation's process plays."""
     (folder / "evaluation").mkdir()
     run = Run(config, folder)
-    policies = evaluation.process_config(run, [Checkpoint("model", str(model))], False).run.policies
+    before, after = [Checkpoint("base", "a"), Checkpoint("sft", "b")], Checkpoint("model", str(model))
+    assert evaluation.process_config(run, [*before, after], False).run.models == {"start": "b"}
+    policies = evaluation.process_config(run, [after], False).run.policies
     asyncio.run(evaluate(run, OmegaConf.to_container(policies)))
     (episode,) = evaluation.played(folder, "model")
     return episode

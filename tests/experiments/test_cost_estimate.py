@@ -18,6 +18,7 @@ from turngrid.experiments.cost_estimate.memory import GB, Devices, demand, probl
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
 from turngrid.records.run_folder import run_name
 
+PAST = ("env=two_player", "rollout_form=self_play", "rollout_form.self_play.opponent=past")
 EACH = {"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}  # seconds of a unit
 
 
@@ -155,6 +156,15 @@ def test_disk_by_hand(composed: Composer) -> None:
     }
 
 
+def test_disk_with_past_opponents_by_hand(composed: Composer) -> None:
+    """A model before RL, and one after each fifth of 11 steps."""
+    shape, words = Shape(1000, 4, 64, 1600, 16), ("budget=rl_only", "budget.rl_steps=11")
+    more, less = (
+        disk(composed([*words, *PAST, *other]), shape)["output_dir"] for other in ([], [f"{PAST[-1][:-4]}first"])
+    )
+    assert more - less == 3 * 4 * 1000
+
+
 def test_disk_with_lora_by_hand(composed: Composer) -> None:
     """Frozen weights twice, adapters twice, Adam of the adapters alone: 40,960 numbers of rank
     8."""
@@ -180,6 +190,8 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     assert needed(10**6, *rl, "actor_rollout_ref.actor.use_kl_loss=true") == pytest.approx(24e6 + passes)
     adapters = needed(10**8, *rl, "model.lora_rank=8") - needed(10**6, *rl, "model.lora_rank=8")
     assert adapters == pytest.approx(99e6 * 8)  # frozen, and the server's
+    past = needed(10**6, *rl, *PAST) - needed(10**6, *rl, *PAST[:-1])
+    assert past == pytest.approx(4e6)  # a second model of the server
     assert needed(10**6, "budget=sft_only") == pytest.approx(16e6 + 8192 * (92 * 4 * 64 + 12 * 1600))
 
 

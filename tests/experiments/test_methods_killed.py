@@ -47,6 +47,11 @@ MATCHES = (  # in which any words are a legal answer, so that both seats act
     "data.max_prompt_length=640",
     "data.max_response_length=1408",
 )
+ROLES = (  # all of them, in one graph: a verifier, a planner, an actor, a proposer and a checker answer every turn
+    "roles=[verifier,planner,actor,proposer,checker,searcher,answerer]",
+    "roles.verifier.next={yes: answerer, otherwise: planner}",
+    "roles.actor.next={replan: searcher, otherwise: proposer}",
+)
 EXPERIENCE = ("library.experience.warmup=1", "library.experience.least=2")
 SKILLS = ("terms=[self_distill]", "terms.self_distill.hint=skill")
 CASES = {  # options that have no state share a run
@@ -81,8 +86,14 @@ CASES = {  # options that have no state share a run
     ),
     "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
     "igpo": ("algo=igpo", "env=search", "env.task=h1", "env.worlds=2", "env.passages=120", "budget.units=8"),
-    "spiral": ("algo=spiral", *MATCHES, "rollout_form.self_play.opponent={self: 1, random: 1}"),
+    "spiral": (
+        "algo=spiral",
+        *MATCHES,
+        "rollout_form.self_play.opponent={self: 1, past: 1, random: 1}",
+        "rollout_form.self_play.past_every=2",
+    ),
     "marshal": ("algo=marshal", *MATCHES),
+    "dr_mas": ("algo=dr_mas", PRICES, *ROLES),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
 # what a step after the kill tells of a method that need not do anything; else equal bits would show
@@ -92,8 +103,10 @@ ACTED = {
     "task_replay": "buffer/task_replay/replaced",
     "dapo": "filter/dynamic_sampling/replaced",
     "retry": "rollout/guided",
-    **dict.fromkeys(("spiral", "marshal"), "rollout/match/self/seat_0/drawn"),
+    "spiral": "rollout/match/past/seat_0/drawn",
+    "marshal": "rollout/match/self/seat_0/drawn",
     **dict.fromkeys(("ufo", "score"), "rollout/plays"),
+    "dr_mas": "rollout/role/checker/turns",
     "semi_online": "rollout/patches",
     "seeupo": "actor/turn_factor",
     "slea_rl": "library/found",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import small
+from chat_stub import chat_stub, says
 
 pytestmark = pytest.mark.slow  # its pieces are tested on real games in tests/rollouts and tests/verl_plugin
 PROMPTS, SAMPLES = 4, 4
@@ -60,7 +61,25 @@ def test_success_says_what_it_is_of(run: Path, form: str) -> None:
         for name, won in kinds.items():
             assert line.get(f"success/{name}") == (pytest.approx(sum(won) / len(won)) if won else None)
         turns = [turn for episode in played if episode.get("trained", True) for turn in episode["turns"]]
-        rows = 16 + sum(turn.get("summary", False) for turn in turns)  # verl's mean is over rows
+        rows = 16 + sum(turn.get("aside", False) for turn in turns)  # verl's mean is over rows
         assert line["reward/trained/mean"] == pytest.approx(sum(turn["rewards"]["sparse"] for turn in turns) / rows)
     for line in small.lines(run / "evaluation" / "rl.jsonl"):
         assert not {"prefix", "guidance", "parent"} & set(line)
+
+
+def test_a_run_outlives_failures_of_the_opponents_endpoint(tmp_path: Path) -> None:
+    """A request in sixty is refused, the same one whenever it is sent: its group is replaced."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, str]:
+        return says("deny") if body["seed"] % 60 else (401, "not now")
+
+    with chat_stub(answer) as stub:
+        keys = {"opponent": "endpoint", "endpoint": stub.url, "endpoint_model": "m"}
+        words = [f"rollout_form.self_play.{key}={value}" for key, value in keys.items()]
+        words += ["env=two_player", "env.id=SimpleNegotiation-v0", "model=tiny_all", "algo=spiral"]
+        run = small.finish(tmp_path, *OVERRIDES, *words, "data.max_prompt_length=640", "data.max_response_length=1408")
+    lines = small.lines(run / "rl" / "metrics.jsonl")
+    assert [line["step"] for line in lines] == [1, 2, 3] and sum(line["rollout/failed_groups"] for line in lines) > 0
+    for line in lines:
+        played = episodes(run, line["step"])
+        assert len(played) == PROMPTS * SAMPLES and {episode["opponent"] for episode in played} == {"endpoint"}

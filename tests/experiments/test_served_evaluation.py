@@ -8,9 +8,9 @@ import small
 
 from turngrid.config.compose import compose
 from turngrid.experiments.evaluate import main
-from turngrid.experiments.evaluation.stage import through_servers
 from turngrid.records.run_folder import identity
 from turngrid.rollouts.sampling import SampleRequest
+from turngrid.tasks.evaluation_sets import through_servers
 from turngrid.verl_plugin.rollout.local_rollouts import generator_on
 
 

@@ -13,10 +13,8 @@ from turngrid.envs.babyai import environment as babyai
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.experiments.suite.__main__ import HTML, JSON, main
 from turngrid.experiments.suite.extras import lacking
-from turngrid.experiments.suite.measures import repeated_states
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import SweepRun, load, points
-from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch.sweep import playable, prepare_launch
 
@@ -49,17 +47,6 @@ def test_an_environment_without_its_extra_is_skipped_with_the_install_line(
     assert 'pip install "turngrid[babyai]"' in capsys.readouterr().err
     with pytest.raises(ConfigError, match="no run of this sweep can start: env=babyai needs minigrid"):
         prepare_launch(["sweep=suite_laptop", "only.env=babyai"])
-
-
-def episode(task: str, *observations: str) -> Episode:
-    turns = [Turn(observation, "go") for observation in observations]
-    return Episode(task, 0, "test", "", [], [], turns, Outcome.LOST)
-
-
-def test_repeated_states_are_counted_within_a_game() -> None:
-    """Of five turns three are at a state that another turn of the same game has: a, a and a."""
-    played = [episode("one", "a", "b", "a"), episode("one", "a"), episode("other", "b")]
-    assert repeated_states(played) == 3 / 5
 
 
 def stage(name: str, wins: int) -> StageResult:

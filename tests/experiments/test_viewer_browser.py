@@ -148,7 +148,7 @@ def test_mask_colours_follow_who_wrote_the_token(tab: Tab, shown: list[Shown]) -
 def test_a_window_that_moves_on_is_shown_where_it_begins(opened: Open) -> None:
     windowed = samples.episode(1)
     windowed.turns[0].prompt_ids = windowed.prompt_ids
-    windowed.turns[1].summary = True
+    windowed.turns[1].role, windowed.turns[1].aside = "summary", True
     windowed.turns[2].prompt_ids = samples.ids("you are in another room, and remember one box.")
     tab = opened([Shown(windowed, tokenizer=samples.TINY)])
     expect(tab.find(".anew")).to_have_count(1)

@@ -2,6 +2,7 @@
 and taken up again; and every file of that copy, damaged in every way."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -40,7 +41,7 @@ DAMAGED = (
     "rl/checkpoints/latest_checkpointed_iteration.txt",
 )
 VALIDATED = ("trainer.test_freq=2", "eval.validation_games=5")  # after steps 2 and 3
-VALIDATED += ("model.sft.batch_size=2", "model.sft.epochs=2")  # four steps of SFT
+VALIDATED += ("model.sft.batch_size=2", "model.sft.epochs=2", "tracking.reasoning=6")  # four steps of SFT
 
 
 @pytest.fixture(scope="session")
@@ -180,6 +181,8 @@ def test_every_step_is_logged_once_with_its_episodes(run: Path):
         turns = sum(len(episode.turns) for episode in episodes)
         assert line["verl/training/num_turns/mean"] == pytest.approx(turns / len(episodes))
         assert line["rollout/turns"] == pytest.approx(turns / len(episodes))
+        assert line["reasoning/answers"] == 6 and line["reasoning/mutual_information"] < math.log(6)
+        assert 0 < line["credit/repeated_states"] <= 1 and line["credit/group_std/p90"] <= 0.5**0.5
 
 
 def test_the_result_adds_up(run: Path):

@@ -109,8 +109,15 @@ def test_a_steps_metrics_by_hand() -> None:
     groups[0][1].shaping = {"g_ra": -0.5, "g_ra/passed/outcome": 1.0}
     groups[1][0].goal = "eat"
     unread.action_ids = [1, 2, 1, 2, 1, 2, 1, 2]  # five 4-grams, two different ones
+    turns = [turn for group in groups for one in group for turn in one.turns]
+    for turn, observation in zip(turns, ("x", "y", " x\n", "x", "z"), strict=True):
+        turn.observation = observation
     metrics = step_metrics(groups, "dense", limit=8)
     expected = {
+        "credit/repeated_states": 2 / 5,  # the first group's x
+        "credit/group_std/mean": 0.176777,  # of 0 and .353553
+        "credit/group_std/p10": 0.035355,
+        "credit/group_std/p90": 0.318198,
         "rollout/invalid_actions": 1 / 5,
         "rollout/unparsed_actions": 1 / 5,
         "shaping/g_ra/mean": -0.5 / 4,
@@ -136,7 +143,7 @@ def test_a_steps_metrics_by_hand() -> None:
         "credit/groups_without_signal": 0.5,  # in the first group both earned 1, one of them in two turns
         "timing/turn_policy": 0.25,
     }
-    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, abs=1e-6)
     assert {name.split("/")[0] for name in metrics} <= set(FAMILIES)
     assert step_metrics(groups, "sparse")["credit/groups_without_signal"] == 1.0
     groups[0][0].turns[0].rewards["trained"] = (

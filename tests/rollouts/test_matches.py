@@ -115,6 +115,9 @@ def test_a_seat_against_scripted_opponents(game: TaskRef) -> None:
         assert won.seat == seat and won.opponent == "first" and won.sides == []
         (lost,) = match(game, list("8764"), seat=seat, opponent="exact")
         assert lost.outcome in (Outcome.LOST, Outcome.DRAWN)
+    forfeit = run_episode(Says([]), Here(), spec(game, seat="1", opponent="p"), None, opponent=Says(["9"]))
+    at_once = asyncio.run(forfeit)  # by the other seat's first answer
+    assert (at_once.seat, at_once.outcome, at_once.score, at_once.turns) == ("1", Outcome.WON, 1.0, [])
     one = match(game, WIN, both=False)
     assert [episode.seat for episode in one] == ["0"]
     exact = asyncio.run(run_episode(RandomPolicy(3, "exact"), Here(), spec(game, opponent="exact"), None, None, 4))
@@ -152,8 +155,8 @@ def test_a_group_of_self_play(game: TaskRef) -> None:
     assert {one.opponent for one in specs} == {"self", "random"} and mixed.episodes(4) == 4
     seats = {mixed.specs(base, 4, Random(seed))[0].seat for seed in range(9)}
     assert len({one.seat for one in specs}) == 1 and seats == {"0", "1"}
-    with pytest.raises(ValueError, match="must be one of: self, random, first, exact"):
-        as_shipped(SelfPlay, opponent="past")
+    with pytest.raises(ValueError, match="must be one of: self, random, first, exact, past, endpoint"):
+        as_shipped(SelfPlay, opponent="future")
 
 
 def test_results_count_matches_from_each_seat(game: TaskRef) -> None:

@@ -81,7 +81,8 @@ def trainer(slots: dict[str, Any], std: bool = True) -> TurngridTrainer:
     return with_parts(
         OmegaConf.create(
             {
-                "tracking": {"credit": True},
+                "seed": 0,
+                "tracking": {"credit": True, "reasoning": 0, "reasoning_every": 1},
                 "algo": {"name": "grpo"},
                 "algorithm": {**algorithm, "use_kl_in_reward": False, "rollout_correction": None},
                 "actor_rollout_ref": {"rollout": {"n": 4}},

@@ -85,7 +85,7 @@ def test_a_masked_observation_moves_no_token(window: Any, form: str) -> None:
     for row in rows:
         for turn, seen in enumerate(row.turns):
             plain, masked = row.before(turn), row.with_observation(turn, OTHER)
-            if seen.summary:  # asked for after the observation, in one message
+            if seen.aside:  # asked for after the observation, in one message
                 continue
             assert masked is not None and len(masked) == len(plain)
             start, end = common(plain, masked)
@@ -141,6 +141,24 @@ def test_muted_thoughts_are_not_scored() -> None:
     _, trained = row.after_prompt()
     assert 0 < sum(trained) < sum(len(turn.action_ids) for turn in row.turns)
     assert [sum(context.scored) for context in method("terms", "self_distill").contexts(row)] == [sum(trained)]
+
+
+@pytest.mark.parametrize("window", [*WINDOWS, HISTORY], ids=str)
+@pytest.mark.parametrize("form", ["plain", "think_action", "react"])
+def test_the_span_of_an_answer_is_its_thought(window: Any, form: str) -> None:
+    """Without its tags; the whole answer if it has none, and nothing of a summary."""
+    for row in played(window, form_of(form, history=2 if window is HISTORY else None))[1]:
+        whole = row.before(len(row.turns))
+        for turn, (first, end) in zip(row.turns, row.answer_spans().reshape(-1, 2).tolist(), strict=True):
+            ids = turn.action_ids if form == "plain" else []
+            assert turn.aside or ids or turn.thought
+            wanted = "" if turn.aside else text(ids) if ids else turn.thought
+            assert text(whole[first:end]).strip().lower() == wanted.strip().lower()
+    (row,) = played(None, form_of("think_action"))[1]
+    row.turns[0].thought, row.turns[1].thought = "", "what the answer lacks"
+    lengths = [end - first for first, end in row.answer_spans().reshape(-1, 2).tolist()]
+    whole = [len(turn.action_ids) for turn in row.turns]
+    assert lengths[:2] == whole[:2] and lengths[2] < whole[2] and lengths[3] < whole[3]
 
 
 def test_contexts_travel_as_one_tensor() -> None:

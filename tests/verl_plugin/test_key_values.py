@@ -1,5 +1,6 @@
 """Where keys and values stand, who loses them first, and that nobody reads another's."""
 
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -7,7 +8,9 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from turngrid.rollouts.sampling import SampleRequest
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.servers.transformers_server.key_values import BLOCK, KeyValues, Stretch, common_length
+from turngrid.verl_plugin.servers.transformers_server.packing import Packing
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +90,16 @@ def test_released_memory_is_given_back_and_taken_again(model: Qwen3ForCausalLM) 
     memory.release()
     assert (len(memory), memory.buffer.numel()) == (0, 0)
     assert not take(memory, "a", [1, 2, 3]).ids and memory.buffer.shape[3] == 2 * BLOCK
+
+
+def test_sampling_leaves_nothing_that_holds_the_buffer(model: Qwen3ForCausalLM) -> None:
+    gc.collect()
+    gc.disable()  # a cycle would hold gigabytes until Python looks for cycles
+    try:
+        Generator(model, [0]).generate([SampleRequest(name, [1, 2, 3], 3, seed=1) for name in "ab"])
+        assert not [one for one in gc.get_objects() if isinstance(one, Packing)]
+    finally:
+        gc.enable()
 
 
 def test_common_length() -> None:

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 import transfer_queue as tq
 from example_step import batch_of, estimated, row_of, trainer, trainer_of, turns_of
 from example_x import GRPO, GRPO_WITHOUT_STD, PATHS
-from tensordict import TensorDict
+from tensordict import NonTensorData, NonTensorStack, TensorDict
 from test_credit_numbers import AEM
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
@@ -93,14 +93,12 @@ def test_a_word_of_algo_gives_its_numbers_through_the_composed_config(queue: Non
 
 def test_the_rows_say_which_turns_are_summaries(queue: None) -> None:
     batch, made = batch_of("summed_up", windows=True), trainer({"credit": {"gigpo": {}}})
-    assert made.methods.rows(batch).turns().summary is None
+    assert made.methods.rows(batch).turns().aside is None
     counts = [len(row) for row in made.methods.rows(batch)._records["state"]]
     told = [
         torch.tensor([0] * (count - 1) + [int(key == "P_1_1")]) for key, count in zip(batch.keys, counts, strict=True)
     ]
-    fields = TensorDict(
-        {"turn_summary": torch.nested.as_nested_tensor(told, layout=torch.jagged)}, batch_size=len(told)
-    )
+    fields = TensorDict({"turn_aside": torch.nested.as_nested_tensor(told, layout=torch.jagged)}, batch_size=len(told))
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
     turns = made.methods.rows(batch).turns()
     assert (turns.mask & ~turns.acts).nonzero().tolist() == [[turns.episodes.index("P_1"), 2]]
@@ -330,6 +328,16 @@ def test_a_sample_that_rejection_leaves_alone_is_a_dead_row(queue: None, words: 
     scale = 2 if words == "algo=gigpo" else 1  # its turns are compared, too: all states of Q but the first are new
     first = {key: credits[key].advantages[0] for key in ("Q_4_0", "Q_5_0", "Q_6_0")}
     assert list(first.values()) == pytest.approx([-0.57735 * scale, 1.15470 * scale, -0.57735 * scale], abs=2e-5)
+
+
+def test_a_sample_is_alone_by_prompt_and_seat(queue: None) -> None:
+    """P_0 and P_1 have one seat, P_2 and P_3 the other one, of which rejection leaves P_3."""
+    batch = rejecting("seats", False, "P_2")
+    uids = [f"P#{int(key[2] in '23')}" if key[0] == "P" else key[0] for key in batch.keys]
+    fields = TensorDict({"uid": NonTensorStack.from_list([NonTensorData(uid) for uid in uids])}, [len(uids)])
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    credits = credits_of(estimated(trainer_of("algo=grpo", *REJECTION), batch, {}))
+    assert [bool(credits[f"P_{sample}_0"].advantages) for sample in range(4)] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_row_holds_the_texts_that_its_turns_were_shown(window: Any, form: str)
         fresh = [turn for turn in row.turns if turn.retrieved_tokens]
         assert shown.count("worked before") == len(fresh) == len({turn.retrieved for turn in row.turns} - {""})
         assert not row.turns[0].retrieved or text(row.before(0)).count(row.turns[0].retrieved.lower()) == 1
-        cue = "Your summary:" if row.turns[-1].summary else row._form.cue
+        cue = "Your summary:" if row.turns[-1].aside else row._form.cue
         assert shown.endswith(f"{cue}<|im_end|>\n<|im_start|>assistant\n".lower())
         trained = [token for token, one in zip(own.response_ids, own.mask, strict=True) if one]
         assert trained == [token for turn in row.turns for token in turn.action_ids]

@@ -47,7 +47,7 @@ def played(table: Table) -> Group:
 
 
 def summaries(episode: Episode) -> list[int]:
-    return [number for number, turn in enumerate(episode.turns) if turn.summary]
+    return [number for number, turn in enumerate(episode.turns) if turn.aside]
 
 
 def test_rows_are_what_the_server_saw_and_summaries_are_trained(played: Group) -> None:
@@ -58,7 +58,7 @@ def test_rows_are_what_the_server_saw_and_summaries_are_trained(played: Group) -
         assert sum(sum(row.mask) for row in rows) == sum(len(turn.action_ids) for turn in episode.turns)
         assert len(rows) == 1 + len(summaries(episode)) == rows_of(len(episode.played_turns), BY_TURNS)
         for turn, request in zip(episode.turns, asked[episode.sample], strict=True):
-            assert request.max_tokens == (LENGTH if turn.summary else 6)
+            assert request.max_tokens == (LENGTH if turn.aside else 6)
         for row in rows:
             expected = Plain().log_probs(row.prompt_ids, row.response_ids) * torch.tensor(row.mask)
             torch.testing.assert_close(torch.tensor(row.logprobs), expected, atol=1e-4, rtol=0)
@@ -89,18 +89,18 @@ def user(content: str) -> dict[str, str]:
 def test_a_summary_is_no_turn_of_the_environment(played: Group) -> None:
     episodes, _ = played
     for episode in episodes:
-        assert all(turn.rewards == {REWARD: 0.0} for turn in episode.turns if turn.summary)
+        assert all(turn.rewards == {REWARD: 0.0} for turn in episode.turns if turn.aside)
         assert sum(sum(row.rewards) for row in to_rows(episode, REWARD)) == pytest.approx(
             sum(turn.score_delta for turn in episode.played_turns)
         )
-        assert not episode.turns[-1].summary and not episode.turns[0].summary
+        assert not episode.turns[-1].aside and not episode.turns[0].aside
         outputs = row_fields(episode, REWARD)
         assert [output["num_turns"] for output in outputs][:-1] == [2] * (len(outputs) - 1)
         bonus = as_shipped(TurnBonus, weight=1.0)(RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1))
         assert sum(bonus[TRAINED]) == pytest.approx(0.1 * len(episode.played_turns))
         assert Standards(max_turns=TURNS).objection(episode) in ("not won", "")
     told, tokens = step_metrics([episodes], REWARD), sum(len(t.action_ids) for e in episodes for t in e.turns)
-    said = [turn for episode in episodes for turn in episode.turns if turn.summary]
+    said = [turn for episode in episodes for turn in episode.turns if turn.aside]
     assert told["rollout/turns"] == sum(len(e.turns) for e in episodes) / SAMPLES - len(said) / SAMPLES
     assert told["rollout/sampled_tokens"] == tokens == of_episodes("rl_episode", 1, episodes, SAMPLES).tokens
     assert (told["rollout/summaries"], told["rollout/episodes"]) == (len(said) / SAMPLES, SAMPLES)
@@ -168,7 +168,7 @@ def test_a_summary_that_no_turn_follows_is_not_learned_from(table: Table, room: 
     episode = table.runner.run(one())
     assert episode.outcome is (Outcome.OUT_OF_CONTEXT if turns < TURNS else Outcome.OUT_OF_TURNS)
     assert (len(episode.played_turns), len(summaries(episode))) == (turns, turns // 2 - 1)
-    assert not episode.turns[-1].summary and episode.turns[-1].context_ids == []
+    assert not episode.turns[-1].aside and episode.turns[-1].context_ids == []
 
 
 def assert_ends_before_its_summary(episode: Episode, like: Episode, turns: int) -> None:
@@ -201,7 +201,7 @@ def table_of(episodes: Sequence[Episode]) -> tuple[Turns, torch.Tensor]:
 def paid(episode: Episode) -> Episode:
     """Other rewards of every turn in every sample, but none of a summary."""
     own = enumerate(episode.turns)
-    turns = [replace(t, rewards={REWARD: 0.0 if t.summary else (episode.sample + 1) / (n + 2)}) for n, t in own]
+    turns = [replace(t, rewards={REWARD: 0.0 if t.aside else (episode.sample + 1) / (n + 2)}) for n, t in own]
     return replace(episode, turns=turns)
 
 
@@ -210,7 +210,7 @@ def test_a_summary_answers_a_state_of_its_own(played: Group) -> None:
     turns, _ = table_of(episodes)
     plain, _ = table_of([replace(e, turns=e.played_turns) for e in map(whole_row, episodes)])
     for e, episode in enumerate(episodes):
-        own = [not turn.summary for turn in episode.turns]
+        own = [not turn.aside for turn in episode.turns]
         width = len(own)
         assert turns.mask[e].sum() == width and turns.acts[e, :width].tolist() == own
         for name in ("state", "action", "valid", "reward"):
@@ -278,8 +278,8 @@ def test_demonstrations_are_summed_up_in_the_same_rows(table: Table) -> None:
     ids = [turn.action_ids for turn in filled.turns]
     assert learned == [ids[0] + ids[1] + ids[2], ids[3] + ids[4]]
     assert fill_ids(bare, table.codec.stream(), replace(BY_TURNS, turns=4)).turns[-1].action == plan[-1]
-    own = replace(filled, turns=[replace(t, action="I began.") if t.summary else t for t in filled.turns])
+    own = replace(filled, turns=[replace(t, action="I began.") if t.aside else t for t in filled.turns])
     again = fill_ids(without_ids(own), table.codec.stream(), replace(BY_TURNS, turns=1))
-    assert [turn.action for turn in again.turns if turn.summary] == ["I began."], "its own, where it made it"
+    assert [turn.action for turn in again.turns if turn.aside] == ["I began."], "its own, where it made it"
     without = fill_ids(without_ids(own), table.codec.stream(), None)
     assert [turn.action_ids for turn in without.turns] == [ids[0], ids[1], ids[3], ids[4]]

@@ -46,7 +46,7 @@ def test_turn_fields() -> None:
     assert fields["turn_action"][0] == fields["turn_action"][2] != fields["turn_action"][1]
     assert fields["turn_valid"].tolist() == fields["turn_parsed"].tolist() == [1, 0, 1]
     assert fields["turn_outcome"].tolist() == [0]
-    assert not [name for name in fields if "named" in name] and not fields["turn_summary"].any()
+    assert not [name for name in fields if "named" in name] and not fields["turn_aside"].any()
     assert turn_fields(EPISODE, 1, 3, "observation", ["sparse"])["turn_named_sparse"].tolist() == [0.0, 1.0]
 
 

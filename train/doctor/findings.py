@@ -122,13 +122,13 @@ def _fault(before: Step | None, step: Step, dtypes: Sequence[str]) -> Finding | 
 def of_template(episodes: Sequence[Episode], tokenizer: Any, kwargs: Mapping[str, Any]) -> tuple[int, list[Finding]]:
     """Compare what the model saw with the messages as the model's own chat template renders them.
 
-    Episodes with replayed turns or summaries, no plain conversations, are left out.
+    Episodes with replayed turns, summaries or roles, no plain conversations, are left out.
 
     Returns:
         The number of messages that were compared, and the first fault.
     """
     compared = 0
-    plain = [one for one in episodes if not one.prefix and not any(turn.summary for turn in one.turns)]
+    plain = [one for one in episodes if not one.prefix and not any(turn.role for turn in one.turns)]
     for seen, messages, whole in (prompt for one in plain for prompt in _prompts(one, tokenizer.eos_token_id)):
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False, **kwargs)
         own = ids if whole else ids[len(ids) - len(seen) :]

@@ -21,7 +21,7 @@ from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import ContextLimit, ModelPolicy
+from turngrid.rollouts.policy import SELF, ContextLimit, ModelPolicy, Policy
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 from turngrid.rollouts.row import Row, to_rows, window_starts
 from turngrid.rollouts.sampling import Sampler, SamplingParams
@@ -29,6 +29,7 @@ from turngrid.rollouts.shaping import shape
 from turngrid.tasks.curriculum import turns_at
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import context_fields
+from turngrid.verl_plugin.rollout.opponents import Opponents
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import TreePlace, turn_fields
 from turngrid.verl_plugin.shared_state import Reader
@@ -54,6 +55,7 @@ class TurngridAgentLoop:
         self.named = {name: named_reward(name) for name in sorted(read)}
         self.limit = ContextLimit(config.data.max_prompt_length, config.data.max_response_length)
         self.asking = self.on_batch.asking()
+        self.opponents = Opponents(self.run, self.form)
         self.shared = Reader(Path(config.run.get("shared") or ""), self.on_batch)
 
     def spec(self, row: Mapping[str, Any]) -> EpisodeSpec:
@@ -85,7 +87,8 @@ class TurngridAgentLoop:
     async def play(self, spec: EpisodeSpec, sampler: Sampler, entropies: bool = False) -> Episode:
         """Sample an episode and shape its rewards.
 
-        Validation episodes (without ``prompt``) have own sampling settings and are not shaped.
+        Validation episodes (without ``prompt``) have own sampling settings and are not shaped. A
+        match that an opponent forfeits before the policy has a turn is played against itself.
 
         Raises:
             EpisodeFailed: environment or server failed in every attempt.
@@ -97,23 +100,29 @@ class TurngridAgentLoop:
         policy = ModelPolicy(
             sampler, decode, params, self.limit, self.config.seed, entropies=entropies, full_entropies=full
         )
-        open_session = partial(self.pool.open, spec.prompt if self.together else "")
-        episode = await run_with_retries(
-            open_session,
-            lambda session: run_episode(
-                policy, session, spec, self.codec.stream(), self.codec.stream(), self.config.seed
-            ),
-        )
+        episode = await self._run(policy, *self.opponents.of(spec, policy))
+        if spec.opponent and episode.won and not episode.turns:  # the opponent lost before the policy had a turn
+            episode = await self._run(policy, replace(spec, opponent=SELF, both=False), None)
         transforms = self.methods.of("shaping", spec.step)
         for side in (episode, *episode.sides):
             if side.turns and trained and (transforms or spec.named):
                 shape(side, self.reward.name, transforms, len(spec.task.expert_plan))
         return episode
 
+    async def _run(self, policy: ModelPolicy, spec: EpisodeSpec, opponent: Policy | None) -> Episode:
+        seed, stream = self.config.seed, self.codec.stream
+        return await run_with_retries(
+            partial(self.pool.open, spec.prompt if self.together else ""),
+            lambda session: run_episode(policy, session, spec, stream(), stream(), seed, opponent),
+        )
+
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
-        """Return for each row of an episode the contexts that methods of the update ask for."""
+        """Return for each row of an episode the contexts that methods and diagnostics ask for."""
         answering = self.run.environment.answering
-        return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering) if self.asking else []
+        spans = bool(self.config.tracking.reasoning)
+        if not (self.asking or spans):
+            return []
+        return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering, spans)
 
     def _void(self, step: int) -> str:
         """Return the kind of turn at which a filter ends the episode; "" if none does."""
@@ -129,6 +138,7 @@ def row_fields(
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
     cluster: Callable[[str], str] = str,
+    roles: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Make the fields of verl's rows: one row an episode, or one a window.
 
@@ -137,7 +147,7 @@ def row_fields(
         named: rewards besides the trained one that are sent with the rows.
         tree: the episode's position in the tree of its group.
         form: the prompt form of the episode.
-        cluster: as in ``turn_fields``.
+        cluster, roles: as in ``turn_fields``.
 
     Raises:
         ValueError: the episode has no turn.
@@ -147,7 +157,8 @@ def row_fields(
     for row, (first, last) in zip(to_rows(episode, reward_name), pairwise(ends), strict=True):
         turns, versions = episode.turns[first:last], episode.versions(first, last)
         own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
-        fields.append(own | (turn_fields(episode, first, last, state, named, tree, form, cluster) if state else {}))
+        more = (named, tree, form, cluster, roles)
+        fields.append(own | (turn_fields(episode, first, last, state, *more) if state else {}))
     return fields
 
 
@@ -188,7 +199,7 @@ def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, in
         "multi_modal_inputs": {},
         "rollout_log_probs": _tensor(row.logprobs, np.float32),
         "rm_scores": _tensor(row.rewards, np.float32),
-        "num_turns": sum(not turn.summary for turn in turns),
+        "num_turns": sum(not turn.aside for turn in turns),
         "metrics": {
             "generate_sequences": sum(turn.act_seconds for turn in turns),
             "tool_calls": sum(turn.env_seconds for turn in turns),

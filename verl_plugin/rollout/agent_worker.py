@@ -93,6 +93,8 @@ class AgentLoopWorker:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
         validate = "validate" in batch and bool(batch["validate"])
         batch.pop("validate", None)
+        if not validate:
+            await self.loop.opponents.keep(int(prompt_of(batch, 0)["global_steps"]))
         if self._own_server and not self._asynchronous:
             self._rounds |= self._deal(list(batch["uid"]))
         for number in range(len(batch)):
@@ -174,11 +176,13 @@ class AgentLoopWorker:
         branches = partition == "train" and loop.form(step).branches
         trees = tree_places(episodes) if branches else {}
         cluster = getattr(loop.library(step), "states", lambda: str)()
+        roles = loop.run.roles.names if loop.run.roles else ()
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             # seats are groups of their own, but verl counts validation by prompt
             uid = prompt["uid"] + (f"#{episode.seat}" if episode.seat and partition == "train" else "")
             tree = trees.get(episode.sample)
-            rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form, cluster)
+            more = (loop.sent, tree, loop.prompt_form, cluster, roles)
+            rows = row_fields(episode, loop.reward.name, loop.state, *more)
             contexts = loop.contexts(episode, prompt) if partition == "train" else []
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):

@@ -18,6 +18,7 @@ from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 PREFIX = "contexts_"  # of a field of a row: contexts_<slot>_<name>
+SPANS = "answer_spans"  # field of a row: of each turn's answer, as ``SeenRow.answer_spans``
 OTHER = "0"  # differs from any text at both ends, but for one that begins or ends with it
 
 
@@ -27,7 +28,12 @@ def field_of(name: str) -> str:
 
 
 def context_fields(
-    asking: Mapping[str, Asks], episode: Episode, spec: EpisodeSpec, codec: TokenCodec, answering: str
+    asking: Mapping[str, Asks],
+    episode: Episode,
+    spec: EpisodeSpec,
+    codec: TokenCodec,
+    answering: str,
+    spans: bool = False,
 ) -> list[dict[str, Tensor]]:
     """Return for each row of an episode the contexts that methods ask for, packed, by field.
 
@@ -35,10 +41,15 @@ def context_fields(
         asking: the methods by ``slot/name``.
         spec: of the episode's group.
         answering: the action that submits an answer (``Environment.answering``).
+        spans: whether rows have the field ``SPANS`` too.
     """
     parts = pairwise([*window_starts(episode), len(episode.turns)])
     rows = [SeenRow(episode, first, last, spec, codec, answering) for first, last in parts]
-    return [{field_of(name): packed(method.contexts(row)) for name, method in asking.items()} for row in rows]
+    return [
+        {field_of(name): packed(method.contexts(row)) for name, method in asking.items()}
+        | ({SPANS: row.answer_spans()} if spans else {})
+        for row in rows
+    ]
 
 
 class SeenRow:
@@ -59,6 +70,25 @@ class SeenRow:
     def answer(self, turn: int) -> tuple[list[int], list[bool]]:
         ids, muted = self.turns[turn].action_ids, self.episode.muted(self.turns[turn])
         return list(ids), [number >= muted for number in range(len(ids))]
+
+    def answer_spans(self) -> Tensor:
+        """Return the first token in the row of each turn's answer, and the one after its last.
+
+        If an answer has a thought, those of the thought alone, without its tags. Equal for a
+        summary. (turns * 2,) int64.
+        """
+        spans, start = [], len(self._prompt)
+        for turn in self.turns:
+            spans += [start + number for number in self._span(turn)]
+            start += len(turn.action_ids) + len(turn.context_ids)
+        return torch.tensor(spans, dtype=torch.int64)
+
+    def _span(self, turn: Turn) -> tuple[int, int]:
+        begins = turn.response.find(turn.thought) if turn.thought and self._form.thinks else -1
+        if turn.aside or begins < 0:
+            return 0, len(turn.action_ids) * (not turn.aside)
+        count, ids = self._codec.stream().tokens_of, turn.action_ids
+        return count(ids, turn.response[:begins]), count(ids, turn.response[: begins + len(turn.thought)])
 
     def after_prompt(self) -> tuple[list[int], list[bool]]:
         ids: list[int] = []

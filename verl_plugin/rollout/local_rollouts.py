@@ -1,8 +1,9 @@
 """Episodes of a checkpoint sampled in this process, with the generator of our rollout server."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 import torch
@@ -18,7 +19,7 @@ from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.sampling import Sample, Sampler, SampleRequest, SamplingParams
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator, by_weights
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 from turngrid.verl_plugin.threads import sampling_thread
 
@@ -36,27 +37,42 @@ def generator_on(device: str, path: str, dtype: str = "float32") -> Generator:
 
 @dataclass(frozen=True)
 class Rules:
-    """Sampling parameters, the token limits, and the seed of all requests."""
+    """Sampling parameters, the token limits, and the seed of all requests.
+
+    Args:
+        models: the folders of opponents that are models, by name.
+    """
 
     params: SamplingParams
     limit: ContextLimit
     seed: int
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 class LoadedModel:
-    """A checkpoint's generator in a separate thread, and its tokenizer."""
+    """A checkpoint's generator in a separate thread, and its tokenizer.
+
+    Opponents have generators of their own, loaded when they are first asked.
+    """
 
     def __init__(
         self, path: str, device: str, chat: ChatSettings, marks: Sequence[str] = (), dtype: str = "float32"
     ) -> None:
         disable_progress_bar()
         self.generator = generator_on(device, path, dtype)
+        self._generators, self._load = {"": self.generator}, partial(generator_on, device, dtype=dtype)
         self.context = self.generator.context
         self.codec = codec_of(path, self.generator.model.config.model_type, chat, marks)
         self._thread = sampling_thread(self.generator.model.config)
 
     async def __call__(self, requests: list[SampleRequest]) -> list[Sample]:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.generator.generate, requests)
+        sample = partial(by_weights, requests, self._generator_of)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, sample)
+
+    def _generator_of(self, path: str) -> Generator:
+        if path not in self._generators:
+            self._generators[path] = self._load(path)
+        return self._generators[path]
 
     async def roll_out(
         self, specs: Sequence[EpisodeSpec], rules: Rules, pool: EnvPool, done: Callable[[], object]
@@ -91,9 +107,14 @@ async def play_one(
 ) -> Episode:
     """Sample an episode; if the environment fails, return a record of the error."""
     policy = ModelPolicy(sampler, codec.decode, rules.params, rules.limit, rules.seed)
+    model = rules.models.get(spec.opponent)
+    opponent, stream = replace(policy, weights=model) if model else None, codec.stream
     try:
         episode = await run_with_retries(
-            pool.open, lambda session: run_episode(policy, session, spec, codec.stream(), None, rules.seed)
+            pool.open,
+            lambda session: run_episode(
+                policy, session, spec, stream(), stream() if opponent else None, rules.seed, opponent
+            ),
         )
     except EpisodeFailed as error:
         episode = failed_episode(spec, policy.name, error)

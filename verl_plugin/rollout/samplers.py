@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,18 @@ class BatchSampler:
             return await self._server.generate_batch.remote(requests)
         except RayActorError as error:
             raise SampleLost(f"rollout server {self.replica} died: {error}") from error
+
+
+async def keep_weights(path: Path) -> None:
+    """Let the first server save its weights, which all servers then read from the file.
+
+    Raises:
+        SampleLost: the server died.
+    """
+    try:
+        await _found(0).keep_weights.remote(str(path))
+    except RayActorError as error:
+        raise SampleLost(f"rollout server 0 died: {error}") from error
 
 
 def _found(replica: int) -> Any:

@@ -40,16 +40,18 @@ def turn_fields(
     tree: TreePlace | None = None,
     form: PromptForm = PLAIN_FORM,
     cluster: Callable[[str], str] = str,
+    roles: Sequence[str] = (),
 ) -> dict[str, Tensor]:
     """Return the fields of the row of turns ``first`` to ``last``, with an entry for each turn.
 
-    ``turn_outcome`` and ``turn_tree`` have one entry. A summary has a unique state.
+    ``turn_outcome`` and ``turn_tree`` have one entry. A turn that does not act has a unique state.
 
     Args:
         state: the kind of state by which turns are compared, of ``STATES``.
         named: rewards besides the trained one that are sent with the row.
         form: the prompt form, whose labels and parts are sent with the row.
         cluster: returns what observations of one cluster have in common, for ``state=cluster``.
+        roles: the names of the run's roles, in the order of their numbers.
     """
     before, after = _states(episode, state, cluster)
     turns = episode.turns[first:last]
@@ -60,7 +62,7 @@ def turn_fields(
         "valid": [int(turn.valid) for turn in turns],
         "parsed": [int(turn.parsed) for turn in turns],
         "garbled": [int(garbled(turn)) for turn in turns],
-        "summary": [int(turn.summary) for turn in turns],
+        "aside": [int(turn.aside) for turn in turns],
         "outcome": [OUTCOMES.index(episode.outcome.value)],
     }
     if tree:
@@ -69,8 +71,8 @@ def turn_fields(
         numbers |= {"node": nodes[first:last], "tree": [root]}
     if episode.plays:
         numbers["attempt"] = [turn.attempt for turn in turns]
-    if episode.seat:
-        numbers["role"] = [int(episode.seat)] * len(turns)
+    if episode.seat or roles:
+        numbers["role"] = [roles.index(turn.role) if roles else int(episode.seat) for turn in turns]
     if form.labels:
         numbers["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
     for part, (number, end) in product(form.parts, enumerate(ENDS)):
@@ -85,9 +87,9 @@ def turn_fields(
 def _states(episode: Episode, state: str, cluster: Callable[[str], str]) -> tuple[list[int], list[int]]:
     """Return the state before each turn, and the state after it."""
     states = _of_environment(episode, state, cluster)
-    indices = [0, *accumulate(not turn.summary for turn in episode.turns)]
+    indices = [0, *accumulate(not turn.aside for turn in episode.turns)]
     numbered = enumerate(zip(episode.turns, indices[:-1], strict=True))
-    before = [text_hash(f"{episode.sample} {n}") if turn.summary else states[index] for n, (turn, index) in numbered]
+    before = [text_hash(f"{episode.sample} {n}") if turn.aside else states[index] for n, (turn, index) in numbered]
     return before, [states[index] for index in indices[1:]]
 
 

@@ -59,7 +59,7 @@ class Contexts:
         usual, self._workers = workers.compute_log_prob, workers
 
         def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:
-            self._found = self._pass(batch, usual, self._by_policy, beside_rows=True)
+            self._found = self._pass(batch, usual, self._sequences(batch, self._by_policy), beside_rows=True)
             return batch
 
         with replaced(workers, "compute_log_prob", compute_log_prob if self.asking else usual):
@@ -69,11 +69,11 @@ class Contexts:
         """Write what the contexts scored as fields of the rows; run the pass if verl ran none."""
         compute = self._workers.compute_log_prob
         if self._found is None:
-            self._found = self._pass(batch, compute, self._by_policy)
+            self._found = self._pass(batch, compute, self._sequences(batch, self._by_policy))
         found, self._found = self._found, None
         for name, average in self._averaged.items():
             asked = {KEY: {**average, "step": self._step.number}}
-            found += self._pass(batch, compute, [name], asked)
+            found += self._pass(batch, compute, self._sequences(batch, [name]), asked)
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["loss_mask"])
         mask, sizes = padded(data["loss_mask"]), [len(row) for row in data["loss_mask"].unbind()]
         columns = {}
@@ -85,6 +85,10 @@ class Contexts:
         metrics["rollout/context_tokens"] = float(sum(len(one.ids) for one, _ in found))
         return batch
 
+    def scored(self, batch: KVBatchMeta, sequences: list[Sequence]) -> list[tuple[Sequence, Tensor]]:
+        """Score other sequences of a batch in a pass of their own."""
+        return self._pass(batch, self._workers.compute_log_prob, sequences, NO_LOSS)
+
     @property
     def _by_policy(self) -> list[str]:
         """Return the methods whose contexts are scored by the policy, not by an average of it."""
@@ -94,17 +98,16 @@ class Contexts:
         self,
         batch: KVBatchMeta,
         compute: Callable[[KVBatchMeta], Any],
-        names: list[str],
+        sequences: list[Sequence],
         asked_of_workers: Mapping[str, Any] = MappingProxyType({}),
         beside_rows: bool = False,
     ) -> list[tuple[Sequence, Tensor]]:
-        """Score a batch's contexts of these methods with ``compute``.
+        """Score sequences with ``compute``.
 
         Args:
             asked_of_workers: more of the pass's ``extra_info``.
             beside_rows: score the batch's rows too.
         """
-        sequences = self._sequences(batch, names)
         keys = [f"context{number:06d}_0_0" for number in range(len(sequences))]
         order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
         if beside_rows:

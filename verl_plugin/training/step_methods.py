@@ -19,6 +19,7 @@ from turngrid.algorithms.slots import Estimate, Offered, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns, credited, repeated_states
 from turngrid.records.files.checkpoints import METHODS
 from turngrid.records.files.json_lines import write_lines
+from turngrid.records.step_metrics import REPEATED
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin import value_heads
@@ -27,6 +28,7 @@ from turngrid.verl_plugin.shared_state import write as write_shared
 from turngrid.verl_plugin.training.contexts import Contexts
 from turngrid.verl_plugin.training.credit_log import rounded
 from turngrid.verl_plugin.training.losses import PREFIX
+from turngrid.verl_plugin.training.reasoning import Reasoning
 from turngrid.verl_plugin.training.replay import Replay
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import MASKS, TARGETS, TurnRows, mute_dead, of_responses
@@ -41,6 +43,7 @@ class Methods:
         chosen: the methods.
         replay: applies the buffer.
         contexts: scores the methods' contexts.
+        reasoning: measures how much answers depend on their prompts.
         in_workers: settings for the losses in the workers, for the step's own update
             (``losses.IN_WORKERS``).
     """
@@ -51,6 +54,7 @@ class Methods:
         self.chosen = Chosen(self._slots)
         self.replay = Replay(self.chosen, step, self.rows)
         self.contexts = Contexts(self.chosen.asking(), run.config.actor_rollout_ref.rollout, step)
+        self.reasoning = Reasoning(run.config.tracking, int(run.config.seed), self.contexts, step)
         self.in_workers: dict[str, Any] = {}
 
     def rows(self, batch: KVBatchMeta) -> TurnRows:
@@ -100,7 +104,7 @@ class Methods:
         self.replay.exchange(rows, turns, turns.mean(advantages, rows.tokens["response_mask"]), metrics)
         columns["advantages"] = advantages
         columns |= self._prepared(rows, turns, keep, metrics)
-        metrics |= {"credit/repeated_states": repeated_states(turns)}
+        metrics |= {REPEATED: repeated_states(turns)}
         return rows.put(columns)
 
     def _estimated(self, rows: TurnRows, turns: Turns) -> dict[str, Tensor]:

@@ -28,7 +28,7 @@ from verl.utils.debug import marked_timer
 from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
 from turngrid.records.health.raising import Watch
-from turngrid.records.step_metrics import step_metrics, validation_metrics
+from turngrid.records.step_metrics import REPEATED, step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import estimators, mismatch, watchdog, zero_advantages  # noqa: F401
@@ -97,6 +97,7 @@ class StepTrainer:
             Part(self._compute_old_log_prob, "old_log_prob"),
             Part(mismatch.by_turn, "old_log_prob", wanted=not bypass),
             Part(methods.contexts.score, "old_log_prob", wanted=bool(methods.contexts.asking)),
+            Part(methods.reasoning.score, "reasoning", wanted=methods.reasoning.answers > 0),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
             Part(with_adapter_again, "ref", wanted=ref),
             Part(self._compute_values, "values", wanted=critic),
@@ -241,8 +242,11 @@ class StepTrainer:
         self.groups.recorded()
         replaced = {name.rpartition("_")[0] for name in self.now.replaced}
         replaced_groups = [number for number, file in enumerate(files) if file.stem in replaced]
+        metrics = step_metrics(groups, self.config.turn_reward.name, replaced_groups, self.config.env.max_action_tokens)
+        if self.methods.chosen:
+            del metrics[REPEATED]  # that of the states that they compare is logged
         return {
-            **step_metrics(groups, self.config.turn_reward.name, replaced_groups, self.config.env.max_action_tokens),
+            **metrics,
             "rollout/failed_groups": float(failed),
             **self.groups.metrics(groups),
             **self.games.metrics(self.global_steps, episodes),

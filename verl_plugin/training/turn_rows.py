@@ -29,7 +29,7 @@ TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", 
 MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
 TARGETS = "critic_targets"  # mask of the critic's tokens, if it is not trained on all action tokens
 RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
-IF_ANY = ("node", "tree", "attempt", "role", "label", "summary")  # present only with some rollout and prompt forms
+IF_ANY = ("node", "tree", "attempt", "role", "label", "aside")  # present only with some rollout and prompt forms
 GAME, OLD = "task", "old_log_probs"
 SCORED = "scored_"  # prefix of the fields of scored contexts
 
@@ -138,16 +138,16 @@ def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]
     ``loss_mask``. If no row would be left, keep all, since verl's metrics are means over rows.
 
     Args:
-        needs_group: whether the baseline needs another sample of the same prompt.
+        needs_group: whether the baseline needs another sample of the same prompt and seat.
 
     Returns:
         The batch, and whether nothing is left to train on.
     """
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(MASKS))
-    masks, rows = {name: padded(data[name]) for name in MASKS}, members(batch.keys)
-    left = [name for name, own in rows.items() if masks["response_mask"][own].any()]
-    sizes = Counter(name.rpartition("_")[0] for name in left)
-    kept = [row for name in left if not needs_group or sizes[name.rpartition("_")[0]] > 1 for row in rows[name]]
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*MASKS, "uid"])
+    masks, groups = {name: padded(data[name]) for name in MASKS}, [str(uid) for uid in data["uid"]]
+    left = [own for own in members(batch.keys).values() if masks["response_mask"][own].any()]
+    sizes = Counter(groups[own[0]] for own in left)
+    kept = [row for own in left if not needs_group or sizes[groups[own[0]]] > 1 for row in own]
     if not kept:
         masks["response_mask"] = masks["loss_mask"]
     elif len(kept) == len(batch):

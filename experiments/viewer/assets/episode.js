@@ -119,7 +119,7 @@ class EpisodeView {
         this.action(turn, number),
         turn.shared && el("span", { class: "quiet-group" }, "sampled in another episode of this group"),
         turn.compared && comparison(turn.compared),
-        turn.summary && el("span", { class: "quiet-group" }, "a summary, which the model saw in place of its earlier turns from here on"),
+        turn.role && el("span", { class: "quiet-group" }, answeredBy(turn)),
         this.numbers(turn, number)));
   }
 
@@ -214,6 +214,9 @@ const BRANCHES = "A line a turn, from left to right, with the colour of its mean
 // A turn that the prompt replays, before the policy's first.
 const replayed = (turn) => el("section", { class: "turn replayed" }, el("h3", {}), el("div", { class: "body" },
   el("p", { class: "seen" }, turn.seen), el("div", { class: "action" }, el("code", {}, turn.action), el("span", { class: "quiet-group" }, "replayed, not learned from"))));
+
+const answeredBy = ({ role, aside }) => (role === "summary" ? "a summary, which the model saw in place of its earlier turns from here on"
+  : `${role}${aside ? ", to another role" : ""}`);
 
 const wrongWith = (turn) => (turn.parsed ? "not understood" : "no action");
 

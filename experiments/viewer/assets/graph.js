@@ -8,7 +8,7 @@ const graphOf = (members) => {
   const branched = members.some(({ row }) => row.parent !== null);
   const graph = { branched, nodes: new Map(), edges: new Map(), paths: new Map() };
   for (const member of branched ? fromTheRoots(members) : members) {
-    const keys = branched ? branchKeys(member, graph) : [...member.episode.turns.map((turn, place) => (turn.summary ? `summary ${member.row.sample} ${place}` : turn.seen)), `end: ${member.episode.final}`];
+    const keys = branched ? branchKeys(member, graph) : [...member.episode.turns.map((turn, place) => (turn.aside ? `aside ${member.row.sample} ${place}` : turn.seen)), `end: ${member.episode.final}`];
     graph.paths.set(member.row.number, keys);
     keys.forEach((key, depth) => visit(graph, key, depth, member));
     member.episode.turns.forEach((turn, place) => pass(graph, keys[place], keys[place + 1], turn, member.advantages[place]));

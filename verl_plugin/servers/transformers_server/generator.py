@@ -7,7 +7,7 @@ exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -122,3 +122,12 @@ class Generator:
                 f"{request.request_id}: {len(request.prompt_ids)} + {request.max_tokens} tokens, "
                 f"the model's context holds {self.context}"
             )
+
+
+def by_weights(requests: Sequence[SampleRequest], generator_of: Callable[[str], Generator]) -> list[Sample]:
+    """Sample the requests of equal ``weights`` as one batch; those of the newest weights first."""
+    results: dict[int, Sample] = {}
+    for weights in sorted({request.weights for request in requests}):
+        own = [index for index, request in enumerate(requests) if request.weights == weights]
+        results |= zip(own, generator_of(weights).generate([requests[index] for index in own]), strict=True)
+    return [results[index] for index in range(len(requests))]

@@ -51,9 +51,13 @@ class Packing:
         self.positions = index + (known + count - ends).repeat_interleave(count)
         self._places = self.positions + start.repeat_interleave(count)
 
-    @cached_property
+    @property
     def ends(self) -> Packing:
-        """Return the packing of each row's last token alone."""
+        """Return the packing of each row's last token alone.
+
+        It is not cached: a packing that holds itself, and with it the keys' and values' buffer,
+        is freed only when Python looks for cycles.
+        """
         if len(self.positions) == len(self._spans):
             return self
         spans = [Span(span.start, span.width - 1, 1) for span in self._spans]

@@ -8,15 +8,19 @@ actor imports torch and transformers only when it starts.
 from __future__ import annotations
 
 import asyncio
+import io
 import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from turngrid.envs.utils.files import write_whole
 from turngrid.rollouts.lockstep import settle
 from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleRequest
 
@@ -32,7 +36,7 @@ STATS = ("batches", "requests", "sampled_tokens", "generation_seconds", "weight_
 
 
 class TransformersServer:
-    """A rollout server with one model.
+    """A rollout server with one model, and a second one once requests name earlier weights.
 
     Batches run one at a time, in order of arrival, in a thread beside the actor's event loop.
 
@@ -50,11 +54,13 @@ class TransformersServer:
         import torch
         from transformers.utils.logging import disable_progress_bar
 
-        from turngrid.verl_plugin.servers.transformers_server.generator import Generator
+        from turngrid.verl_plugin.servers.transformers_server.generator import Generator, by_weights
         from turngrid.verl_plugin.threads import sampling_thread
 
         disable_progress_bar()  # an actor's output appears on the trainer's console
-        self._generator = Generator.from_pretrained(model_path, device=device, dtype=getattr(torch, dtype))
+        self._new = partial(Generator.from_pretrained, model_path, device=device, dtype=getattr(torch, dtype))
+        self._generator, self._sample = self._new(), by_weights
+        self._second, self._second_weights = None, ""  # a generator, and the file of its weights
         self._max_batch, self._response_length = max_batch, response_length
         self._thread = sampling_thread(self._generator.model.config)
         self._queue: asyncio.Queue[tuple[SampleRequest, asyncio.Future[Sample]]] = asyncio.Queue()
@@ -128,6 +134,17 @@ class TransformersServer:
         self._step = global_steps
         self._stats["weight_updates"] += 1
 
+    async def keep_weights(self, path: str) -> None:
+        """Save the weights; requests may name the file from now on."""
+        await self._in_thread(self._keep, Path(path))
+
+    def _keep(self, path: Path) -> None:
+        import torch
+
+        content = io.BytesIO()
+        torch.save(self._generator.model.state_dict(), content)
+        write_whole(path, content.getvalue())
+
     async def stats(self) -> dict[str, float]:
         """Return totals since the start, and the peak resident bytes of this process."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -178,11 +195,24 @@ class TransformersServer:
         The step is read in this thread, since the event loop may already have set a later one.
         """
         start = time.perf_counter()
-        results = self._generator.generate(requests)
+        results = self._sample(requests, self._with)
         tokens, seconds = sum(len(result.token_ids) for result in results), time.perf_counter() - start
         for name, count in zip(STATS, (1, len(requests), tokens, seconds), strict=False):
             self._stats[name] += count
         return [replace(result, version=self._step or 0) for result in results]
+
+    def _with(self, weights: str) -> Any:
+        """Return the generator with the newest weights (""), or the second one with a file's."""
+        import torch
+
+        if not weights:
+            return self._generator
+        self._second = self._second or self._new()
+        if weights != self._second_weights:
+            state = torch.load(weights, weights_only=True, map_location=self._second.model.device)
+            self._second.load_weights(state.items())
+            self._second_weights = weights
+        return self._second
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
@@ -201,13 +231,17 @@ class TransformersServer:
         self._rejecting = False
         self._open.set()
 
+    @property
+    def _memories(self) -> list[Any]:
+        return [generator.memory for generator in (self._generator, self._second) if generator]
+
     async def clear_kv_cache(self, *_: Any, **__: Any) -> None:
-        await self._in_thread(self._generator.memory.clear)
+        await self._in_thread(lambda: [memory.clear() for memory in self._memories])
 
     # verl frees memory between rollout and update. The model stays; its keys and values, two
     # gigabytes of a SmolLM2 run, would be of no use after the update.
     async def sleep(self, *_: Any, **__: Any) -> None:
-        await self._in_thread(self._generator.memory.release)
+        await self._in_thread(lambda: [memory.release() for memory in self._memories])
 
     async def wake_up(self, *_: Any, **__: Any) -> None: ...
 

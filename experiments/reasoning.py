@@ -1,0 +1,120 @@
+"""Say which metrics told success: mutual information, entropy and others, over several runs.
+
+    python -m experiments.reasoning RUN RUN...
+    python -m experiments.reasoning later=5 runs/*
+
+RUN      folders of runs with tracking.reasoning, or their metrics.jsonl; at least two
+later=3  the mean success of so many next steps is what is foretold
+
+Prints Spearman's correlations of each metric with success/train, with 95 % intervals by a bootstrap
+over runs (2,000 resamples): of all steps of all runs together, with the success of the same step
+and with later success; and with later success within a run, the mean over runs. The last line
+compares the sizes of two correlations. docs/reasoning.md explains the metrics."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turngrid.records.metrics import read_metrics
+from turngrid.records.process.exit_codes import Refusal, command, own_words
+from turngrid.records.resume import RlFolder
+
+SUCCESS, INFORMATION, ENTROPY = "success/train", "reasoning/mutual_information", "rollout/entropy"
+PER_TOKEN = ("mutual_information", "conditional_entropy", "marginal_entropy")
+OTHERS = (*(f"{name}_per_token" for name in PER_TOKEN), "mutual_information_z", "retrieval")
+METRICS = (INFORMATION, *(f"reasoning/{name}" for name in OTHERS), ENTROPY, "credit/group_std/mean", SUCCESS)
+COLUMNS = ("this step", "later", "later, within runs")
+RESAMPLES, ENOUGH = 2000, 4  # points of a run
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass
+class Options:
+    """The options of this command."""
+
+    later: int = 3
+
+
+@command(__doc__, refused=(OSError,), resumes=False)
+def main(arguments: list[str]) -> int:
+    options = Options()
+    words, others = own_words(arguments, options, Refusal)
+    if others:
+        raise Refusal(f"{others[0]}: this command takes later= and run folders; use later=3")
+    runs = [points(Path(word), options.later) for word in words]
+    if len(runs) < 2:
+        raise Refusal(f"RUN={words[0] if words else ''}: intervals are over runs; use two run folders or more")
+    print(table(runs, options.later))
+    return 0
+
+
+def points(run: Path, later: int) -> Array:
+    """Return one row a measured step: ``METRICS``, then the mean success of the next steps.
+
+    Raises:
+        Refusal: the run has too few such steps.
+    """
+    file = RlFolder(run).metrics if run.is_dir() else run
+    lines = {int(line["step"]): line for line in read_metrics(file)}
+    rows = []
+    for step, line in lines.items():
+        following = [lines[number][SUCCESS] for number in range(step + 1, step + 1 + later) if number in lines]
+        if len(following) == later and all(name in line for name in METRICS):
+            rows.append([*(line[name] for name in METRICS), np.mean(following)])
+    if len(rows) < ENOUGH:
+        use = f"use a run of {later + ENOUGH} steps with tracking.reasoning=16"
+        raise Refusal(f"RUN={run}: {len(rows)} steps have {INFORMATION} and {later} later ones; {use}")
+    return np.array(rows)
+
+
+def correlations(runs: Sequence[Array], within: Array) -> Array:
+    """Return Spearman's correlations, (``METRICS``, ``COLUMNS``); NaN if a column is constant.
+
+    Args:
+        runs: the ``points`` of each.
+        within: for each the correlations with later success, (runs, ``METRICS``).
+    """
+    pooled, later = _spearman(np.concatenate(runs)), len(METRICS)
+    mean = np.ma.masked_invalid(within).mean(axis=0).filled(np.nan)
+    return np.stack([pooled[:later, METRICS.index(SUCCESS)], pooled[:later, later], mean], axis=1)
+
+
+def within_runs(runs: Sequence[Array]) -> Array:
+    return np.array([_spearman(run)[:-1, -1] for run in runs])
+
+
+def _spearman(rows: Array) -> Array:
+    from scipy.stats import rankdata
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.corrcoef(rankdata(rows, axis=0), rowvar=False)
+
+
+def table(runs: Sequence[Array], later: int) -> str:
+    """Return the correlations as Markdown, and the comparison."""
+    draws = np.random.default_rng(0).integers(len(runs), size=(RESAMPLES, len(runs)))
+    within = within_runs(runs)
+    value = correlations(runs, within)
+    resampled = np.array([correlations([runs[n] for n in draw], within[draw]) for draw in draws])
+    lines = [f"{len(runs)} runs, {sum(map(len, runs))} steps; later: mean success of the next {later} steps\n"]
+    lines += [f"| metric | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
+    for row, name in enumerate(METRICS):
+        cells = [_shown(value[row, column], resampled[:, row, column]) for column in range(len(COLUMNS))]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    first, second = METRICS.index(INFORMATION), METRICS.index(ENTROPY)
+    gain, gains = (np.abs(own[..., first, :]) - np.abs(own[..., second, :]) for own in (value, resampled))
+    cells = [_shown(gain[column], gains[:, column]) for column in range(len(COLUMNS))]
+    return "\n".join([*lines, f"| size of the first less that of `{ENTROPY}` | {' | '.join(cells)} |"])
+
+
+def _shown(value: float, resampled: Array) -> str:
+    low, high = np.nanpercentile(resampled, [2.5, 97.5])
+    return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
