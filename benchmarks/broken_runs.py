@@ -41,7 +41,10 @@ DECOUPLED = "algorithm.rollout_correction.bypass_mode=false"  # the trainer comp
 
 @dataclass(frozen=True)
 class Case:
-    """A run: what differs from ``USUAL``, and which alarms name its illness, if any does."""
+    """A run: what differs from ``USUAL``, and which alarms name its illness within five steps.
+
+    Why none does, where none does, stands in docs/doctor.md.
+    """
 
     words: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
@@ -69,14 +72,14 @@ CASES: dict[str, Case] = {
             *("data.train_batch_size=32", f"{ACTOR}.ppo_mini_batch_size=8"),
         ),
     ),
-    "hackable_reward": ill("hacked", words=("turn_reward.name=hackable:Hackable", "budget.rl_steps=12")),
+    "hackable_reward": ill(words=("turn_reward.name=hackable:Hackable", "budget.rl_steps=12")),
     "constant_reward": ill("no_signal", words=("turn_reward.name=hackable:Constant",)),
-    "entropy_bonus": ill("entropy_up", words=(f"{ACTOR}.entropy_coeff=1.0",)),
+    "entropy_bonus": ill(words=(f"{ACTOR}.entropy_coeff=1.0",)),
     "cut_answers": ill("answers_at_limit", words=("env.max_action_tokens=2",)),
     "hard_task": ill("groups_all_lost", words=("env.task=w5-o8-q8",)),
     "short_rows": ill("out_of_context", words=("data.max_response_length=160",)),
     "cold_sampler": ill("no_signal", words=(f"{ROLLOUT}.temperature=0.05",)),
-    "lost_separator": ill("policy_kl", "mismatch", by="lost_separator"),
+    "lost_separator": ill(by="lost_separator"),
     "lost_separator_decoupled": ill("mismatch", by="lost_separator", words=(DECOUPLED,)),
     "dropped_thoughts": ill("policy_kl", "mismatch", by="dropped_thoughts"),
     "noisy_logprobs": ill("clip_share", by="noisy_logprobs"),
@@ -86,13 +89,14 @@ CASES: dict[str, Case] = {
     "window_without_goal": ill("policy_kl", "mismatch", by="window_without_goal"),
     "wrong_sign": ill("wrong_sign", by="wrong_sign"),
     "infinite_advantage": ill("not_finite", by="infinite_advantage", begins=4),
-    "repeated_game": ill("repeated_prompts", by="repeated_game"),
+    "repeated_game": ill(by="repeated_game"),
     "done_is_won": ill("groups_all_won", by="done_is_won"),
     "leaking_expert": ill(by="leaking_expert"),
-    "blank_observation": ill("repeated_prompts", by="blank_observation"),
-    "forgetful_parser": ill("invalid_actions", by="forgetful_parser", begins=5),
-    "slow_game": ill("slowest_episode", by="slow_game"),
+    "blank_observation": ill(by="blank_observation"),
+    "forgetful_parser": ill(by="forgetful_parser", begins=5),
+    "slow_game": ill(by="slow_game"),
     "stale_weights": ill("policy_kl", "clip_share", by="stale_weights", words=(f"{ACTOR}.optim.lr=0.002",)),
+    "thoughts": ill("no_signal", words=("prompt=think_action",)),  # of a model that was not trained to write any
     # ---- odd, and healthy
     "seed_0": odd("seed=3"),
     "seed_1": odd("seed=1"),
@@ -113,7 +117,6 @@ CASES: dict[str, Case] = {
     "kl_loss": odd(f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.001"),
     "token_tis": odd("correction=token_tis", DECOUPLED),
     "self_imitation": odd("buffer=self_imitation"),
-    "thoughts": odd("prompt=think_action"),
     "rate_x3": odd(f"{ACTOR}.optim.lr=0.0012"),
     "asynchronous": odd("trainer.v1.trainer_mode=colocate_async"),
     "short_task": odd("env.task=w1-o1-q1"),

@@ -81,6 +81,7 @@ RULES = (
         above,
         "server and trainer disagree about log-probs",
         "python -m train.doctor names the cause; correction= corrects small differences",
+        unless="rollout/staleness/max",  # of runs whose episodes may be older than the trainer's weights
     ),
     Rule(
         "kl_coefficient",
