@@ -255,15 +255,8 @@ class Episode:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Episode:
-        turns = {name: [Turn(**_renamed(turn)) for turn in data.get(name, ())] for name in ("turns", "prefix")}
+        turns = {name: [Turn(**turn) for turn in data.get(name, ())] for name in ("turns", "prefix")}
         return cls(**{**data, **turns, "outcome": Outcome(data["outcome"])})
-
-
-def _renamed(turn: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a turn of a record; those written before roles have ``summary`` as a field."""
-    if not turn.get(SUMMARY):
-        return turn
-    return {**{key: value for key, value in turn.items() if key != SUMMARY}, "aside": True, "role": SUMMARY}
 
 
 @cache

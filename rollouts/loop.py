@@ -17,7 +17,7 @@ from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, answered, listed, meaning, messages
 from turngrid.rollouts.retrieval import lines_of, retrieved
-from turngrid.rollouts.roles import ACCEPT, WORLD, Roles
+from turngrid.rollouts.roles import ACCEPT, ENVIRONMENT, Roles
 from turngrid.rollouts.several import run_actions
 from turngrid.rollouts.spec import EpisodeSpec, Session, begin, other_seat
 from turngrid.rollouts.stream import TokenStream, assistant, user
@@ -203,12 +203,12 @@ class _Run:
     async def _ask_roles(self, roles: Roles, seen: Observation) -> Reply:
         """Ask one role after the other, until an answer goes to the environment."""
         turns, name = self.episode.turns, roles.opening(self.episode.turns)
-        while name not in (WORLD, ACCEPT):
+        while name not in (ENVIRONMENT, ACCEPT):
             reply = await self._ask_role(roles, name, seen)
             if reply.out_of_context:
                 return reply
             name = roles.following(turns)
-            turns[-1].aside = name not in (WORLD, ACCEPT)
+            turns[-1].aside = name not in (ENVIRONMENT, ACCEPT)
         if name == ACCEPT:
             roles.accept(turns)
         return reply

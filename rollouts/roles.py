@@ -20,7 +20,7 @@ from turngrid.rollouts.prompt_forms.form import NOTHING_READ, PromptForm, messag
 from turngrid.rollouts.retrieval import lines_of
 from turngrid.rollouts.stream import joined
 
-WORLD, ACCEPT = "world", "accept"  # the environment gets this answer, or the action before it
+ENVIRONMENT, ACCEPT = "environment", "accept"  # the environment gets this answer, or the action before it
 GOAL, OBSERVATION, OWN, OTHERS = SEES = ("goal", "observation", "own", "others")
 CUE = "Your answer:"
 
@@ -34,8 +34,8 @@ class Role(Method):
         acts: it answers in the run's prompt form; else in plain text.
         sees: of ``SEES``; ``own`` and ``others`` are earlier turns, with their observations.
         history: number of these turns.
-        next: a role, ``WORLD`` or ``ACCEPT``; or one of these by label. Of the words of an answer,
-            the first that is a label decides. Without one, the last entry does.
+        next: a role, ``ENVIRONMENT`` or ``ACCEPT``; or one of these by label. Of the words of an
+            answer, the first that is a label decides. Without one, the last entry does.
         max_tokens: of an answer; None: ``env.max_action_tokens``.
         every: if it is the first role, it begins one of so many turns; its last ``next``, the rest.
         most: answers at one observation.
@@ -95,7 +95,7 @@ class Role(Method):
         if unknown := {*self.sees} - {*SEES}:
             raise ValueError(f"sees={min(unknown)} must be one of: {', '.join(SEES)}")
         if not self.targets:
-            raise ValueError(f"next={self.next} must name a role, {WORLD} or {ACCEPT}")
+            raise ValueError(f"next={self.next} must name a role, {ENVIRONMENT} or {ACCEPT}")
 
     @property
     def targets(self) -> dict[str, str]:
@@ -111,7 +111,7 @@ class Role(Method):
     @property
     def followers(self) -> list[str]:
         """The roles that may follow."""
-        return [name for name in dict.fromkeys(self.targets.values()) if name not in (WORLD, ACCEPT)]
+        return [name for name in dict.fromkeys(self.targets.values()) if name not in (ENVIRONMENT, ACCEPT)]
 
     @property
     def needed(self) -> str:
@@ -143,16 +143,16 @@ class Roles:
         return self[first].default if acted % self[first].every else first
 
     def following(self, turns: Sequence[Turn]) -> str:
-        """Return who follows the newest answer: a role, ``WORLD`` or ``ACCEPT``.
+        """Return who follows the newest answer: a role, ``ENVIRONMENT`` or ``ACCEPT``.
 
         A role that has given its ``most`` answers at this observation is left out.
         """
         role = self[turns[-1].role]
         follows = role.follows(turns[-1])
-        if follows in (WORLD, ACCEPT):
+        if follows in (ENVIRONMENT, ACCEPT):
             return follows
         answers = sum(turn.role == follows for turn in (turns[-1], *_asides(turns)))
-        return follows if answers < self[follows].most else WORLD if role.acts else ACCEPT
+        return follows if answers < self[follows].most else ENVIRONMENT if role.acts else ACCEPT
 
     def accept(self, turns: Sequence[Turn]) -> None:
         """Let the newest answer send the newest action at this observation to the environment."""

@@ -130,9 +130,8 @@ class Demand:
             logit_share = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
         sft = self._training(0, max(keys[SFT], self.row)) if sft_share > 0 else 0.0
         kl = keys[f"{ACTOR}.use_kl_loss"] or keys["algorithm.use_kl_in_reward"]
-        frozen = self.device.server * self.served * (not self.share) + WEIGHTS * bool(
-            self.on_cpu and kl and not self.adapter
-        )
+        reference = WEIGHTS * bool(self.on_cpu and kl and not self.adapter)
+        frozen = self.device.server * self.served * (not self.share) + reference
         rl = max(self._training(self.critic, tokens, logit_share), self._sampling()) + frozen * self.shape.parameters
         return max(sft, rl * (sft_share < 1)) + self.device.rest
 

@@ -1,7 +1,6 @@
 """ScienceWorld's tasks: the same in every JVM, scored by the simulator, split as officially."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -181,28 +180,3 @@ def test_the_expert_wins_95_of_100(game_cache: Path) -> None:
     listing = catalogue.listing("short", "train", 100, reward="dense", workers=1, progress=False)
     assert len(listing.rejected) <= 5, listing.rejected
     assert all(played(task)[-1].won for task in listing.tasks)
-
-
-@pytest.mark.slow
-def test_the_lean_protocol_is_three_times_as_fast_as_the_wrapper(two: list[TaskRef]) -> None:
-    from scienceworld import ScienceWorldEnv
-
-    task = two[0]
-    wrapper = ScienceWorldEnv("", envStepLimit=10**6)
-    wrapper.load(task.task, task.seed % 10_000, "easy")
-    env = make_environment("scienceworld").new_env()
-    spent = {"wrapper": [], "lean": []}  # type: dict[str, list[float]]
-    for _ in range(12):
-        wrapper.reset()
-        env.reset(task, 0)
-        for action in task.expert_plan[:-1]:
-            start = time.perf_counter()
-            wrapper.step(action)
-            middle = time.perf_counter()
-            env.step(action)
-            spent["wrapper"].append(middle - start)
-            spent["lean"].append(time.perf_counter() - middle)
-    wrapper.close()
-    warm = {name: values[len(values) // 3 :] for name, values in spent.items()}  # compiled by then
-    medians = {name: sorted(values)[len(values) // 2] for name, values in warm.items()}
-    assert medians["wrapper"] >= 3 * medians["lean"], medians

@@ -29,9 +29,6 @@ def test_a_record_of_an_older_version_is_read(tmp_path: Path):
     assert "shaping" not in record and "parsed" not in record["turns"][0]
     (tmp_path / "old.jsonl").write_text(json.dumps(record) + "\n")
     assert list(read_episodes(tmp_path / "old.jsonl")) == [episode]
-    record["turns"][0]["summary"] = True  # a field before there were roles
-    (read,) = Episode.from_dict(record).turns
-    assert read == replace(turn, aside=True, role="summary")
     episode.shaping, turn.parsed = {"format": -0.01}, False
     write_episodes(tmp_path / "new.jsonl", [episode])
     assert list(read_episodes(tmp_path / "new.jsonl")) == [episode]

@@ -161,5 +161,5 @@ def test_text_policies_have_one_role(table: Table) -> None:
 def test_settings_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="sees=words must be one of: goal, observation, own, others"):
         roles("actor", actor={"sees": ["words"]})
-    with pytest.raises(ValueError, match="must name a role, world or accept"):
+    with pytest.raises(ValueError, match="must name a role, environment or accept"):
         roles("actor", actor={"next": {}})

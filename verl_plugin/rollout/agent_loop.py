@@ -157,8 +157,9 @@ def row_fields(
     for row, (first, last) in zip(to_rows(episode, reward_name), pairwise(ends), strict=True):
         turns, versions = episode.turns[first:last], episode.versions(first, last)
         own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
-        more = (named, tree, form, cluster, roles)
-        fields.append(own | (turn_fields(episode, first, last, state, *more) if state else {}))
+        if state:
+            own |= turn_fields(episode, first, last, state, named, tree, form, cluster, roles)
+        fields.append(own)
     return fields
 
 

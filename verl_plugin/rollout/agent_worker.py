@@ -181,8 +181,7 @@ class AgentLoopWorker:
             # seats are groups of their own, but verl counts validation by prompt
             uid = prompt["uid"] + (f"#{episode.seat}" if episode.seat and partition == "train" else "")
             tree = trees.get(episode.sample)
-            more = (loop.sent, tree, loop.prompt_form, cluster, roles)
-            rows = row_fields(episode, loop.reward.name, loop.state, *more)
+            rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form, cluster, roles)
             contexts = loop.contexts(episode, prompt) if partition == "train" else []
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
