@@ -183,6 +183,8 @@ def test_a_job_leaves_its_temporary_folder_only_where_its_run_failed(fates: Fate
 def test_but_not_for_ever(fates: Fates) -> None:
     assert (fates.folder / "too often").read_text() == "started\n"
     assert "ran out of time too often (cluster.slurm.max_num_timeout)" in fates.failures["too often"]
+    log = fates.jobs["too often"].stdout()
+    assert log and "Caught signal SIGUSR2" in log and "Bypassing signal SIGCONT" not in log
 
 
 def test_a_job_that_slurm_has_forgotten_is_given_up(slurm: SmallSlurm, fates: Fates, tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         """Return the command's exit code; 0 on every node but the first."""
         os.environ.update(self.environment)
         os.environ.pop("PYTHONSAFEPATH", None)  # for this process only; its children have -P
+        # SLURM sends it with each signal; submitit logs it, and logging loses what SIGUSR2 raises
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
         restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         command = [*command, *(self.again if restarts else ())]
         job = submitit.JobEnvironment()
