@@ -246,6 +246,7 @@ class Health:
     hacked: float | None = number(0.5, 0.9999)
     invalid_actions: float | None = number(1, 10**6)
     unparsed_actions: float | None = number(1, 10**6)
+    mostly_unparsed: float | None = number(0, 1)
     repeated_tokens: float | None = number(1, 10**6)
     answers_at_limit: float | None = number(0, 1)
     out_of_context: float | None = number(0, 1)

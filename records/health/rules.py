@@ -162,6 +162,13 @@ RULES = (
         "try 'shaping=[format]' or more env.max_action_tokens",
     ),
     Rule(
+        "mostly_unparsed",
+        ("rollout/unparsed_actions",),
+        lasting_above,
+        "most answers do not have the form of prompt=, so the environment sees no action",
+        "try SFT first, more env.max_action_tokens, prompt=plain",
+    ),
+    Rule(
         "repeated_tokens",
         ("rollout/repeated_tokens",),
         grown_far,

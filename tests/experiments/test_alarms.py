@@ -49,6 +49,7 @@ SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "hacked": [([(reward, 0.3 - reward / 9) for reward in RISING], [(reward, 0.3 + reward / 9) for reward in RISING])],
     "invalid_actions": [([0.08] * 3 + [0.16, 0.17, 0.18], [0.08] * 3 + [0.12, 0.12, 0.12])],
     "unparsed_actions": [([0.0] * 3 + [0.0, 0.1, 0.2], [0.0] * 3 + [0.04, 0.05, 0.05])],
+    "mostly_unparsed": [([1.0, 0.9, 0.8], [1.0, 0.9, 0.3])],
     "repeated_tokens": [([0.1] * 3 + [0.1, 0.3, 0.6], [0.1] * 3 + [0.2, 0.2, 0.3])],
     "answers_at_limit": [([0.1, 0.2, 0.6], [0.1, 0.2, 0.3])],
     "out_of_context": [([0.0, 0.06], [0.0, 0.05])],
