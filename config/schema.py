@@ -163,6 +163,7 @@ class Model:
     lora_rank: int | None = number(1, 512)
     lora_alpha: int | None = number(1, 10**6)
     lora_target_modules: list[str] | None
+    rows_per_pass: int | None = number(1, 10**6)
     sft: Sft
 
 

@@ -6,10 +6,11 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import precision
+from turngrid.config.base import CONF
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.records.run_folder import run_name
+from turngrid.records.run_folder import flattened, run_name
 
 SMOL = "model=smollm2_135m"
 HALVES = (
@@ -89,3 +90,10 @@ def test_a_run_keeps_what_it_began_in(recorded: str, monkeypatch: pytest.MonkeyP
     assert precision.explained(again).endswith("as this run began")
     assert bool([text for text in check(again) if "computes_in" in text]) == (recorded == "bf16")
     assert words(compose([*line, "fresh=true"])) != words(again)
+
+
+def test_no_later_group_takes_back_what_the_model_sets() -> None:
+    chosen, config = OmegaConf.load(CONF / "model" / "smollm2_135m.yaml"), compose([SMOL])
+    assert config.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu == 1
+    for key, value in flattened(OmegaConf.to_container(chosen)):
+        assert key.startswith("defaults") or "${" in str(value) or OmegaConf.select(config, key) == value, key
