@@ -168,7 +168,7 @@ def train(folder: Path, words: tuple[str, ...], variables: dict[str, str], until
 
 def store(name: str, metrics: Path) -> None:
     lines = list(read_metrics(metrics))
-    names = [name for name in sorted({name for line in lines for name in line}) if is_read(name)]
+    names = [name for name in sorted({name for line in lines for name in line}) if Curves().is_read(name)]
     with (HOME / "runs" / f"{name}.csv").open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["step", *names])
@@ -177,10 +177,6 @@ def store(name: str, metrics: Path) -> None:
 
 def text(value: float | None) -> str:
     return "nan" if value is None else f"{value:.6g}"
-
-
-def is_read(name: str) -> bool:
-    return Curves().is_read(name)
 
 
 # ---- the alarms of the stored runs

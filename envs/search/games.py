@@ -17,7 +17,6 @@ from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows
 from turngrid.envs.search.world import Entity, World, WorldSpec, make_world
 from turngrid.envs.types import EnvError
 
-HOPS = (1, 2, 3, 4)
 ANSWERS = ("person", "town", "river", "organisation", "year")
 _KEPT_PASSAGES = 45_000  # of worlds in memory: 64 worlds of 700 passages, some 60 MB
 _kept: dict[WorldSpec, Collection] = {}  # the last used comes last
@@ -62,8 +61,8 @@ class Question:
     """A question.
 
     Attributes:
-        chain: entities from the start to the answer; else those that the question names, and, if
-            it is another, the answer.
+        chain: entities from the start to the answer; in other forms those that the question
+            names, and the answer if it is none of them.
         facts: indices of the world's facts that lead to the answer.
         golds: the answer's names.
         plan: the expert's actions: a search for each fact, unless it is stated, and the answer.
@@ -165,8 +164,8 @@ def _stated(world: World, question: Question, draw: random.Random) -> Question:
     [number] = question.facts
     relation, answer = world.facts[number].relation, world.entities[question.chain[1]].called
     named = question.plan[0].removeprefix("search ").removesuffix(f" {keys(relation, world.spec.wording)}")
-    told = RELATIONS[relation].wordings[draw.choice(in_use(world.spec.wording))]
-    fact = told.of_subject.format(s=named, o=answer)
+    wording = RELATIONS[relation].wordings[draw.choice(in_use(world.spec.wording))]
+    fact = wording.of_subject.format(s=named, o=answer)
     text = f"{fact[0].upper()}{fact[1:]}. {question.text}"
     return replace(question, text=text, plan=(f"answer {answer}",), form="stated")
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from turngrid.envs.search.relations import RELATIONS, in_use, roots
 
 _SHARES = {"person": 0.45, "town": 0.08, "river": 0.05, "work": 0.27, "organisation": 0.15}
-NOBODY = -1  # what such passages are about
+NOBODY = -1  # ``Passage.about`` of distractors
 _ENTITIES = 0.31  # for each passage, if every entity is mentioned twice
 _NAMESAKES = 0.2  # share of persons who have another's name; such persons are told apart by trade
 _ALIASES = {"person": 0.2, "town": 0.25, "organisation": 0.2}
@@ -38,9 +38,9 @@ class WorldSpec:
     """What determines a world.
 
     Attributes:
-        names: key of ``turngrid.envs.search.names.CLASSES``.
-        passages: roughly so many, if ``distractors`` is 2.
-        distractors: passages that mention an entity and tell nothing of it, on average.
+        names: key of ``turngrid.envs.search.relations.CLASSES``.
+        passages: their rough number, if ``distractors`` is 2.
+        distractors: passages that mention an entity without a fact about it, on average.
         wording: ``usual``, or ``new`` for sentences that no training world has.
     """
 
@@ -53,7 +53,7 @@ class WorldSpec:
 
 @dataclass(frozen=True)
 class Entity:
-    """An entity; ``trade`` tells it from a namesake."""
+    """An entity; ``trade`` distinguishes two persons of one name."""
 
     kind: str
     name: str
@@ -89,7 +89,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """``told``: for each fact, its passage and its sentence there."""
+    """A world; ``told`` has for each fact the indices of its passage and of its sentence there."""
 
     spec: WorldSpec
     entities: tuple[Entity, ...]

@@ -158,7 +158,7 @@ def _table(file: Path) -> Mapping[str, Any]:
 
 
 def _product(item: Fields, about: Fields, known: Mapping[str, int]) -> Product | None:
-    """Return a product; None for one that WebShop skips, too."""
+    """Return a product; None if WebShop skips it too."""
     asin = str(item["asin"])
     if asin == "nan" or len(asin) > 10 or asin in known:
         return None
