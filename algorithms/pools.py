@@ -15,8 +15,8 @@ def live_rows(response_mask: Tensor) -> Tensor:
 def whiten(values: Tensor, response_mask: Tensor) -> Tensor:
     """Give the masked tokens of the whole batch zero mean and unit variance, in float64.
 
-    ``(x - mean) / sqrt(var + 1e-8)`` with the unbiased variance, as ``masked_whiten`` of verl and of
-    TRL; in float64, so that equal values give exactly 0, not the mean's last bit times 1e4.
+    ``(x - mean) / sqrt(var + 1e-8)`` with the unbiased variance, as ``masked_whiten`` of verl and
+    of TRL. In float64 equal values give exactly 0, not the mean's last bit times 1e4.
 
     Until verl whitens in float64.
 
