@@ -153,8 +153,8 @@ def _intersection(world: World, draw: random.Random) -> Question | None:
     golds = world.entities[answer].names
     if world.told[facts[0]][0] == world.told[facts[1]][0] or any(mentions(text, gold) for gold in golds):
         return None
-    told = [keys(relation, world.spec.wording) for relation in two]
-    searches = (f"search {name} {words}" for name, words in zip(named, told, strict=True))
+    key_words = [keys(relation, world.spec.wording) for relation in two]
+    searches = (f"search {name} {words}" for name, words in zip(named, key_words, strict=True))
     plan = (*searches, f"answer {_shown(world, facts[1], answer)}")
     return Question(text, (*objects, answer), facts, golds, plan, "intersection")
 
@@ -214,11 +214,11 @@ def is_sound(world: World, question: Question) -> bool:
     different passages. No name of the answer is in the question, in the passages of other facts, or
     in those about entities before the last fact's subject.
     """
-    chain, told = question.chain, [world.told[fact][0] for fact in question.facts]
+    chain, sources = question.chain, [world.told[fact][0] for fact in question.facts]
     shortcuts = ((one, other) for place, one in enumerate(chain) for other in chain[place + 2 :])
-    if len(set(chain)) < len(chain) or len(set(told)) < len(told) or any(pair in world.linked for pair in shortcuts):
+    if len({*chain}) < len(chain) or len({*sources}) < len(sources) or any(pair in world.linked for pair in shortcuts):
         return False
-    passages = [p for number, p in enumerate(world.passages) if number in told[:-1] or p.about in chain[:-2]]
+    passages = [p for number, p in enumerate(world.passages) if number in sources[:-1] or p.about in chain[:-2]]
     texts = [question.text, *(text for passage in passages for text in passage.sentences)]
     return not any(mentions(text, name) for text in texts for name in question.golds)
 
