@@ -42,8 +42,8 @@ class TurnClip(Method):
     card: ClassVar[Card] = Card(
         "clips one ratio a turn, as PPO's",
         paper="StepPO",
-        source="`gspo` on one row a turn",
-        ours="whether Turn-PPO means the same mean",
+        source="as `gspo` with one turn a row",
+        ours="the mean over a turn's tokens; Turn-PPO may use another",
     )
 
     def __call__(

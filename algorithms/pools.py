@@ -12,17 +12,17 @@ def live_rows(response_mask: Tensor) -> Tensor:
     return response_mask.bool().any(dim=-1)
 
 
-def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tensor:
+def whiten(values: Tensor, response_mask: Tensor) -> Tensor:
     """Give the masked tokens of the whole batch zero mean and unit variance, in float64.
 
-    Until verl whitens in float64. ``(x - mean) / sqrt(var + epsilon)`` with the unbiased variance,
-    as ``masked_whiten`` of verl and of TRL; in float64, so that equal values give exactly 0, not
-    the mean's last bit times 1e4.
+    ``(x - mean) / sqrt(var + 1e-8)`` with the unbiased variance, as ``masked_whiten`` of verl and
+    of TRL. In float64 equal values give exactly 0, not the mean's last bit times 1e4.
+
+    Until verl whitens in float64.
 
     Args:
         values: (rows, tokens); values outside the mask are never read.
         response_mask: (rows, tokens), 1 on sampled tokens.
-        epsilon: added to the variance.
 
     Returns:
         (rows, tokens) of the dtype of ``values``; 0 outside the mask, or if it has one token.
@@ -31,7 +31,7 @@ def whiten(values: Tensor, response_mask: Tensor, epsilon: float = 1e-8) -> Tens
     sampled = exact[mask]
     if sampled.numel() < 2:
         return values.new_zeros(values.shape)
-    whitened = (exact - sampled.mean()).mul_((sampled.var() + epsilon).rsqrt())
+    whitened = (exact - sampled.mean()).mul_((sampled.var() + 1e-8).rsqrt())
     return whitened.masked_fill_(~mask, 0.0).to(values.dtype)
 
 

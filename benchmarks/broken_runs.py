@@ -1,6 +1,6 @@
-"""Runs that are ill and runs that only look odd, by which the doctor and the alarms are tested.
+"""Runs that are ill and runs that only look odd, with which the doctor and the alarms are tested.
 
-    python benchmarks/broken_runs.py               # what is told of the stored runs
+    python benchmarks/broken_runs.py               # the table of the stored runs
     python benchmarks/broken_runs.py make          # make the missing runs: two minutes each
     python benchmarks/broken_runs.py make NAME...  # make these again
 
@@ -41,9 +41,9 @@ DECOUPLED = "algorithm.rollout_correction.bypass_mode=false"  # the trainer comp
 
 @dataclass(frozen=True)
 class Case:
-    """A run: what differs from ``USUAL``, and which alarms name its illness within five steps.
+    """A run: what differs from ``USUAL``, and the alarms that name its illness within five steps.
 
-    Why none does, where none does, stands in docs/doctor.md.
+    If there are none, docs/doctor.md has the reason.
     """
 
     words: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ def train(folder: Path, words: tuple[str, ...], variables: dict[str, str], until
 
 def store(name: str, metrics: Path) -> None:
     lines = list(read_metrics(metrics))
-    names = [name for name in sorted({name for line in lines for name in line}) if is_read(name)]
+    names = [name for name in sorted({name for line in lines for name in line}) if Curves().is_read(name)]
     with (HOME / "runs" / f"{name}.csv").open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["step", *names])
@@ -179,22 +179,18 @@ def text(value: float | None) -> str:
     return "nan" if value is None else f"{value:.6g}"
 
 
-def is_read(name: str) -> bool:
-    return Curves().is_read(name)
-
-
-# ---- what is told about the stored runs
+# ---- the alarms of the stored runs
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rules say of a stored run; ``first`` are the alarms of the first step with any."""
+    """The alarms of a stored run; ``first`` are those of the first step with any."""
 
     name: str
     ill: bool
     steps: int
     first: tuple[Alarm, ...]
-    told: Alarm | None  # the first alarm that names the illness, within five steps of its beginning
+    naming: Alarm | None  # the first alarm that names the illness, within five steps of its beginning
 
 
 def outcomes() -> list[Outcome]:
@@ -206,20 +202,20 @@ def _outcome(name: str) -> Outcome:
     raised = alarms(source.curves, source.limits)
     first = tuple(alarm for alarm in raised if alarm.step == raised[0].step)
     soon = case.begins + WITHIN
-    told = next((alarm for alarm in raised if alarm.name in case.alarms and alarm.step < soon), None)
-    return Outcome(name, case.ill, source.curves.steps[-1], first, told)
+    naming = next((alarm for alarm in raised if alarm.name in case.alarms and alarm.step < soon), None)
+    return Outcome(name, case.ill, source.curves.steps[-1], first, naming)
 
 
 def table(found: list[Outcome]) -> str:
     """Return docs/doctor.md's table of the stored runs, and the rates."""
-    lines = ["| run | illness | told | first alarm |", "|---|---|---|---|"]
+    lines = [f"| run | ill | named within {WITHIN} steps | first alarm |", "|---|---|---|---|"]
     for one in found:
-        told = f"`{one.told.name}`, step {one.told.step}" if one.told else "no" if one.ill else ""
+        naming = f"`{one.naming.name}`, step {one.naming.step}" if one.naming else "no" if one.ill else ""
         first = f"`{one.first[0].name}`, step {one.first[0].step}" if one.first else "none"
-        lines.append(f"| `{one.name}` | {'yes' if one.ill else 'no'} | {told} | {first} |")
+        lines.append(f"| `{one.name}` | {'yes' if one.ill else 'no'} | {naming} | {first} |")
     ill, well = ([one for one in found if one.ill is wanted] for wanted in (True, False))
     rates = {
-        f"told within {WITHIN} steps": (sum(one.told is not None for one in ill), len(ill)),
+        f"named within {WITHIN} steps": (sum(one.naming is not None for one in ill), len(ill)),
         "false alarms": (sum(bool(one.first) for one in well), len(well)),
     }
     lines += [

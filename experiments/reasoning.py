@@ -1,15 +1,15 @@
-"""Say which metrics told success: mutual information, entropy and others, over several runs.
+"""Correlate metrics with success: mutual information, entropy and others, over several runs.
 
     python -m experiments.reasoning RUN RUN...
     python -m experiments.reasoning later=5 runs/*
 
 RUN      folders of runs with tracking.reasoning, or their metrics.jsonl; at least two
-later=3  the mean success of so many next steps is what is foretold
+later=3  also correlate with the mean success of so many next steps
 
-Prints Spearman's correlations of each metric with success/train, with 95 % intervals by a bootstrap
-over runs (2,000 resamples): of all steps of all runs together, with the success of the same step
-and with later success; and with later success within a run, the mean over runs. The last line
-compares the sizes of two correlations. docs/reasoning.md explains the metrics."""
+Prints Spearman's correlation of each metric with success/train, in three columns: with the success
+of the same step and with later success, over all steps of all runs; and with later success within
+each run, as a mean over runs. The 95 % intervals are by a bootstrap over runs (2,000 resamples).
+The last line compares the sizes of two correlations. docs/reasoning.md explains the metrics."""
 
 import sys
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ PER_TOKEN = ("mutual_information", "conditional_entropy", "marginal_entropy")
 OTHERS = (*(f"{name}_per_token" for name in PER_TOKEN), "mutual_information_z", "retrieval")
 METRICS = (INFORMATION, *(f"reasoning/{name}" for name in OTHERS), ENTROPY, "credit/group_std/mean", SUCCESS)
 COLUMNS = ("this step", "later", "later, within runs")
-RESAMPLES, ENOUGH = 2000, 4  # points of a run
+RESAMPLES = 2000
+ENOUGH = 4  # measured steps of a run at least
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 

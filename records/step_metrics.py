@@ -17,14 +17,14 @@ N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
 
 def step_metrics(
-    groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int] = (), limit: float = float("inf")
+    groups: Sequence[Sequence[Episode]], trained: str, replaced: Collection[int] = (), limit: float = float("inf")
 ) -> dict[str, float]:
     """Return metrics of a step under the names of ``turngrid.records.metrics``.
 
     Args:
         groups: the episodes of each prompt.
         trained: the name of the chosen reward (``Turn.trained``).
-        mended: indices of the groups in which a stored episode replaced one.
+        replaced: indices of the groups in which a stored episode replaced one.
         limit: tokens of an answer at most.
     """
     episodes = [episode for group in groups for episode in group]
@@ -34,7 +34,7 @@ def step_metrics(
         **_success(episodes),
         **success_by_type([episode for episode in episodes if episode.whole], "success/by_type/"),
         **_rewards([episode for group in learned for episode in group]),
-        **_signal(compared, trained, mended),
+        **_signal(compared, trained, replaced),
         REPEATED: repeated_states(compared),
         **_play(episodes),
         **_answers(groups, limit),
@@ -134,19 +134,19 @@ def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
     return metrics
 
 
-def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collection[int]) -> dict[str, float]:
+def _signal(groups: Sequence[Sequence[Episode]], trained: str, replaced: Collection[int]) -> dict[str, float]:
     """Return the share of groups in which all episodes have the same reward.
 
     GRPO and RLOO learn nothing from them. Groups of one episode do not count. ``group_std`` has the
     mean, 10th and 90th percentile of groups' unbiased standard deviations, before filters. If
-    groups are ``mended``, also return the rewards of the step's own episodes: verl's are of the
-    trained rows.
+    episodes were ``replaced``, also return the rewards of the step's own episodes: verl's are those
+    of the trained rows.
     """
     metrics: dict[str, float] = {}
     scores = [[sum(turn.trained(trained) for turn in one.turns) for one in group] for group in groups]
     compared = {number: group for number, group in enumerate(scores) if len(group) > 1}
     if compared:
-        flat = (number not in mended and len(set(group)) == 1 for number, group in compared.items())
+        flat = (number not in replaced and len(set(group)) == 1 for number, group in compared.items())
         metrics["credit/groups_without_signal"] = _mean(flat)
         won = [[one.won for one in groups[number]] for number in compared]
         metrics["credit/groups_all_won"] = _mean(map(all, won))
@@ -154,7 +154,7 @@ def _signal(groups: Sequence[Sequence[Episode]], trained: str, mended: Collectio
         spread = [stdev(group) for group in compared.values()]
         of_spread = (fmean(spread), *np.percentile(spread, [10, 90]).tolist())
         metrics |= dict(zip(GROUP_STD, of_spread, strict=True))
-    if mended:
+    if replaced:
         own = [score for group in scores for score in group]
         metrics |= {
             f"reward/trained/{name}": float(of(own)) for name, of in (("mean", _mean), ("min", min), ("max", max))

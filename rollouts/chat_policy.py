@@ -184,8 +184,8 @@ def as_calls(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Write earlier answers as ``tool_calls`` if a message follows each call, as its result."""
     converted: list[dict[str, Any]] = []
     ids: list[str] = []
-    told = list(runs(messages))
-    for run, following in zip(told, [*told[1:], []], strict=True):
+    parts = list(runs(messages))
+    for run, following in zip(parts, [*parts[1:], []], strict=True):
         called = read_calls(joined(run)) if run[0]["role"] == "assistant" else None
         if called and len(called.calls) == len(following):
             # Mistral's templates require nine letters and digits

@@ -102,11 +102,11 @@ async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
             turn.versions = []
     if spec.grade_unfinished and episode.outcome in CUT_OFF:
         await grade(session, episode)
-    newest = episode.turns[-1].attempt if episode.turns else 0
-    if spec.attempts and newest == len(episode.plays):
+    attempt = episode.turns[-1].attempt if episode.turns else 0
+    if spec.attempts and attempt == len(episode.plays):
         episode.plays.append(episode.outcome.value)
     if spec.task.max_score > 0:
-        earned = sum(turn.score_delta for turn in [*episode.prefix, *episode.turns] if turn.attempt == newest)
+        earned = sum(turn.score_delta for turn in [*episode.prefix, *episode.turns] if turn.attempt == attempt)
         share = earned / spec.task.max_score
         episode.score = min(1.0, max(0.0, (share + 1) / 2 if spec.seat else share))  # some games end below 0
     await _reward(episode, spec)
@@ -128,7 +128,8 @@ async def _reward(episode: Episode, spec: EpisodeSpec) -> None:
 
 
 def without_turns(seat: str, policy: str, other: Episode) -> Episode:
-    """Return the view of a seat that the other one gave no turn, as by a first invalid answer."""
+    """Return the view of a seat without a turn: the other one ended the match before, as by an
+    invalid answer."""
     outcome = {Outcome.WON: Outcome.LOST, Outcome.LOST: Outcome.WON}.get(other.outcome, other.outcome)
     score = None if other.score is None else 1 - other.score
     return replace(other, seat=seat, policy=policy, outcome=outcome, score=score, turns=[], messages=[], prompt_ids=[])

@@ -1,4 +1,4 @@
-"""Roles of one policy in one episode: a planner and an actor, or a verifier and what follows it.
+"""Roles of one policy in one episode, such as a planner and an actor.
 
 The roles share the weights (Dr. MAS, arXiv 2602.08847). Each answer is sampled from a prompt of its
 own, which begins a row. It goes to the environment, or is an aside
@@ -32,13 +32,14 @@ class Role(Method):
     Attributes:
         instruction: a line of its prompts.
         acts: it answers in the run's prompt form; else in plain text.
-        sees: of ``SEES``; ``own`` and ``others`` are earlier turns, with their observations.
+        sees: items of ``SEES``; ``own`` and ``others`` are earlier turns, with their observations.
         history: number of these turns.
         next: a role, ``ENVIRONMENT`` or ``ACCEPT``; or one of these by label. Of the words of an
             answer, the first that is a label decides. Without one, the last entry does.
         max_tokens: of an answer; None: ``env.max_action_tokens``.
-        every: if it is the first role, it begins one of so many turns; its last ``next``, the rest.
-        most: answers at one observation.
+        every: read of the first role: it answers one of so many new observations, and the last
+            entry of its ``next`` the others.
+        most: answers at one observation at most.
 
     Raises:
         ValueError: ``sees`` has an unknown word, or ``next`` is empty.
@@ -145,7 +146,8 @@ class Roles:
     def following(self, turns: Sequence[Turn]) -> str:
         """Return who follows the newest answer: a role, ``ENVIRONMENT`` or ``ACCEPT``.
 
-        A role that has given its ``most`` answers at this observation is left out.
+        If that role has given its ``most`` answers at this observation, the environment gets the
+        newest action.
         """
         role = self[turns[-1].role]
         follows = role.follows(turns[-1])

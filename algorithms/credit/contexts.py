@@ -41,7 +41,7 @@ class Infopo(Method):
         ),
     )
     card = Card(
-        "pays a turn for an observation that changed the next answer: by how much likelier the answer is than with "
+        "pays a turn whose observation changed the next answer: by how much likelier that answer is than after "
         "`placeholder` in the observation's place, compared within the group. "
         "With scores of 0 and 1 this acts in groups of equal scores only",
         paper="2603.00656",

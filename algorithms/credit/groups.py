@@ -130,8 +130,8 @@ class Pair(Method):
         ),
     )
     card = Card(
-        "learns from the turn alone from which the two episodes of a tree differ, by 2 `eta` x the difference of their "
-        "scores; it replaces the advantage",
+        "gives the turn from which the two episodes of a tree differ 2 `eta` x the difference of their scores, and all "
+        "other turns 0; it replaces the advantage",
         paper="2410.04612",
         source="code",
         result="dialogue: an 8B model above a prompted 70B one",
@@ -166,8 +166,8 @@ class Attempts(Method):
         Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
     )
     card = Card(
-        "gives the turns of an attempt its own reward, compared with that of the attempts of this number in the "
-        "group, in place of the advantage",
+        "compares the reward of an attempt with those of the group's attempts of the same number (first, second, ...); "
+        "the result replaces the advantage of its turns",
         needs="an episode of several attempts",
     )
 
@@ -211,8 +211,8 @@ class GroupScale(Method):
         ),
     )
     card = Card(
-        "multiplies all advantages by (number of groups) / (number of groups with unequal scores), at most `most`; "
-        "so the gradient keeps its size if few groups have unequal scores",
+        "multiplies all advantages by (number of groups) / (number of groups with unequal scores), at most by `most`, "
+        "so that the gradient keeps its size if few groups have unequal scores",
         paper="2509.24107",
         needs="no credit after it",
         ours="`most` 8 (there no cap)",

@@ -43,8 +43,8 @@ class SemiOnline(Method):
         ),
     )
     card = Card(
-        "adds up what the group's other episodes matched of the expert plan, and what they matched from the same turn "
-        "on; the environment's reward is not used",
+        "compares, within the group, the share of the expert plan that an episode matched and what it matched from "
+        "each turn on, and adds the two; the environment's reward is not used",
         paper="2509.11543",
         source="code",
         needs="`rollout_form=semi_online`",

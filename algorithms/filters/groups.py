@@ -74,7 +74,7 @@ class DynamicSampling(ZeroStd):
         "samples other prompts in place of groups of equal scores, up to `batches` batches a step; all are charged and "
         "in the metrics of success",
         paper="2503.14476",
-        ours="one for one",
+        ours="each group is replaced by one",
     )
 
 
@@ -149,8 +149,8 @@ class StdTopP(ByStd):
     epsilon: float = number(0)
 
     card = Card(
-        "keeps the fewest groups whose standard deviations of scores sum to `share` of the step's, less `epsilon`; "
-        "groups of equal scores go, and the whole step if that is 0",
+        "keeps the fewest groups whose standard deviations of scores sum to `share` of the step's sum, less `epsilon`; "
+        "groups of equal scores are dropped, and all groups if that number is not above 0",
         paper=RAGEN_2,
         source="code",
         ours="the linear sum; the older form with a softmax is not built",
@@ -173,7 +173,7 @@ class StdMinP(ByStd):
 
     card = Card(
         "keeps groups whose standard deviation of scores is at least `share` of the step's largest; groups of equal "
-        "scores go",
+        "scores are dropped",
         paper=RAGEN_2,
         source="code",
     )
@@ -222,10 +222,10 @@ class Solved(Method):
         ),
     )
     card = Card(
-        "from an epoch to the next, leaves out games of which at least `share` of the samples had a reward above 0; "
-        "for good, and never so many that a task has fewer games than a step has prompts",
+        "when an epoch begins, drops games of which at least `share` of the samples had a reward above 0, for the rest "
+        "of the run; each task keeps as many games as a step has prompts",
         paper="2509.24107",
-        ours="the least number of games, those solved most often going first; guided episodes do not count",
+        ours="the number of games that stay, those solved most often being dropped first; guided episodes do not count",
     )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:

@@ -68,7 +68,7 @@ class DrBot(Method):
         "characters, or repeats 20 tokens 10 times; they stay in the baseline",
         paper="2509.22601",
         source="code",
-        ours="tokens or words",
+        ours="repeats are counted in tokens",
     )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
@@ -99,8 +99,8 @@ class EntropyTurns(Method):
         ),
     )
     card = Card(
-        "mutes turns whose mean token entropy is below the `share` quantile of the turns in `scope`, "
-        "also turns that are confident but wrong; advantages do not change",
+        "mutes turns whose mean token entropy is below the `share` quantile of the turns in `scope`, whether they "
+        "were right or wrong; advantages do not change",
         paper="2509.23866",
         source="a note",
         result="of DART-GUI as a whole on OSWorld: 27.5 -> 42.1",

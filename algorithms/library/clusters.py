@@ -56,7 +56,7 @@ class Clusters:
     """Clusters in the order in which they were opened; a text belongs to the first similar one.
 
     Args:
-        similarity: to a cluster's first text, its prototype.
+        similarity: the least similarity to a cluster's first text, its prototype.
     """
 
     def __init__(self, similarity: float, prototypes: Iterable[str] = ()) -> None:

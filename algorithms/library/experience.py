@@ -23,8 +23,8 @@ class Entry:
         zone: a level of strategies, or ``WARNING``.
         score: the reward of its episode.
         number: counts admissions, so a higher one is newer.
-        observation: that it was written for.
-        clusters: those that it is linked to.
+        observation: the first one of the actions that the entry is about.
+        clusters: indices of the clusters for which it is shown.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Entry:
 
     @property
     def rank(self) -> tuple[float, int]:
-        """Sorts the best first, of equal ones the newest."""
+        """The sort key: the highest score first, then the newest."""
         return -self.score, -self.number
 
 
@@ -75,12 +75,13 @@ class Experience(Method):
         ),
     )
     card = Card(
-        "shows the policy strategies of won episodes and warnings of lost ones before each turn, by the similarity of "
-        "the observation; they are outside the loss, and are kept up in evaluation",
+        "shows the policy strategies of won episodes and warnings of lost ones before each turn, chosen by the "
+        "similarity of the observation; these texts have no loss, and evaluation shows them too",
         paper="2603.18079",
         result="of `algo=slea_rl`: 77.6 -> 93.5 (7B), of which GiGPO 90.8",
-        ours="an entry is in the cluster of the observation for which it was written; `writer: rule`; the questions of "
-        "`writer: policy`; similarity by the longest common subsequence; the warm-up counts steps ([below](#library))",
+        ours="an entry belongs to the cluster of the observation for which it was written; `writer: rule`; the "
+        "questions of `writer: policy`; similarity by the longest common subsequence; the warm-up in steps "
+        "([below](#library))",
     )
 
     _entries: list[Entry] = field(default_factory=list, init=False, repr=False)
@@ -105,7 +106,10 @@ class Experience(Method):
         return "\n".join([*_listed("What worked before:", best), *_listed("What failed before:", worst)])
 
     def states(self) -> Callable[[str], str]:
-        """Return a function to a cluster's first observation; new ones are opened in a copy."""
+        """Return a function that maps an observation to its cluster's first one.
+
+        It opens clusters in a copy, so the library does not change.
+        """
         clusters = self._clusters.copy()
         return lambda observation: clusters.prototypes[clusters.join(observation)]
 
@@ -160,7 +164,7 @@ class Experience(Method):
         return above[: self.episodes], below[: self.episodes]
 
     def admit(self, candidates: Iterable[Entry]) -> None:
-        """Admit candidates in order: new ones, so many a step, into zones of limited capacity."""
+        """Admit new candidates in order, up to a step's limit, while their zone has room."""
         admitted = {WARNING: 0, PRINCIPLE: 0}
         for entry in candidates:
             side = WARNING if entry.zone == WARNING else PRINCIPLE
@@ -185,7 +189,7 @@ class Experience(Method):
         return bool(entry.text) and not any(similar(held.text, entry.text, self.novelty) for held in self._entries)
 
     def _has_room(self, entry: Entry) -> bool:
-        """Return whether the entry's zone has room; if it is full, a lower score makes way."""
+        """Return whether the entry's zone has room; drop a lower score if it is full."""
         zone = [held for held in self._entries if held.zone == entry.zone]
         if len(zone) < (self.warnings_capacity if entry.zone == WARNING else self.capacity):
             return True

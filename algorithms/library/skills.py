@@ -49,7 +49,7 @@ class Skills:
         return skill.text if skill else ""
 
     def offer(self, episodes: Sequence[OfferedEpisode]) -> None:
-        """Credit the skills that the step used; have new ones written about the best episodes.
+        """Credit the skills that the step used, and write new ones about the best episodes.
 
         An episode without any reward teaches no skill.
         """

@@ -12,7 +12,7 @@ from typing import Any
 
 from minigrid.utils.baby_ai_bot import BabyAIBot, GoNextToSubgoal, OpenSubgoal, PickupSubgoal
 
-from turngrid.envs.babyai.level import VERBS, WORDS, Game, Moves, commands, things, told
+from turngrid.envs.babyai.level import VERBS, WORDS, Game, Moves, commands, described, things
 from turngrid.envs.environment import GameRecord, Rejected
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskRef
@@ -34,9 +34,9 @@ class _Stack(list[Any]):
 
 
 class Guide:
-    """The bot beside a game, of which it learns each move.
+    """The bot, which watches each move of a game.
 
-    Where the bot gives up, as after a box was opened, a new one takes over, which has seen nothing
+    If it gives up, as after a box was opened, a new bot takes over, which has not seen the rooms
     yet. If that one gives up too, there is no plan until a later move.
     """
 
@@ -59,7 +59,7 @@ class Guide:
         self.next = self._ask(None)
 
     def _ask(self, move: int | None) -> int | None:
-        """Return the bot's next move; None if it gives up or has nothing left to do."""
+        """Pass the newest move to the bot; return its next one, or None if it has none."""
         self._bot.stack.left = _SUBGOALS
         try:
             advice = int(self._bot.replan(move))
@@ -68,11 +68,11 @@ class Guide:
         return advice if advice < len(WORDS) else None
 
     def rest(self, longest: int = LONGEST) -> Moves:
-        """Return the moves by which the bot would win from here; () if it would not, or by more."""
+        """Return at most ``longest`` moves by which the bot would win from here, or ()."""
         return self._along(longest, macro=False)[0]
 
     def commands(self) -> tuple[str, ...]:
-        """Return a plan of commands by which the bot would win from here; () if it would not."""
+        """Return the commands by which the bot would win from here; () if it would not."""
         return self._along(LONGEST, macro=True)[1]
 
     def _along(self, longest: int, macro: bool) -> tuple[Moves, tuple[str, ...]]:
@@ -168,7 +168,7 @@ class BabyAIEnv(TextEnv):
         return self._rest
 
     def observe_message(self, message: str) -> Observation:
-        text = f"{message} {told(self._game)}".lstrip()
+        text = f"{message} {described(self._game)}".lstrip()
         return Observation(text, legal=self._commands() if self._legal else (), expert=self._expert_plan())
 
     def _commands(self) -> tuple[str, ...]:

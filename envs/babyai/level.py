@@ -28,7 +28,7 @@ Moves = tuple[int, ...]
 
 
 class Game:
-    """A running level, without minigrid's limit of steps.
+    """A running level without minigrid's limit of steps.
 
     Attributes:
         view: what the agent sees, 7 x 7 triples of kind, colour and state; the agent is at [3][6]
@@ -86,7 +86,7 @@ def things(game: Game) -> list[tuple[str, Any, Cell]]:
     return [(_name(game, thing), thing, (x, y)) for _, x, y in seen for thing in [_object(game, x, y)]]
 
 
-def told(game: Game) -> str:
+def described(game: Game) -> str:
     """Return the view in words: what is there, how far the walls are, and what is carried."""
     listed = [f"{_state(thing)}{name} ({_place(*cell)})" for name, thing, cell in things(game)]
     seen = ", ".join([*listed, *_walls(game)]) or "nothing but floor"

@@ -35,7 +35,7 @@ class BfclEnv(TextEnv):
         return action[:_LONGEST].strip()
 
     def step_game(self, command: str) -> RawStep:
-        """Play calls in Python's syntax, which all fit before the first is run."""
+        """Run calls in Python's syntax; all are checked before the first one runs."""
         try:
             written = python_calls(command)
         except InvalidAction:

@@ -28,7 +28,7 @@ def function_of(document: Mapping[str, Any]) -> Function:
 
 
 def _schema(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of a type in bfcl-eval's words; a default is told in words."""
+    """Return the JSON schema of a type in bfcl-eval's form; defaults go into the description."""
     schema = {**described, "type": _TYPES.get(described["type"], described["type"])}
     default, note = schema.pop("default", None), schema.pop("description", "").strip()
     if default is not None and "efault" not in note:

@@ -117,7 +117,7 @@ class Jvm:
         return getattr(getattr(package, f"{last}$"), "MODULE$")
 
     def _be_quiet(self) -> None:
-        """Send what the simulator prints at each step to nobody, and close the pipe for it."""
+        """Discard what the simulator prints at each step, and close its pipe."""
         nothing = self.names.java.io.PrintStream(os.devnull)
         self.names.java.lang.System.setOut(nothing)
         self.names.java.lang.System.setErr(nothing)
@@ -150,13 +150,13 @@ def _start(archive: Path) -> tuple["subprocess.Popen[str]", int, str]:
         preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call; for a JVM that is stopped and reads nothing
     )
     assert process.stdout
-    said: list[str] = []
+    lines: list[str] = []
     for line in process.stdout:
-        said.append(line.strip())
-        if said[-1].isdigit():
-            return process, int(said[-1]), process.stdout.readline().strip()
+        lines.append(line.strip())
+        if lines[-1].isdigit():
+            return process, int(lines[-1]), process.stdout.readline().strip()
     process.wait()
-    raise EnvError(f"java does not start: {' '.join(said)[-300:]}")
+    raise EnvError(f"java does not start: {' '.join(lines)[-300:]}")
 
 
 _running: dict[Path, Jvm] = {}

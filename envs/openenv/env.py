@@ -77,8 +77,8 @@ def _start(image: str) -> str:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_START_S)
     except (OSError, subprocess.SubprocessError) as error:
-        said = str(getattr(error, "stderr", None) or error).strip().splitlines()
-        raise EnvError(f"docker runs no container of env.image={image}: {said[-1] if said else error}") from error
+        lines = str(getattr(error, "stderr", None) or error).strip().splitlines()
+        raise EnvError(f"docker runs no container of env.image={image}: {lines[-1] if lines else error}") from error
     return _ready(f"http://127.0.0.1:{port}", image)
 
 

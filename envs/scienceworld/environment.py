@@ -17,8 +17,8 @@ from turngrid.envs.scienceworld.env import ScienceWorldEnv, made
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
-# The tasks in the simulator's order: how many variations each has, and turns of an episode, at
-# least 1.3 times the longest gold path of some.
+# The tasks in the simulator's order: the number of variations of each, and the turns of an episode,
+# at least 1.3 times the longest gold path of the variations that were tried.
 TASKS = {
     "boil": (30, 250),
     "change-the-state-of-matter-of": (30, 200),
@@ -65,7 +65,7 @@ SHORT = (
 _SETS = {"short": SHORT, "all": tuple(TASKS)}
 SIMPLIFICATIONS = ("easy", "teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors")
 _PARTS = {"train": "train", "demonstrations": "train", "pretraining": "train", "validation": "dev"}
-# Whose each of ten of a task's official training variations is: train, demonstrations, pretraining.
+# The split of each of ten official training variations: train, demonstrations or pretraining.
 _SHARES = "tdptdtptdt"
 _FUNCTIONS = (
     CommandFunction("look_around", "describe the room", pattern="look around"),

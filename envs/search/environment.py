@@ -165,7 +165,9 @@ def check_settings(settings: SearchSettings) -> None:
         TaskError: bm25s is missing, or a setting cannot be.
     """
     if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
-        raise TaskError(f"env.retriever=http needs env.url=http://HOST:8000/retrieve, not {settings.url!r}")
+        raise TaskError(
+            f"env.url={settings.url}: env.retriever=http needs a server; use env.url=http://HOST:8000/retrieve"
+        )
     for key, value in {"env.corpus": settings.corpus, "env.retriever": "http" * (settings.retriever == "http")}.items():
         if value and not settings.data_dir:
             raise TaskError(f"{key}={value}: the worlds made here have their own passages; use env.data_dir too")

@@ -119,7 +119,7 @@ class QuestionFiles:
             TaskError: it does not exist, or has no file of questions.
         """
         if not self.folder.parent.is_dir():
-            raise TaskError(f"env.data_dir={self.data_dir}: no such folder")
+            raise TaskError(f"env.data_dir={self.data_dir}: no such folder; use one that has a folder for each set")
         sets = [path.name for path in sorted(self.folder.parent.iterdir()) if path.is_dir()]
         if self.task not in sets:
             near = f"use env.task={nearest(self.task, sets)}" if sets else "it must have a folder for each set"
@@ -157,14 +157,14 @@ class QuestionFiles:
 
     def _train(self) -> list[Row]:
         if (file := self.file("train")) is None:
-            raise TaskError(f"env.task={self.task}: {self.folder} has no file train.jsonl; use eval.tasks for it")
+            raise TaskError(f"env.task={self.task}: {self.folder} has no file train.jsonl; use it in eval.tasks only")
         return self._rows(file)
 
     def _test(self) -> list[Row]:
         """Return the rows of ``test``, or of ``dev`` if ``test`` has no answers."""
         files = [file for file in map(self.file, ("test", "dev")) if file]
         if not files:
-            raise TaskError(f"env.task={self.task}: {self.folder} has neither a file test.jsonl nor dev.jsonl")
+            raise TaskError(f"env.task={self.task}: {self.folder} has no questions to test on; add a file test.jsonl")
         try:
             return self._rows(files[0])
         except TaskError:

@@ -17,7 +17,6 @@ from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows
 from turngrid.envs.search.world import Entity, World, WorldSpec, make_world
 from turngrid.envs.types import EnvError
 
-HOPS = (1, 2, 3, 4)
 ANSWERS = ("person", "town", "river", "organisation", "year")
 _KEPT_PASSAGES = 45_000  # of worlds in memory: 64 worlds of 700 passages, some 60 MB
 _kept: dict[WorldSpec, Collection] = {}  # the last used comes last
@@ -62,8 +61,8 @@ class Question:
     """A question.
 
     Attributes:
-        chain: entities from the start to the answer; else those that the question names, and, if
-            it is another, the answer.
+        chain: entities from the start to the answer; in other forms those that the question
+            names, and the answer if it is none of them.
         facts: indices of the world's facts that lead to the answer.
         golds: the answer's names.
         plan: the expert's actions: a search for each fact, unless it is stated, and the answer.
@@ -154,8 +153,8 @@ def _intersection(world: World, draw: random.Random) -> Question | None:
     golds = world.entities[answer].names
     if world.told[facts[0]][0] == world.told[facts[1]][0] or any(mentions(text, gold) for gold in golds):
         return None
-    told = [keys(relation, world.spec.wording) for relation in two]
-    searches = (f"search {name} {words}" for name, words in zip(named, told, strict=True))
+    key_words = [keys(relation, world.spec.wording) for relation in two]
+    searches = (f"search {name} {words}" for name, words in zip(named, key_words, strict=True))
     plan = (*searches, f"answer {_shown(world, facts[1], answer)}")
     return Question(text, (*objects, answer), facts, golds, plan, "intersection")
 
@@ -165,8 +164,8 @@ def _stated(world: World, question: Question, draw: random.Random) -> Question:
     [number] = question.facts
     relation, answer = world.facts[number].relation, world.entities[question.chain[1]].called
     named = question.plan[0].removeprefix("search ").removesuffix(f" {keys(relation, world.spec.wording)}")
-    told = RELATIONS[relation].wordings[draw.choice(in_use(world.spec.wording))]
-    fact = told.of_subject.format(s=named, o=answer)
+    wording = RELATIONS[relation].wordings[draw.choice(in_use(world.spec.wording))]
+    fact = wording.of_subject.format(s=named, o=answer)
     text = f"{fact[0].upper()}{fact[1:]}. {question.text}"
     return replace(question, text=text, plan=(f"answer {answer}",), form="stated")
 
@@ -215,11 +214,11 @@ def is_sound(world: World, question: Question) -> bool:
     different passages. No name of the answer is in the question, in the passages of other facts, or
     in those about entities before the last fact's subject.
     """
-    chain, told = question.chain, [world.told[fact][0] for fact in question.facts]
+    chain, sources = question.chain, [world.told[fact][0] for fact in question.facts]
     shortcuts = ((one, other) for place, one in enumerate(chain) for other in chain[place + 2 :])
-    if len(set(chain)) < len(chain) or len(set(told)) < len(told) or any(pair in world.linked for pair in shortcuts):
+    if len({*chain}) < len(chain) or len({*sources}) < len(sources) or any(pair in world.linked for pair in shortcuts):
         return False
-    passages = [p for number, p in enumerate(world.passages) if number in told[:-1] or p.about in chain[:-2]]
+    passages = [p for number, p in enumerate(world.passages) if number in sources[:-1] or p.about in chain[:-2]]
     texts = [question.text, *(text for passage in passages for text in passage.sentences)]
     return not any(mentions(text, name) for text in texts for name in question.golds)
 

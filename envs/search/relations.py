@@ -1,6 +1,6 @@
 """The vocabulary of a fictional world: its relations, and invented names.
 
-A passage tells a fact from either side: ``{s}`` is the subject, ``{o}`` the object, and the one
+A passage states a fact from either side: ``{s}`` is the subject, ``{o}`` the object, and the one
 that the passage is about stands first. Each wording has a key word in both sentences, which no
 question has.
 

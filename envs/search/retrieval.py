@@ -1,5 +1,5 @@
-"""Documents, the part of them that a search shows, BM25 by bm25s, and collections of users: a
-question's own paragraphs, a file of passages, a retrieval server.
+"""Documents, the part of them that a search shows, and what it searches: a BM25 index, a
+question's own paragraphs, a file of passages, or a retrieval server.
 """
 
 import functools
@@ -45,7 +45,7 @@ Finder = Callable[[str, int], list[Document]]
 
 
 def words(text: str) -> list[str]:
-    """Return the runs of letters and digits in lower case, without stop words or stems.
+    """Return the runs of letters and digits in lower case; stop words stay, nothing is stemmed.
 
     >>> words("The Orlen-Bridge, 1871")
     ['the', 'orlen', 'bridge', '1871']
@@ -82,9 +82,9 @@ class Bm25:
 
 
 def cut(documents: Sequence[Document], limit: int) -> list[Document]:
-    """Return what a search shows: whole sentences, in order, of ``limit`` characters together.
+    """Return what a search shows: whole sentences, in order, up to ``limit`` characters in all.
 
-    The first sentence of all is shown in any case, cut if it is too long.
+    The first sentence is always shown, cut to ``limit`` if it is longer.
     """
     lengths = (len(sentence) + 1 for document in documents for sentence in document.sentences)
     room = max(1, sum(total <= limit + 1 for total in itertools.accumulate(lengths)))

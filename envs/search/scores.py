@@ -20,9 +20,9 @@ def normalised(text: str) -> str:
 
 
 def exact_match(answer: str, golds: Iterable[str]) -> bool:
-    """Return whether an answer equals a gold; one of which no word is left equals none."""
-    said = normalised(answer)
-    return bool(said) and said in map(normalised, golds)
+    """Return whether an answer equals a gold; an answer without words equals none."""
+    words = normalised(answer)
+    return bool(words) and words in map(normalised, golds)
 
 
 def f1(answer: str, golds: Iterable[str]) -> float:
@@ -30,9 +30,9 @@ def f1(answer: str, golds: Iterable[str]) -> float:
     return max((_f1(normalised(answer), normalised(gold)) for gold in golds), default=0.0)
 
 
-def _f1(said: str, gold: str) -> float:
-    if said != gold and _CLOSED & {said, gold}:
+def _f1(answer: str, gold: str) -> float:
+    if answer != gold and _CLOSED & {answer, gold}:
         return 0.0
-    words, wanted = Counter(said.split()), Counter(gold.split())
+    words, wanted = Counter(answer.split()), Counter(gold.split())
     common = (words & wanted).total()
     return 2 * common / (words.total() + wanted.total()) if common else 0.0

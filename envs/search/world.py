@@ -10,12 +10,12 @@ from typing import NamedTuple
 from turngrid.envs.search.relations import RELATIONS, in_use, roots
 
 _SHARES = {"person": 0.45, "town": 0.08, "river": 0.05, "work": 0.27, "organisation": 0.15}
-NOBODY = -1  # what such passages are about
+NOBODY = -1  # ``Passage.about`` of distractors
 _ENTITIES = 0.31  # for each passage, if every entity is mentioned twice
-_NAMESAKES = 0.2  # share of persons who have another's name; such persons are told apart by trade
+_NAMESAKES = 0.2  # share of persons who have another's name; their trades differ
 _ALIASES = {"person": 0.2, "town": 0.25, "organisation": 0.2}
 _BY_ALIAS = 0.5  # share of the mentions of an entity with an alias that use it
-_TOLD_OF_SUBJECT = 0.75  # share of facts that a passage about their subject tells
+_TOLD_OF_SUBJECT = 0.75  # share of facts that stand in a passage about their subject
 _MENTIONED = {"work": 3, "organisation": 2}  # against once: no namesake hides them
 _FACTS_A_PASSAGE = (1, 1, 2, 3)
 _TRADES = ("glazier", "cooper", "weaver", "tanner", "potter", "brewer", "mason", "saddler", "carter", "thatcher")
@@ -38,9 +38,9 @@ class WorldSpec:
     """What determines a world.
 
     Attributes:
-        names: key of ``turngrid.envs.search.names.CLASSES``.
-        passages: roughly so many, if ``distractors`` is 2.
-        distractors: passages that mention an entity and tell nothing of it, on average.
+        names: key of ``turngrid.envs.search.relations.CLASSES``.
+        passages: their rough number, if ``distractors`` is 2.
+        distractors: passages that mention an entity without a fact about it, on average.
         wording: ``usual``, or ``new`` for sentences that no training world has.
     """
 
@@ -53,7 +53,7 @@ class WorldSpec:
 
 @dataclass(frozen=True)
 class Entity:
-    """An entity; ``trade`` tells it from a namesake."""
+    """An entity; ``trade`` distinguishes two persons of one name."""
 
     kind: str
     name: str
@@ -89,7 +89,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """``told``: for each fact, its passage and its sentence there."""
+    """A world; ``told`` has for each fact the indices of its passage and of its sentence there."""
 
     spec: WorldSpec
     entities: tuple[Entity, ...]
@@ -202,7 +202,7 @@ def _facts(entities: list[Entity], draw: random.Random) -> list[Fact]:
 def _tell(
     entities: list[Entity], facts: list[Fact], wording: str, draw: random.Random
 ) -> tuple[dict[int, tuple[int, int]], list[Passage]]:
-    """Return where each fact is told, and the passages: one to three facts of an entity each."""
+    """Return the place of each fact, and the passages: one to three facts of an entity each."""
     about: dict[int, list[int]] = {}
     for number, fact in enumerate(facts):
         of_subject = draw.random() < _TOLD_OF_SUBJECT or RELATIONS[fact.relation].object == "year"
@@ -225,15 +225,15 @@ def _tell(
 
 def _sentence(entities: list[Entity], fact: Fact, about: int, wording: str, first: bool, draw: random.Random) -> str:
     """Tell a fact; the entity that the passage is about is named in its first sentence only."""
-    told = RELATIONS[fact.relation].wordings[draw.choice(in_use(wording))]
+    chosen = RELATIONS[fact.relation].wordings[draw.choice(in_use(wording))]
     topic, other = entities[about], entities[fact.object if about == fact.subject else fact.subject]
     introduced = f"{topic.called}, also called {topic.alias}," if topic.alias else topic.called
     named = introduced if first else topic.pronoun
     mentioned = other.alias if other.alias and draw.random() < _BY_ALIAS else other.called
     if about == fact.subject:
-        text = told.of_subject.format(s=named, o=mentioned)
+        text = chosen.of_subject.format(s=named, o=mentioned)
     else:
-        text = told.of_object.format(s=mentioned, o=named)
+        text = chosen.of_object.format(s=mentioned, o=named)
     return f"{text[0].upper()}{text[1:]}."
 
 

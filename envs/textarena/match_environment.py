@@ -35,12 +35,12 @@ _OPENINGS = {"TicTacToe-v0": 334, "Nim-v0": 110, "KuhnPoker-v0": 216}  # where t
 
 
 class MatchEnv(TextEnv):
-    """One game at a time. Observations say whose turn it is, and list the legal and best actions,
-    among which opponents choose.
+    """One game at a time. An observation names the seat to move and its legal and best actions,
+    from which scripted opponents choose.
 
-    textarena's games draw from Python's global generator, also in their later rounds. Each game has
-    a state of that generator of its own, so that it does not depend on the others in its process,
-    and a replay deals the same cards.
+    textarena's games draw from Python's global generator, also in their later rounds. Each game
+    keeps its own state of that generator, so that other games in its process do not change it, and
+    a replay deals the same cards.
     """
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:

@@ -118,8 +118,10 @@ def _shown(page: Page, shop: Shop) -> tuple[int, ...]:
 
 
 def plan(shop: Shop, goal: Goal, page: Page) -> tuple[str, ...]:
-    """Return actions that earn 1: buy what is shown, or the first such product of the results, or
-    search anew, with the instruction's words. () if no product of the results earns 1.
+    """Return actions that earn 1; () if no product of the results does.
+
+    Buy the product that is shown, or the first one of the results that earns 1, or search anew with
+    the instruction's words.
     """
     if page.product is not None and (options := winning(shop, goal, page.product)) is not None:
         back = ("click[< Prev]",) if page.part else ()

@@ -111,7 +111,7 @@ def _write(folder: Path, found: Files) -> None:
 
     shop.write_lines(folder, "products", read())
     if not goals:
-        raise TaskError(f"env.data_dir={found.products.parent}: no instruction in {found.all[-1].name}")
+        raise TaskError(f"env.data_dir={found.products.parent}: no instruction in {found.all[-1].name}; {_ORIGIN}")
     random.Random(_SHUFFLE).shuffle(goals)
     shop.write_lines(folder, "goals", goals)
     np.save(folder / "splits.npy", np.array(_splits(goals), np.int8))
@@ -158,7 +158,7 @@ def _table(file: Path) -> Mapping[str, Any]:
 
 
 def _product(item: Fields, about: Fields, known: Mapping[str, int]) -> Product | None:
-    """Return a product; None for one that WebShop skips, too."""
+    """Return a product; None if WebShop skips it too."""
     asin = str(item["asin"])
     if asin == "nan" or len(asin) > 10 or asin in known:
         return None

@@ -142,7 +142,7 @@ def product(number: int) -> Product:
     draw = random.Random(f"webshop product {VERSION} {number}")
     kind = draw.choice(DEPARTMENTS)
     query, brand = draw.choice(kind.types), draw.choice(_BRANDS)
-    first, second, told, listed, *rest = attributes = draw.sample(kind.attributes, draw.randint(4, 6))
+    first, second, third, listed, *rest = attributes = draw.sample(kind.attributes, draw.randint(4, 6))
     looks = draw.sample(kind.looks, draw.randint(4, 6))
     sizes = sorted(draw.sample(range(len(kind.sizes)), draw.randint(4, 5)))  # in their order
     options = {kind.look: looks, _SIZE: [kind.sizes[number] for number in sizes]}
@@ -158,7 +158,7 @@ def product(number: int) -> Product:
         price=price,
         price_tag=f"${price:.2f}",
         rating=f"{draw.randint(25, 50) / 10}",
-        description=f"{query.capitalize()} by {brand} for every day, {told}.",
+        description=f"{query.capitalize()} by {brand} for every day, {third}.",
         features=[f"{attribute.capitalize()}." for attribute in (listed, *rest)],
     )
 

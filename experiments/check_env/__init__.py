@@ -1,1 +1,1 @@
-"""Checks of an environment before anybody trains in it (docs/extending.md)."""
+"""Checks of an environment before a model is trained in it (docs/env.md)."""

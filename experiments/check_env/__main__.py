@@ -4,10 +4,11 @@
     python -m experiments.check_env textworld env.task=w2-o3-q4 games=8
 
 ENV         an environment's name, as for env=, or module:Class
-games=8     games of each split; turns=30 is the length of a random episode at most
+games=8     games of each split; those of test are played
+turns=30    turns of a random episode at most
 KEY=VALUE   as for `python -m train`: env.task=, env.data_dir=, reward=, ...
 
-Prints a table; the exit code is 0 unless a line says FAIL."""
+Prints a table, which docs/env.md explains. The exit code is 1 if a line says FAIL."""
 
 import asyncio
 import sys
@@ -59,7 +60,7 @@ def check(run: Run, options: Options) -> list[Finding]:
 async def _check(run: Run, options: Options) -> list[Finding]:
     catalogue, env = Catalogue(run.environment, run.config.env.cache_dir), run.config.env
     reward = reward_on(run.environment, run.config)
-    # each split is listed for itself
+    # one split at a time: a run's listing would leave out the games that two splits share
     listed = {split: catalogue.listing(env.task, split, options.games, reward, at_most=True).tasks for split in SPLITS}
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])

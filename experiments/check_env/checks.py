@@ -47,8 +47,8 @@ def splits(listed: Mapping[str, Sequence[TaskRef]], openings: Mapping[str, str])
     seen = (
         f"{len(tasks)} games of {', '.join(listed)}; {twice or 'none'} in two{', which a run leaves out' * (twice > 0)}"
     )
-    told = f"; {unseen} equal games have different fingerprints" if unseen else ""
-    return Finding("splits", FAIL if unseen else NOTE if twice else OK, seen + told)
+    hidden = f"; {unseen} equal games have different fingerprints" if unseen else ""
+    return Finding("splits", FAIL if unseen else NOTE if twice else OK, seen + hidden)
 
 
 def errors(_: Environment, games: Sequence[GameRollouts]) -> Finding:
@@ -116,14 +116,14 @@ def hostile(_: Environment, games: Sequence[GameRollouts]) -> Finding:
 def no_answer_in_prompt(environment: Environment, games: Sequence[GameRollouts]) -> Finding:
     """The first message has neither the expert's plan nor a right answer."""
     style = environment.prompt
-    told = []
+    leaks = []
     for game in (game for game in games if game.random):
         opening = game.random[0].opening
         prompt = f"{style.role} {style.how_to_act} {game.task.goal} {opening.goal} {opening.text}".lower()
         answers = [*opening.gold, *([joint.join(game.task.expert_plan) for joint in ("\n", ", ", " ")])]
-        told += [game.task.key for answer in answers if len(answer) >= LEAST_SIZED and answer.lower() in prompt]
-    seen = f"the answer is in the first message of {told[0]}" if told else f"{len(games)} first messages"
-    return Finding("prompt", FAIL if told else OK, seen)
+        leaks += [game.task.key for answer in answers if len(answer) >= LEAST_SIZED and answer.lower() in prompt]
+    seen = f"the answer is in the first message of {leaks[0]}" if leaks else f"{len(games)} first messages"
+    return Finding("prompt", FAIL if leaks else OK, seen)
 
 
 def speed(_: Environment, games: Sequence[GameRollouts]) -> Finding:

@@ -60,14 +60,14 @@ class GameRollouts:
     task: TaskRef
     random: list[Rollout] = field(default_factory=list)
     expert: Rollout | None = None
-    again: list[tuple[Rollout, Rollout]] = field(default_factory=list)  # the same actions, elsewhere or later
-    paid: Rollout | None = None  # an action that was rewarded, repeated
+    again: list[tuple[Rollout, Rollout]] = field(default_factory=list)  # pairs with the same actions
+    paid: Rollout | None = None  # a rewarded action, repeated to the end
     hostile: list[StepResult] = field(default_factory=list)
-    error: str = ""  # the environment's own
+    error: str = ""  # the first error of the environment
 
 
 async def rollouts(pool: EnvPool, tasks: Sequence[TaskRef], turns: int) -> list[GameRollouts]:
-    """Play every game with all policies. An environment's error ends the game's episodes."""
+    """Play every game with all policies; an error of the environment ends that game's episodes."""
     return [await _of_game(pool, task, tasks[number - 1], turns) for number, task in enumerate(tasks)]
 
 
@@ -100,7 +100,7 @@ async def follow(session: Session, task: TaskRef, actions: Sequence[str]) -> Rol
 
 
 async def at_random(session: Session, task: TaskRef, turns: int, seed: int) -> Rollout:
-    """Play admissible actions at random; none if the environment lists none."""
+    """Play admissible actions at random; the episode is empty if the environment lists none."""
     draw = random.Random(seed)
     return await _play(session, task, turns, lambda _, legal: draw.choice(legal) if legal else None)
 

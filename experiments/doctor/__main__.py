@@ -1,4 +1,4 @@
-"""Say what went wrong first in a run, from its metrics.
+"""Find what went wrong first in a run, from its metrics.
 
     python -m experiments.doctor PATH...
     python -m experiments.doctor runs/NAME
@@ -8,8 +8,8 @@ PATH  a run folder, or metrics of any run of verl: of its file logger (.jsonl), 
       CSV with verl's names and a column of steps
 
 Prints, for each PATH, the first alarm with its step, likely cause and the setting to change, the
-alarms that followed, and what cannot be told. The exit code is 1 if there is an alarm.
-docs/doctor.md says which illnesses are told, and which are not."""
+alarms that followed, and the rules that could not be applied. The exit code is 1 if there is an
+alarm. docs/doctor.md lists which illnesses it finds, and which it does not."""
 
 import sys
 from pathlib import Path
@@ -28,9 +28,9 @@ def main(given: list[str]) -> int:
     ill = False
     for path in parser.parse_args(given).paths:
         source = read(path)
-        told = diagnose(source)
-        ill = ill or bool(told.alarms)
-        print(text(str(path), source, told), flush=True)
+        diagnosis = diagnose(source)
+        ill = ill or bool(diagnosis.alarms)
+        print(text(str(path), source, diagnosis), flush=True)
     return int(ill)
 
 

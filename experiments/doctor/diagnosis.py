@@ -1,4 +1,4 @@
-"""What a run's metrics tell: the first alarm and its place, the others, and what is missing."""
+"""The diagnosis of a run: its alarms, the place of the first one, and which metrics are missing."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is told of a run.
+    """The diagnosis of a run.
 
     Attributes:
         alarms: by step, and within a step from cause to effect, as ``RULES`` are sorted.
@@ -37,14 +37,14 @@ class Diagnosis:
 
 
 def diagnose(source: Source) -> Diagnosis:
-    """Return what is told of a run."""
+    """Apply the rules to a run's metrics."""
     raised = alarms(source.curves, source.limits)
     where = _where(source.rl, raised[0]) if raised and source.rl else ""
     return Diagnosis(raised, where, dict(_blind(source.curves)))
 
 
 def _blind(curves: Curves) -> Iterator[tuple[str, str]]:
-    """Yield the rules that read nothing; a rule of several metrics or forms needs one of them."""
+    """Yield the rules that read nothing; if several rules share a name, one of them must read."""
     by_name: dict[str, list[Rule]] = {}
     for rule in RULES:
         by_name.setdefault(rule.name, []).append(rule)
@@ -53,14 +53,14 @@ def _blind(curves: Curves) -> Iterator[tuple[str, str]]:
             yield name, rules[0].metrics[0]
 
 
-def text(path: str, source: Source, told: Diagnosis) -> str:
+def text(path: str, source: Source, diagnosis: Diagnosis) -> str:
     """Return the diagnosis as lines for a terminal."""
     steps = source.curves.steps
     lines = [f"{path}: {source.kind}, {len(steps)} steps ({steps[0]} to {steps[-1]})"]
     lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
-    if told.alarms:
-        first, *others = told.alarms
-        facts = {"seen": first.seen, "where": told.where, "likely cause": first.cause, "change": first.advice}
+    if diagnosis.alarms:
+        first, *others = diagnosis.alarms
+        facts = {"seen": first.seen, "where": diagnosis.where, "likely cause": first.cause, "change": first.advice}
         lines += [f"first, at step {first.step}: {first.name}"]
         lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
         lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
@@ -69,10 +69,10 @@ def text(path: str, source: Source, told: Diagnosis) -> str:
     lines += ["cannot tell:"]
     if len(steps) < FIRST + LAST:
         lines += [f"  trends: some rules need {FIRST + LAST} steps"]
-    if told.blind:
-        missing = ", ".join(f"{name} ({metric})" for name, metric in told.blind.items())
+    if diagnosis.blind:
+        missing = ", ".join(f"{name} ({metric})" for name, metric in diagnosis.blind.items())
         lines += [f"  without their metrics: {missing}"]
-    lines += ["  what metrics do not show: docs/doctor.md#what-cannot-be-told"]
+    lines += ["  what metrics do not show: docs/doctor.md#what-it-cannot-detect"]
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """Metrics from a run folder, verl's file logger, TensorBoard or a CSV, under our names.
 
-Of each file the metrics that rules read are kept, so that its size does not matter. What cannot be
-read is skipped and counted.
+Only the metrics that rules read are kept in memory: a file may have gigabytes. Lines that cannot be
+read are skipped and counted.
 """
 
 import csv

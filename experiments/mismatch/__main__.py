@@ -1,21 +1,21 @@
-"""Measure which correction helps if the policy that samples is not the one that is trained.
+"""Measure which correction= helps if the policy that samples differs from the one that is trained.
 
     python -m experiments.mismatch
     python -m experiments.mismatch samplers=[stale,bf16] turns=24
     python -m experiments.mismatch corrections=[icepop,icepop:rollout_is_threshold=0.8_1.25]
 
-samplers=     what differs: names, or the beginnings of names; without it all:
+samplers=     what differs, by names or beginnings of names (default: all):
               healthy, bf16, fp8, int, stale, top_p, hidden_top_p, noise
 turns=        [4,12,24]: turns of an episode
-corrections=  options of correction=, with settings as :KEY=VALUE, keys of verl's
-              algorithm.rollout_correction; all are compared with none, which is always there
-seeds=16      policies, over which the intervals are
+corrections=  options of correction= (default: all), with settings as :KEY=VALUE, keys of verl's
+              algorithm.rollout_correction; none is always measured, and the others compared with it
+seeds=16      number of policies; intervals are over them
 batches=16    steps of each policy whose gradients are sampled
 steps=20      updates of a training
-results=      file of results (output_dir/mismatch/results.jsonl); what it has is not measured again
+results=      file of results (output_dir/mismatch/results.jsonl); its cells are not measured again
 KEY=VALUE     output_dir=, or settings of the loss, as actor_rollout_ref.actor.clip_ratio=
 
-The tables go beside the file. docs/mismatch.md explains the figures."""
+The tables are written beside the file. docs/mismatch.md explains the figures."""
 
 import itertools
 import re
@@ -91,9 +91,9 @@ def config_of(label: str, overrides: Sequence[str], compose: Composer) -> DictCo
 def _refuse(options: Options) -> None:
     if wrong := next((turns for turns in listed(options.turns) if not re.fullmatch(r"[1-9]\d{0,2}", turns)), None):
         raise Refusal(f"turns={wrong}: it is a number of turns; use turns=1 to turns=999")
-    for key in ("seeds", "batches"):
-        if getattr(options, key) < 2:
-            raise Refusal(f"{key}=1: noise is known from 2 on; use {key}=2 or more")
+    for key, value in (("seeds", options.seeds), ("batches", options.batches)):
+        if value < 2:
+            raise Refusal(f"{key}={value}: noise is estimated from 2 or more; use {key}=2")
 
 
 def chosen(words: Sequence[str]) -> list[str]:

@@ -1,10 +1,10 @@
 """A game of many turns whose policy gradient is known exactly, and small policies for it.
 
-An answer is ``LENGTH`` tokens. A room is left by its command, and by no other answer. A game is won
-if two thirds of its turns left a room. The probability of that is a recursion over turns and
-rooms, so its gradient is exact for any number of turns.
+An answer is ``LENGTH`` tokens. Each room has one answer, its command, that leaves it. A game is won
+if two thirds of its turns left a room. The probability of that is a recursion over turns and rooms,
+so its gradient is exact for any number of turns.
 
-All policies of a call are computed together: tensors begin with a dimension of R policies.
+Functions compute R policies together: the first dimension of tensors is R.
 """
 
 from collections.abc import Callable

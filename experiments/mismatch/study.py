@@ -60,7 +60,8 @@ def measured(
     """Return the difference in log-probs, in nats a token, and each correction's figures.
 
     Args:
-        plain: no correction, with which the policies are trained whose gradients are measured.
+        name: of a sampler.
+        plain: ``correction=none``; the policies whose gradients are measured are trained with it.
     """
     game, make, start = Game(turns), SAMPLERS[name].make, beginners(size.seeds)
     history = training(game, SAMPLERS[HEALTHY].make, start, WARM, [plain])
@@ -135,12 +136,12 @@ def rated(gradients: np.ndarray, truth: np.ndarray) -> dict[str, Column]:
 
 
 def training(game: Game, make: Make, start: Weights, steps: int, corrections: Sequence[Correction]) -> list[Weights]:
-    """Train a copy of each policy with each correction; return the weights after each update.
+    """Train a copy of each policy with each correction.
 
-    The first are those before training.
+    If no token of a policy's step counts, its weights stay as they are, as in the trainer.
 
-    Weights are of corrections x seeds policies. A policy without a token to train on is left as it
-    is, as in the trainer.
+    Returns:
+        The weights of corrections x seeds policies: before training, then after each update.
     """
     copies, seeds = len(corrections), len(start[0])
     history: list[Weights] = [(start[0].repeat(copies, 1, 1), start[1].repeat(copies, 1, 1))]

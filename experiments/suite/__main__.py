@@ -5,12 +5,12 @@
     python -m experiments.suite only=crafting,sokoban eval.games=20
     python -m train -m sweep=suite_laptop               # trains, and ends with this page
 
-FOLDER     of a launched sweep; by default the one that KEY=VALUE give sweep=suite_laptop
+FOLDER     of a launched sweep; by default that of sweep=suite_laptop with these KEY=VALUE
 only=      environments, separated by commas
 KEY=VALUE  as for `python -m train`: eval.games=, output_dir=, cluster=, fresh=true
 
-Writes suite.html and suite.json to FOLDER. Episodes that exist are kept. An environment whose extra
-is missing is listed with the line that installs it. docs/env.md explains the columns."""
+Writes suite.html and suite.json to FOLDER. Existing episodes are kept. An environment whose extra
+is missing is skipped, with the line that installs it. docs/env.md explains the columns."""
 
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Environments of a suite that cannot be played here, since an extra is not installed."""
+"""Environments of a suite that cannot run here, since an extra is not installed."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ INSTALL = "install "  # the messages on missing extras name a command that insta
 
 
 def lacking(overrides: Sequence[str]) -> str:
-    """Return the line that installs what the environment of these overrides lacks; "" if nothing.
+    """Return the message on the extra that the environment of these overrides lacks; "" if none.
 
     Raises:
         TaskError: there is no such environment or task.

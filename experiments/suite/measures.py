@@ -37,7 +37,7 @@ SESSIONS, GAMES, MEASURED_S = 4, 8, 1.0
 
 @dataclass(frozen=True)
 class Success:
-    """Success of a policy; ``episodes`` of each of ``games``."""
+    """Success of a policy on ``games``, with ``samples`` episodes of each."""
 
     wins: int
     games: int
@@ -61,12 +61,12 @@ class Row:
     Attributes:
         scripted: success of expert and random.
         trained: success by training, ``base`` first; of the runs that have ended.
-        steps_per_second: through the pool, along expert plans.
-        load: load average when they were measured.
+        steps_per_second: of expert plans, through the pool.
+        load: load average when ``steps_per_second`` was measured.
         repeated: share of random play's turns whose observation another turn of its game has too.
-        repeated_in_training: the mean over RL's steps; None without RL.
+        repeated_in_training: the same of RL's groups, as a mean over steps; None without RL.
         optimal: mean, lowest and highest number of the expert's turns.
-        tokens: of the expert's episodes, by the model's tokenizer; the mean.
+        tokens: of an expert's episode, by the model's tokenizer; the mean.
     """
 
     env: str
@@ -83,8 +83,8 @@ class Row:
     max_turns: int
 
     @property
-    def leaves_zero(self) -> str:
-        """Return the fewest demonstrations of the ladder after which the model won a game."""
+    def first_win(self) -> str:
+        """Return the fewest demonstrations after which the model wins a game; "" if none do."""
         if self.trained.get(BASE) and self.trained[BASE].wins:
             return "0"
         return next((name for name, success in self.trained.items() if name.isdigit() and success.wins), "")
@@ -141,7 +141,7 @@ def _tokens(episodes: Sequence[Episode], model: str) -> float:
 
 
 async def steps_per_second(run: Run, item: EvaluationSetting) -> float:
-    """Play expert plans in several sessions at once, after opening each game once."""
+    """Time expert plans in several sessions at once, after each game was played once."""
     tasks = [task for task in read_tasks(Path(item.evaluation_set.file)) if task.expert_plan][:GAMES]
     async with open_pools() as pool_of:
         pool = await pool_of(run, item.evaluation_set.env)

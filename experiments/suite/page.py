@@ -54,7 +54,7 @@ def _success(suite: Suite) -> Table:
     for name in ("expert", "random", *suite.trainings):
         head = name if name in SAMPLES else heading(name)
         columns[head] = lambda row, name=name: _cell({**row.scripted, **row.trained}.get(name))
-    columns["demonstrations to leave zero"] = lambda row: row.leaves_zero or "-"
+    columns["demonstrations for a win"] = lambda row: row.first_win or "-"
     return filled("success %, 95 % interval, games (x samples)", columns, suite.rows)
 
 

@@ -59,7 +59,7 @@ class Curves:
         return curves
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Add a step; one that is not later than the last begins a new attempt, which counts."""
+        """Add a step; an earlier one than the last begins a new attempt, which replaces the old."""
         step = int(line["step"])
         if self.steps and step < self.steps[-1]:
             self.cut(step)

@@ -1,4 +1,4 @@
-"""Conditions on metrics: at which steps they hold, and in words what was seen there.
+"""Conditions on metrics: at which steps they hold, and a text with the figures seen there.
 
 Each takes one array a metric, with the values of the steps so far, and a limit. A value that is not
 finite is NaN.
@@ -22,7 +22,7 @@ FAR = 0.15  # the same where learning moves it too
 
 @dataclass(frozen=True)
 class Condition:
-    """``holds`` says at which steps the condition holds; ``text``, what the last step shows."""
+    """``holds`` returns at which steps the condition holds; ``text`` what the last step shows."""
 
     holds: Callable[[Arrays, float], Array]
     text: Callable[[Arrays, float], str]
@@ -108,7 +108,7 @@ def quantile(level: float, comparisons: Array, differences: Array) -> Array:
 
 
 def _pairs(windows: Array) -> Array:
-    """Return as how many comparisons a step counts, so that all steps of a run have one level.
+    """Return the number of comparisons to correct a step for, so that a whole run has one level.
 
     A step compares its mean with ``windows`` earlier ones; steps share the level as 1/k^2.
     """

@@ -1,7 +1,7 @@
 """Raises alarms while a run trains: in its folder, in trackers, and by ending the trainer.
 
-The trainer's process does so after a step is logged and before its checkpoint is saved, so that no
-checkpoint of an ill step is left.
+The trainer's process calls this after a step is logged and before its checkpoint is saved. So an
+ill step leaves no checkpoint.
 """
 
 import json

@@ -93,9 +93,10 @@ class F1(Method):
         "pays the harmonic mean of recall (share of the score) and precision (recall x turns of the expert plan / "
         "turns) at the last turn, in place of the trained reward",
         paper="2601.21558",
-        needs="a score, else having won; an expert plan, else recall alone; no transform before it",
-        ours="recall and precision of text environments (there subtasks solved, and those a tool call); "
-        "a game's shortest win does not stand for a plan",
+        needs="no transform before it. Without a score, recall is having won; without an expert plan, precision is "
+        "recall",
+        ours="recall and precision by score and turns (there by subtasks solved, and by tool calls); without a plan, a "
+        "game's shortest win does not replace it",
     )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:

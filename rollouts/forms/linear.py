@@ -29,7 +29,7 @@ class Linear(Method):
         several_rows: whether an episode may have several rows without a window.
         several_plays: whether an episode may play its game again.
         needs_plan: whether it needs the expert plan of every game.
-        sides: episodes that a sample may give.
+        sides: episodes of one sample at most: 2 if both seats of a match are trained on.
     """
 
     windows: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class Linear(Method):
         return list(played)
 
     def keeps(self, step: int) -> bool:
-        """Return whether the weights of the start of ``step`` are kept, for a second model."""
+        """Return whether the weights at the start of ``step`` are kept, as a later opponent."""
         return False
 
     def episodes(self, n: int) -> int:

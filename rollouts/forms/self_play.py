@@ -1,4 +1,4 @@
-"""Matches of two seats: against the policy itself, or scripted opponents (SPIRAL, MARSHAL)."""
+"""Matches of two seats: against the policy itself or another opponent (SPIRAL, MARSHAL)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ KINDS = (SELF, *SCRIPTED, *SERVED)
 class SelfPlay(Linear):
     """Each sample is a match; the samples of a prompt begin in the same position.
 
-    ``opponent`` takes the other seat: ``self``, ``past``, ``endpoint``, a scripted policy, or one
-    that is drawn for each match from weights by name, ``{self: 0.5, random: 0.5}``. Against itself
-    the policy learns from both seats (``train: both``), which are two episodes, or from one.
+    ``opponent`` takes the other seat: ``self``, ``past``, ``endpoint`` or a scripted policy; or one
+    of these, drawn for each match with the given weights, as ``{self: 0.5, random: 0.5}``. Against
+    itself the policy learns from both seats (``train: both``), which are two episodes, or from one.
     ``seat`` is the learner's; with ``alternate``, it is drawn for each prompt.
 
-    ``past`` is the policy before RL, or after one of its steps: every ``past_every``-th is kept,
-    and the newest ``past_pool`` are opponents (SPIRAL's fictitious play). ``endpoint``,
-    ``endpoint_model`` and ``key_env`` are those of a chat endpoint.
+    ``past`` is the policy before RL, or after an earlier step: the weights of every
+    ``past_every``-th step are kept, and the newest ``past_pool`` are opponents (SPIRAL's fictitious
+    play). ``endpoint``, ``endpoint_model`` and ``key_env`` name a chat endpoint.
 
     Raises:
         ValueError: an opponent is unknown, or a weight is not above 0.

@@ -8,7 +8,7 @@ from minigrid.core.world_object import Ball, Box, Door, Key
 
 from turngrid.envs.babyai.env import Guide
 from turngrid.envs.babyai.environment import LEVELS
-from turngrid.envs.babyai.level import FORWARD, PICK_UP, TOGGLE, Game, commands, told
+from turngrid.envs.babyai.level import FORWARD, PICK_UP, TOGGLE, Game, commands, described
 from turngrid.envs.functions import calls_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
@@ -38,7 +38,7 @@ def listed(cache: Path, task: str, count: int, reward: str = "dense", actions: s
 def test_the_view_in_words_and_the_ways_of_commands() -> None:
     doors = (Door("green", is_locked=True), 4, 0), (Door("grey", is_open=True), 2, 0)
     game = room((Ball("red"), 3, 2), (Ball("red"), 5, 4), (Box("blue"), 2, 5), *doors)
-    assert told(game) == (
+    assert described(game) == (
         "You see blue box 1 (1 left), red ball 1 (3 forward), red ball 2 (1 forward, 2 right), "
         "open grey door 1 (5 forward, 1 left), locked green door 1 (5 forward, 1 right), wall (5 forward), "
         "wall (3 left). You carry nothing."
@@ -64,7 +64,7 @@ def test_the_view_in_words_and_the_ways_of_commands() -> None:
 def test_keys_open_locked_doors_and_hands_hold_one_thing() -> None:
     walls = [(Ball("red"), 2, 5), (Ball("red"), 4, 5)]
     game = room(*walls, (Door("green", is_locked=True), 3, 4), carrying=Key("green"))
-    assert told(game).endswith("You carry green key 1.")
+    assert described(game).endswith("You carry green key 1.")
     assert commands(game, macro=True) == {
         "turn left": (LEFT,),
         "turn right": (RIGHT,),
@@ -81,12 +81,12 @@ def test_keys_open_locked_doors_and_hands_hold_one_thing() -> None:
 
 def test_names_stay_while_things_move() -> None:
     game = room((Ball("red"), 3, 4), (Ball("red"), 3, 2))
-    told(game)
+    described(game)
     for move in (PICK_UP, RIGHT):
         game.play(move)
-    assert told(game).endswith("You carry red ball 1.")
+    assert described(game).endswith("You carry red ball 1.")
     game.play(LEFT)
-    assert "red ball 2 (3 forward)" in told(game)
+    assert "red ball 2 (3 forward)" in described(game)
 
 
 def test_the_start_is_the_whole_grid() -> None:

@@ -14,7 +14,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import games as search_games
-from turngrid.envs.search.games import HOPS, Collection, Question, ask, collection_in, collection_of, mentions
+from turngrid.envs.search.games import Collection, Question, ask, collection_in, collection_of, mentions
 from turngrid.envs.search.relations import CLASSES, RELATIONS, in_use, keys, root_class
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows, words
 from turngrid.envs.search.scores import exact_match, f1
@@ -30,7 +30,7 @@ TOP_K, CHARS = 3, 1200
 
 def asked(names: str, wording: str, count: int) -> list[tuple[Collection, Question]]:
     found = []
-    for hops in HOPS:
+    for hops in range(1, 5):
         for seed in range(count):
             collection = collection_of(WorldSpec(names, seed % 4, 700, 2.0, wording))
             found.append((collection, ask(collection, hops, TOP_K, CHARS, random.Random(f"{hops} {seed}"))))

@@ -213,7 +213,7 @@ def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, mon
         ("twice", {}, "has train.json and train.jsonl for one split; keep one of them"),
         ("nq", {"corpus": "none.jsonl"}, "env.corpus=none.jsonl: no such file"),
         ("nq", {"retriever": "faiss"}, "env.retriever=faiss is unknown; use env.retriever="),
-        ("nq", {"retriever": "http", "url": "localhost"}, "env.retriever=http needs env.url=http://"),
+        ("nq", {"retriever": "http", "url": "localhost"}, "env.url=localhost: .* needs a server; use env.url=http://"),
         ("nq", {"retriever": "http", "url": "http://x", "corpus": "c"}, "env.corpus=c: .* use env.retriever=bm25"),
         ("h2", {"data_dir": "", "corpus": "c.jsonl"}, "env.corpus=c.jsonl: .* use env.data_dir too"),
         ("h2", {"data_dir": "", "retriever": "http", "url": "http://x"}, "env.retriever=http: .* use env.data_dir too"),

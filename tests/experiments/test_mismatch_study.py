@@ -227,7 +227,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, capsys: pytest.
         ("corrections=[auto]", "corrections=auto: no option of correction=; use one of geometric,"),
         ("corrections=[k3:rollout_rs_threshold=0.9_1.1]", "use algorithm.rollout_correction.rollout_rs_threshold=0.01"),
         ("turns=[0]", "turns=0: it is a number of turns"),
-        ("seeds=1", "seeds=1: noise is known from 2 on; use seeds=2"),
+        ("seeds=1", "seeds=1: noise is estimated from 2 or more; use seeds=2"),
         ("bf16", "use samplers=bf16"),
     ],
 )

@@ -157,7 +157,7 @@ def test_the_page_has_the_rates() -> None:
 def test_ill_runs_are_told_within_five_steps_and_healthy_ones_are_let_be() -> None:
     told = outcomes()
     assert {one.name for one in told} <= {*CASES}
-    missed = [one.name for one in told if one.ill and CASES[one.name].alarms and not one.told]
+    missed = [one.name for one in told if one.ill and CASES[one.name].alarms and not one.naming]
     assert missed == []
     # True, no illnesses: two groups a step score alike three times; an episode is 9 updates old
     assert [one.name for one in told if not one.ill and one.first] == ["few_episodes", "asynchronous"]

@@ -156,7 +156,7 @@ def test_a_steps_metrics_by_hand() -> None:
 def test_a_group_that_learned_from_an_earlier_win_had_signal_and_earned_what_its_own_episodes_did() -> None:
     groups = [[episode("a", [0.0]), episode("a", [0.0])], [episode("b", [0.0]), episode("b", [0.0, 1.0], won=True)]]
     paid = {"reward/trained/mean": 0.25, "reward/trained/min": 0.0, "reward/trained/max": 1.0}
-    told = step_metrics(groups, "dense", mended=[0])
+    told = step_metrics(groups, "dense", replaced=[0])
     assert {name: told[name] for name in paid} == paid and told["credit/groups_without_signal"] == 0.0
     plain = step_metrics(groups, "dense")
     assert plain["credit/groups_without_signal"] == 0.5 and not paid.keys() & plain.keys()  # they are verl's then

@@ -53,13 +53,11 @@ NOT_TAKEN = (
     *("budget", "curriculum", "demos", "estimate", "estimate_gpu", "eval", "extend", "fresh", "health", "tracking"),
 )
 PROBE = "turngrid.verl_plugin.training.probe"
-
-
 SECONDS = 1.0  # between two looks at the memory
 
 
 def facts(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Return rows of the report."""
+    """Yield rows of the report on machine, packages and run."""
     memory, attempt, rank = psutil.virtual_memory(), Attempt.now(), config.model.lora_rank
     bf16 = f"{instructions() or 'no instructions'} for bf16"
     yield "machine", f"{amounts.machine()}, {bf16}, {' '.join(platform.libc_ver())}"

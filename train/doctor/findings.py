@@ -25,7 +25,7 @@ DTYPES = {"fp32": "float32", "float": "float32", "bf16": "bfloat16", "fp16": "fl
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault by its name, with what shows it; ``step`` is 0 if it belongs to no step."""
+    """A fault and the figures that show it; ``step`` is 0 if it belongs to no step."""
 
     name: str
     step: int
@@ -65,7 +65,7 @@ class Step:
 
 
 def dtypes_of(config: DictConfig) -> list[str]:
-    """Return what trainer and server compute in by their settings, by torch's names."""
+    """Return the dtypes of trainer and server by their settings, in torch's names."""
     mixed = OmegaConf.select(config.actor_rollout_ref.actor, "fsdp_config.mixed_precision.param_dtype")
     given = (str(mixed or "bf16"), str(config.actor_rollout_ref.rollout.dtype))  # the first is verl's default
     return [DTYPES.get(dtype, dtype) for dtype in given]
@@ -88,7 +88,7 @@ def read_steps(folder: Path) -> tuple[list[Step], list[Episode]]:
 
 
 def of_steps(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[Finding]:
-    """Yield the faults of weights and dtypes, at most one a step, and a lack of proof."""
+    """Yield faults of weights and dtypes, at most one a step; ``NO_PROOF`` if none could show."""
     for before, step in zip([None, *steps], steps, strict=False):
         if found := _fault(before, step, dtypes):
             yield found

@@ -1,4 +1,4 @@
-"""Registers our estimators with verl, lets verl's count episodes, and computes the KL."""
+"""Registers our estimators with verl, makes verl's count episodes, and computes the KL."""
 
 import inspect
 from collections import defaultdict
@@ -81,6 +81,11 @@ def sessions(keys: Sequence[str]) -> list[list[int]]:
         session, _, row = key.rpartition("_")
         episodes[session].append((int(row), number))
     return [[number for _, number in sorted(rows)] for rows in episodes.values()]
+
+
+def members(keys: Sequence[str]) -> dict[str, list[int]]:
+    """Return the numbers of each episode's rows, by its name ``<prompt>_<sample>``."""
+    return {keys[rows[0]].rpartition("_")[0]: rows for rows in sessions(keys)}
 
 
 def concat_rows(rows: Tensor, episodes: Sequence[Sequence[int]]) -> Tensor:

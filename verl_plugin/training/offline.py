@@ -23,7 +23,7 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import to_rows, window_starts
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX, turn_fields
-from turngrid.verl_plugin.training.estimators import concat_rows, sessions, split_rows
+from turngrid.verl_plugin.training.estimators import concat_rows, members, sessions, split_rows
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,11 @@ def _table(
     rewards = pad_sequence([torch.tensor(row.rewards, dtype=torch.float32) for row in rows], batch_first=True)
     columns = {name.removeprefix(PREFIX): [record[name] for record in records] for name in records[0]}
     owners = [key.split("_")[0] for key in keys]
-    members = {keys[own[0]].rpartition("_")[0]: own for own in sessions(keys)}
     row_fields = {"loss_mask": mask, "reward": rewards}
     for name, numbers in known.items():
         column = torch.as_tensor(numbers, dtype=torch.float32)
         row_fields[name] = torch.zeros_like(rewards).masked_scatter(mask.bool(), column)
-    turns = turn_table(row_fields, columns, members, owners)
+    turns = turn_table(row_fields, columns, members(keys), owners)
     return turns, Tokens(mask.bool(), rewards, row_fields.get("values"), row_fields.get("entropy")), keys, owners
 
 

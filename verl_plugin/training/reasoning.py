@@ -13,8 +13,8 @@ from turngrid.algorithms.mutual_information import mutual_information
 from turngrid.rollouts.seeds import derive_seed
 from turngrid.verl_plugin.rollout.contexts import SPANS
 from turngrid.verl_plugin.training.contexts import Contexts, Sequence
+from turngrid.verl_plugin.training.estimators import members
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import members
 
 Pair = tuple[Tensor, Tensor]  # ids before an answer, and its ids
 

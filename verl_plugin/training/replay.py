@@ -18,9 +18,10 @@ from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turn_table import turn_ids
 from turngrid.algorithms.turns import Turns
 from turngrid.verl_plugin.rollout.turn_fields import lengths
+from turngrid.verl_plugin.training.estimators import members
 from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import TurnRows, in_queue, members, with_padding
+from turngrid.verl_plugin.training.turn_rows import TurnRows, in_queue, with_padding
 
 REPLAYED = "replayed"  # tag of a row that has another episode's key
 KEPT = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "rollout_log_probs")

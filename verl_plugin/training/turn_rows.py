@@ -21,7 +21,7 @@ from turngrid.algorithms.turns import Turns
 from turngrid.verl_plugin import value_heads
 from turngrid.verl_plugin.rollout.contexts import field_of
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX, lengths
-from turngrid.verl_plugin.training.estimators import sessions
+from turngrid.verl_plugin.training.estimators import members
 
 MASKS = ("loss_mask", "response_mask")
 KL_IN_REWARD = "token_level_rewards"  # present only if the KL is part of the reward
@@ -191,11 +191,6 @@ def log_probs_of(like: KVBatchMeta, keys: list[str]) -> tuple[list[Tensor], list
     data = tq.kv_batch_get(keys=keys, partition_id=like.partition_id, select_fields=names)
     found = response_from_nested(data["log_probs"], data["response_mask"])
     return list(found.unbind()), list(data["response_mask"].unbind())
-
-
-def members(keys: list[str]) -> dict[str, list[int]]:
-    """Return the numbers of each episode's rows, by its name ``<prompt>_<sample>``."""
-    return {keys[rows[0]].rpartition("_")[0]: rows for rows in sessions(keys)}
 
 
 def padded(column: Tensor | list[Tensor]) -> Tensor:

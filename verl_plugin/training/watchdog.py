@@ -80,9 +80,9 @@ class Watchdog:
 
 def _give_up(message: str) -> None:
     files = stacks.dump()
-    told = f"{message}\nThe stacks of {len(files)} processes are in {files[0].parent}." if files else message
-    print(told, file=sys.stderr, flush=True)
-    give_reason(told)
+    reason = f"{message}\nThe stacks of {len(files)} processes are in {files[0].parent}." if files else message
+    print(reason, file=sys.stderr, flush=True)
+    give_reason(reason)
     os._exit(EXIT_CODE)
 
 
