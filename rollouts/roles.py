@@ -71,6 +71,12 @@ class Role(Method):
             "every=1",
         ),
         Conflict(
+            ("roles",),
+            lambda role, roles: ACCEPT in role.targets.values() and role in _before_actions(roles),
+            "it may answer before a role that acts, and then there is no action to accept",
+            "roles=[actor,...]",
+        ),
+        Conflict(
             ("rollout_form",),
             lambda _, names: bool(names),
             "its episodes do not have a row for each answer",
@@ -122,6 +128,17 @@ class Role(Method):
         """Return who follows an answer."""
         words = [turn.label, *re.findall(r"\w+", turn.action.lower())]
         return next((self.targets[word] for word in words if word in self.targets), self.default)
+
+
+def _before_actions(roles: Mapping[str, Role]) -> list[Role]:
+    """Return the roles that may answer an observation before any that acts."""
+    first = next(iter(roles))
+    early, names = [], [first, roles[first].default] if roles[first].every > 1 else [first]
+    for name in names:
+        if name in roles and not roles[name].acts and roles[name] not in early:
+            early.append(roles[name])
+            names += roles[name].followers
+    return early
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,8 @@ algo=spiral env=two_player roles=[verifier,searcher,answerer] roles.verifier.max
     roles=verifier and env=two_player; use roles=[] algo=marshal
     roles=verifier and data.max_response_length=; use data.max_response_length=5000
     roles=searcher and roles=[verifier,searcher,answerer]; use every=1
+algo=dr_mas roles=[checker,proposer]
+    roles=checker and roles=[checker,proposer]; use roles=[actor,...]
 algo=hiper roles=[planner,actor] env=textworld
     algo=hiper and roles=[planner,actor]; use roles=[]
 algo=dr_mas roles=[]
