@@ -238,7 +238,7 @@ const turnFacts = (turn, tokens) => {
   if (value !== undefined) facts.push(["value", signed(value)]);
   if (logprob !== undefined) facts.push(["log-prob", `${fixed(logprob, 3)} nats/token`]);
   if (tokens.length) facts.push(["tokens", tokens.length]);
-  facts.push(["world", `${short(turn.seconds[1])} s`]);
+  facts.push(["environment", `${short(turn.seconds[1])} s`]);
   return facts;
 };
 
