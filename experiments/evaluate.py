@@ -81,6 +81,8 @@ def main(arguments: list[str]) -> int:
     words, overrides = own_words(arguments, options, PolicyError)
     config = composed(words, overrides)
     asked = policies(words, _endpoint(options), config)
+    for slot in [slot for slot in ("roles", "library") if options.endpoint and config.get(slot)]:
+        say(f"note: {slot}={','.join(config[slot])}: it changes nothing at an endpoint")
     if any(policy.kind == "checkpoint" for policy in asked):
         machine.check_gpus(config)
     print(hold(Run(config, evaluation_folder(config)), asked, options.at_once), flush=True)

@@ -132,7 +132,9 @@ def dice(run_seed: int, context: TurnContext) -> random.Random:
 
 def one_of(commands: Sequence[str], context: TurnContext, draw: random.Random) -> Reply:
     if not commands:
-        raise EnvError(f"{context.task.key}: the environment lists no such commands")
+        raise EnvError(
+            f"{context.task.key}: the environment lists no commands to choose from (Observation.legal, expert)"
+        )
     text = draw.choice(commands)
     return Reply(text=text, plan=(text,))
 

@@ -15,6 +15,7 @@ from turngrid.tasks.mixture import task_weights
 
 THINKING = "use prompt=think_action or prompt=react"
 LIMITING = "prompt.max_actions"
+OFFERED = {"zero_sum": "two_player", "f1": "search"}  # the reward of one environment, which algo= may have chosen
 
 
 def unknown_task(config: DictConfig) -> Iterator[str]:
@@ -28,7 +29,8 @@ def unknown_task(config: DictConfig) -> Iterator[str]:
 def reward_not_offered(config: DictConfig) -> Iterator[str]:
     offered, name = make_environment(config.env.name, config.env).rewards, config.turn_reward.name
     if name in REWARDS and name not in offered:  # a user's own reward may read anything
-        yield f"reward={name}: env={config.env.name} does not offer it; use reward={' or '.join(offered)}"
+        elsewhere = f"env={OFFERED[name]} or " if name in OFFERED else ""
+        yield f"reward={name}: env={config.env.name} does not offer it; use {elsewhere}reward={' or '.join(offered)}"
 
 
 def bad_reward_settings(config: DictConfig) -> Iterator[str]:

@@ -55,7 +55,7 @@ def doubtful_model(config: DictConfig) -> Iterator[str]:
     if config.scale.name not in ON_CPUS and config.trainer.device == "cpu":
         yield f"cluster={config.cluster.name}: model={model.name} takes days on CPUs; use cluster=gpu1 or cluster=gpu8"
     if known is not None and env not in known:
-        reason = f"it was pre-trained on {' and '.join(known)} alone and has never seen the words of env={env}"
+        reason = f"it was pre-trained on {', '.join(known)} alone and has never seen the words of env={env}"
         yield f"model={model.name}: {reason}; use another model, such as model={AT_HOME.get(env, 'smollm2_135m')}"
 
 

@@ -25,8 +25,8 @@ GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the
 MODEL_BYTES = 4  # a parameter of a plain model
 USABLE = 0.95  # of a disk's free space
 NOT_RECORDED = (
-    "time: no run of this kind was recorded on this machine; every uninterrupted run with at least "
-    f"{STEPS} RL steps and {GAMES} test games is"
+    "time: not known, as no run of this kind was recorded on this machine; "
+    f"a run is recorded if it has {STEPS} RL steps and {GAMES} test games or more and is not interrupted"
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from turngrid.experiments.doctor.sources import Source
+from turngrid.experiments.stages.rl import read_rollbacks
 from turngrid.records.credit import read_credit
 from turngrid.records.health.alarms import Alarm, Curves, alarms
 from turngrid.records.health.conditions import FIRST, LAST
@@ -18,6 +19,7 @@ TURNS: dict[str, Callable[[Turn], bool]] = {
     "invalid_actions": lambda turn: not turn.valid,
     "unparsed_actions": lambda turn: not turn.parsed,
 }
+NAMES = {rule.name for rule in RULES}
 UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "one_sided")
 
 
@@ -58,6 +60,7 @@ def text(path: str, source: Source, diagnosis: Diagnosis) -> str:
     steps = source.curves.steps
     lines = [f"{path}: {source.kind}, {len(steps)} steps ({steps[0]} to {steps[-1]})"]
     lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
+    lines += [f"  {rollback}" for rollback in (read_rollbacks(source.rl) if source.rl else ())]
     if diagnosis.alarms:
         first, *others = diagnosis.alarms
         facts = {"seen": first.seen, "where": diagnosis.where, "likely cause": first.cause, "change": first.advice}
@@ -65,7 +68,9 @@ def text(path: str, source: Source, diagnosis: Diagnosis) -> str:
         lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
         lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
     else:
-        lines += ["no alarm: the metrics show no illness that a rule knows"]
+        lines += [
+            f"no alarm: {len(NAMES) - len(told.blind)} of {len(NAMES)} rules have their metrics; none sees an illness"
+        ]
     lines += ["cannot tell:"]
     if len(steps) < FIRST + LAST:
         lines += [f"  trends: some rules need {FIRST + LAST} steps"]

@@ -64,6 +64,8 @@ def read(path: Path) -> Source:
     if not source.curves.steps:
         skipped = "".join(f"; {count} {what}" for what, count in source.skipped.items())
         raise Refusal(f"{path}: {source.kind} without a step{skipped}; use {FORMATS}")
+    if not source.curves.columns:
+        raise Refusal(f"{path}: no metric that a rule reads; use verl's names, such as actor/grad_norm")
     return source
 
 

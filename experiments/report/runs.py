@@ -28,7 +28,7 @@ SHOWN: Mapping[str, tuple[str, str]] = {
     "success/by_task/": ("success in", "share"),
     "success/by_type/": ("success in", "share"),
     "rollout/entropy": ("entropy", "nats a token"),
-    "reasoning/mutual_information": ("mutual information of prompt and answer", "nats"),
+    "reasoning/mutual_information": ("mutual information", "nats"),
     "actor/ppo_kl": ("KL of the update", "nats a token"),
     "actor/kl_loss": ("KL to the first model", "nats a token"),
     "reward/kl_penalty": ("KL to the first model", "nats a token"),

@@ -184,7 +184,8 @@ def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path
         mean, low, high = (100 * share for share in (made.interval.mean, made.low, made.high))
         colour, name = COLOURS.get(made.name, OTHER), LABELS.get(made.name, made.name)
         axes.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
-        axes.axhline(mean, color=colour, linestyle="--", linewidth=1, label=f"{name}: {mean:.1f} % of the test games")
+        label = f"{name}: {mean:.1f} [{low:.1f}, {high:.1f}] % of the test games"
+        axes.axhline(mean, color=colour, linestyle="--", linewidth=1, label=label)
     axes.set(xlabel="RL step", ylabel="success (% of games)")
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", alpha=0.25)

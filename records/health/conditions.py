@@ -22,7 +22,14 @@ FAR = 0.15  # the same where learning moves it too
 
 @dataclass(frozen=True)
 class Condition:
+<<<<<<< HEAD
     """``holds`` returns at which steps the condition holds; ``text`` what the last step shows."""
+=======
+    """``holds`` says at which steps the condition holds; ``text``, what the last step shows.
+
+    ``{other}`` in the text stands for the name of the second metric.
+    """
+>>>>>>> x-user
 
     holds: Callable[[Arrays, float], Array]
     text: Callable[[Arrays, float], str]
@@ -154,7 +161,7 @@ def _apart(arrays: Arrays, level: float) -> Array:
 
 
 def _apart_text(arrays: Arrays, level: float) -> str:
-    return f"{_start_and_end(arrays, level)}, and the second metric fell"
+    return f"{_start_and_end(arrays, level)}, and {{other}} fell"
 
 
 above = Condition(lambda arrays, limit: arrays[0] > limit, _is("above"))
@@ -172,11 +179,11 @@ shrunk = Condition(_shrunk, _start_and_end, LAST)
 fallen = Condition(_fallen, _fallen_text, LAST)
 ratio = Condition(
     lambda arrays, limit: arrays[0] > limit * arrays[1],
-    lambda arrays, _: f"it is {arrays[0][-1] / arrays[1][-1]:.3g} times the second metric",
+    lambda arrays, _: f"it is {arrays[0][-1] / arrays[1][-1]:.3g} times {{other}}",
 )
 equal = Condition(
     lambda arrays, _: means((arrays[0] == arrays[1]).astype(float)) == 1,
-    lambda arrays, _: f"both are {arrays[0][-1]:.3g} in the last {LAST} steps",
+    lambda arrays, _: f"it and {{other}} are {arrays[0][-1]:.3g} in the last {LAST} steps",
     LAST,
 )
 one_sided = Condition(

@@ -18,7 +18,7 @@ from turngrid.records.resume import RlFolder
 
 WARN, STOP, ROLLBACK, OFF = "warn", "stop", "rollback", "off"
 MOST_ROLLBACKS = 2
-KEPT = "Everything up to the last checkpoint is kept; the same command goes on."
+PAST = "RL goes on past this alarm, from its last checkpoint, if it is started again."
 Alert = Callable[[str, str], None]  # takes title and text
 
 
@@ -68,7 +68,7 @@ class Watch:
             append_line(self._rl.alarms, asdict(alarm))
             self._alert(f"turngrid: {alarm.name}", str(alarm))
         if ends := next((alarm for alarm in new if alarm.action), None):
-            raise Unhealthy(f"health={self._option}: {ends}\n{KEPT}")
+            raise Unhealthy(f"health={self._option}: {ends}\n{PAST}")
 
     def _with_action(self, alarm: Alarm) -> Alarm:
         """Return the alarm with what it does: a rollback only helps if the rate is the cause."""

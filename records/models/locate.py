@@ -87,7 +87,7 @@ def checkpoint(folder: Path) -> Path:
         if (model / "config.json").exists():
             return model
     if not folder.is_dir():
-        names = [entry.name for entry in folder.parent.iterdir() if entry.is_dir()] if folder.parent.is_dir() else []
+        names = [entry.parent.name for entry in folder.parent.glob("*/config.*")]  # of models and runs
         near = meant(folder.name, names, f"{folder.parent}/", cutoff=0.3)
         raise ModelError(f"model.path={folder} does not exist{near}")
     last = _last(folder)

@@ -55,10 +55,11 @@ def run_child(
             time.sleep(POLL_SECONDS)
     on_poll()
     if process.returncode != 0:
+        ended = f"{module} ended with exit code {process.returncode}; see {log}"
+        if _reason_file(log).exists():
+            raise StageFailed(f"{_reason_file(log).read_text(encoding='utf-8')}\n{ended}")
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        tail = "\n".join(f"  | {line}" for line in lines[-TAIL_LINES:])
-        reason = _reason_file(log).read_text(encoding="utf-8") if _reason_file(log).exists() else tail
-        raise StageFailed(f"{module} ended with exit code {process.returncode}; see {log}\n{reason}")
+        raise StageFailed("\n".join([ended, *(f"  | {line}" for line in lines[-TAIL_LINES:])]))
 
 
 def stage_exit_code(run: Callable[[], object]) -> int:

@@ -43,7 +43,9 @@ class SelfPlay(Linear):
     key_env: str | None
 
     conflicts = (
-        Conflict(("seats",), lambda _, two: not two, "its games have one seat", "rollout_form=linear"),
+        Conflict(
+            ("seats",), lambda _, two: not two, "its games have one seat", "env=two_player or rollout_form=linear"
+        ),
         Conflict(
             ("opponents",),
             lambda form, known: bool({*form.weights} - {SELF, *SERVED, *known}),

@@ -41,6 +41,8 @@ env.max_turns=12 env.task=w2-o3
     env.task=w2-o3; use w2-o3-q4
 reward=balanced
     reward=balanced; use reward=sparse or dense
+algo=spiral
+    reward=zero_sum; use env=two_player or reward=sparse or dense
 env=repo_repair reward=judge
     reward=judge; use turn_reward.url
 env=repo_repair env.step_deadline_s=10

@@ -93,7 +93,7 @@ algo=reinforce_plus_plus credit=[gigpo] rollout_form=summary loss=gspo
 algo=turn_ppo credit=[graft] algorithm.gamma=0.9 rollout_form=self_play
     credit=graft and algo=turn_ppo; use algo=grpo
     algo=turn_ppo and algorithm.gamma=0.9; use algo.gamma=0.9
-    rollout_form=self_play and env=textworld; use rollout_form=linear
+    rollout_form=self_play and env=textworld; use env=two_player or rollout_form=linear
 algo=step_ppo algorithm.adv_estimator=gae rollout_form=attempts shaping=[improvement] credit=[attempts]
     algorithm.adv_estimator=gae; use algorithm.adv_estimator=turngrid_turns
     shaping=improvement and rollout_form.attempts.attempts=5; use rollout_form.attempts.attempts=2

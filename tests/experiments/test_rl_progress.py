@@ -135,6 +135,10 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "playing: 4 of 8 episodes" in shown.getvalue()
     assert "learning from 8 episodes, won 25% in step 1" in shown.getvalue()
     assert "1/3" in shown.getvalue().split("\r")[-1]
+    resumed, before = Progress(rl, 3, 2, 4, 2), len(shown.getvalue())
+    resumed.update()
+    assert "1/3" not in shown.getvalue()[before:]
+    resumed.close()
 
 
 def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The doctor of runs: what it reads, whole or damaged, and what it says of stored runs."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from benchmarks.broken_runs import CASES, outcomes, table
 from turngrid.experiments.doctor.__main__ import main
 from turngrid.experiments.doctor.sources import read
+from turngrid.experiments.stages.rl import Rollback
 from turngrid.records.credit import Credit, write_credit
 from turngrid.records.health.alarms import alarms
 from turngrid.records.process.exit_codes import REFUSED
@@ -90,6 +92,7 @@ def test_of_a_damaged_file_it_reads_what_is_whole(name: str, tmp_path: Path) -> 
         ("rubbish.jsonl", b"\x00\xff\n[1, 2]\n", "2 lines that are no metrics; use"),
         ("none.csv", b"a,b\n1,2\n", "no column of steps; use a CSV whose head has one of step, _step"),
         ("empty.csv", b"", "no column of steps"),
+        ("foreign.csv", b"step,loss\n1,2\n", "no metric that a rule reads; use verl's names"),
         ("run-1.wandb", b":W&B", "no public reader of its offline files; use rl/metrics.jsonl"),
         ("events.out.tfevents.1", b"\x00" * 40, "without a step"),
     ],
@@ -143,8 +146,11 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     rows = [{"step": step, "rollout/invalid_actions": 0.1 if step < 4 else 0.9} for step in range(1, 7)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(6), [episode, episode])
+    rl.rollbacks.write_text(json.dumps(asdict(Rollback(1, 2, "policy_kl", 1, 1e-4, []))) + "\n")
     main([str(tmp_path)])
-    assert "most often in turn 2 (2 of 2 episodes), such as 'eat door' in doors/1" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "6)\n  health=rollback: policy_kl in step 2: back to the checkpoint of step 1" in told
+    assert "most often in turn 2 (2 of 2 episodes), such as 'eat door' in doors/1" in told
 
 
 # ---- the stored runs

@@ -454,12 +454,14 @@ def test_what_models_and_environments_say_is_text(opened: Open, tmp_path: Path) 
         attacked.turns[0], observation=samples.ATTACK, action=samples.ATTACK, valid=False,
         info={samples.ATTACK: samples.ATTACK}, rewards={samples.ATTACK: 1.0},
     )  # fmt: skip
+    attacked.turns[1] = replace(attacked.turns[1], observation="Here:\n#_P#\n#_O#\n####")
     path = tmp_path / "attacked.html"
     path.write_text(
         page([Shown(attacked, run=samples.ATTACK, stage=samples.ATTACK)] * 2, samples.ATTACK, note=samples.ATTACK)
     )
     tab = opened(path)
     expect(tab.find(".turn[data-turn='0'] .seen")).to_have_text(samples.ATTACK)
+    assert tab.find(".map").all_text_contents() == ["Here:\n#_P#\n#_O#\n####"]  # in a font of equal widths
     tab.find(".numbers summary").first.click()
     tab.find(".told summary").click()
     for key in ("v", "c", "v", "?"):

@@ -72,7 +72,7 @@ def test_a_foreseen_error_of_a_stage_is_reported_in_its_own_words(tmp_path: Path
     (tmp_path / "bad.py").write_text(FORESEEN)
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
     place = {"folder": tmp_path, "log": tmp_path / "log", "variables": {"PYTHONPATH": path}}
-    with pytest.raises(StageFailed, match=r"see .*log\nthe game broke\nat lamps.py:3$"):
+    with pytest.raises(StageFailed, match=r"^the game broke\nat lamps.py:3\n.* exit code 1; see .*log$"):
         run_child("bad", [], **place)
     with pytest.raises(StageFailed, match=r"see .*log\n(.*\n)*  \| IndexError: list index out of range$"):
         run_child("bad", ["unforeseen"], **place)

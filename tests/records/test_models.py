@@ -65,7 +65,9 @@ def test_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_not_there_is_refused_with_the_nearest(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=f"does not exist; use {run}"):
+    (run / "config.yaml").touch()
+    run.with_name("textworld-w4-o6-q8-s11").mkdir()  # nearer, and neither a run nor a model
+    with pytest.raises(ModelError, match=f"does not exist; use {run}$"):
         resolve_model(str(run.with_name("textworld-w4-o6-q8-s1")))
     with pytest.raises(ModelError, match="neither a model nor a run"):
         resolve_model(str(tmp_path))

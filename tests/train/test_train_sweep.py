@@ -161,7 +161,7 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
     assert groups == {f"tracking.group='{folder.name}'"}
     assert {path.name for path in folder.iterdir()} == {"sweep.json"}
     assert "20.0 [5.0, 40.0], 2 seeds" in out and "gigpo − grpo" in out and "+40.0 [" in out
-    assert out.splitlines()[-1].endswith(f"python -m experiments.report {folder}")
+    assert out.splitlines()[-1].endswith(f"python -m turngrid.experiments.report {folder}")
     assert main([*shared, "seed=2"]) == 0
     assert "3 seeds" in capfd.readouterr().out and len(groups) == 1
 

@@ -47,6 +47,7 @@ TYPOS = {
     "actor_rollout_ref.rollot.n=8": "actor_rollout_ref.rollout.n",
     "lr=1e-3": "actor_rollout_ref.actor.optim.lr",
     "seed=abc": "seed=abc must be a whole number from 0 to 4294967295",
+    "rollout.n=4": "unknown key rollout.n; use actor_rollout_ref.rollout.n or",
     "model_engine=megatron": "unknown key model_engine",
     "actor@actor_rollout_ref.actor=megatron_actor": "unknown key actor;",
     "algorithm=gigpo": "use algo=gigpo",

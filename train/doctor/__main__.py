@@ -209,7 +209,8 @@ def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str
 
 def by_turn(steps: Sequence[Step]) -> str:
     """Return the differences in nats by turn: mean and 99 % of each step."""
-    lines = ["turn  " + "  ".join(f"{f'step {step.number}: mean, 99 %':>22}" for step in steps)]
+    lines = ["server and trainer differ by turn, in nats:"]
+    lines += ["turn  " + "  ".join(f"{f'step {step.number}: mean, 99 %':>22}" for step in steps)]
     for turn in range(1 + int(max(step.turn.max() for step in steps))):
         found = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
         cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in found]

@@ -61,7 +61,7 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
 def _one_by_one(runs: Sequence[Run], config_dir: str | None) -> list[str]:
     failed = []
     for run in runs:
-        print(f"\nturngrid: run {run.number}: {run.label}", file=sys.stderr, flush=True)
+        print(f"\nturngrid: run {run.number} of {len(runs)}: {run.label}", file=sys.stderr, flush=True)
         if code := one_run.call(command(run, config_dir)):
             failed.append(f"{run.label} (exit code {code})")
     return failed

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import quote
 
 import hydra
 from omegaconf import DictConfig
@@ -66,7 +67,7 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     if folder and launch.sweep.scale:
         _make("report", str(folder))
     elif folder:
-        print(f"\nas a page, with curves: python -m experiments.report {folder}", flush=True)
+        print(f"\nas a page, with curves: python -m turngrid.experiments.report {quote(str(folder))}", flush=True)
     if folder and launch.sweep.suite is not None:
         _make("suite", str(folder))
     return 1 if failed else 0

@@ -113,7 +113,7 @@ class EpisodeView {
       el("h3", {}, String(number + 1)),
       el("div", { class: "body" },
         this.anew(number),
-        el("p", { class: "seen" }, this.marked(turn.seen)),
+        el("p", { class: seenClass(turn.seen) }, this.marked(turn.seen)),
         turn.admissible && el("details", { class: "told admissible" }, el("summary", {}, plural(turn.admissible.length, "admissible action")),
           el("p", {}, this.marked(turn.admissible.join(", ")))),
         this.action(turn, number),
@@ -161,7 +161,7 @@ class EpisodeView {
   end() {
     const { row, episode } = this;
     return el("section", { class: `turn end ${row.outcome}` }, el("h3", {}, OUTCOMES[row.outcome].mark),
-      el("div", { class: "body" }, el("p", { class: "seen" }, this.marked(episode.final)),
+      el("div", { class: "body" }, el("p", { class: seenClass(episode.final) }, this.marked(episode.final)),
         el("p", {}, el("span", { class: `badge ${row.outcome}` }, OUTCOMES[row.outcome].label), ` after ${plural(row.turns, "turn")}`)));
   }
 
@@ -213,7 +213,7 @@ const BRANCHES = "A line a turn, from left to right, with the colour of its mean
 
 // A turn that the prompt replays, before the policy's first.
 const replayed = (turn) => el("section", { class: "turn replayed" }, el("h3", {}), el("div", { class: "body" },
-  el("p", { class: "seen" }, turn.seen), el("div", { class: "action" }, el("code", {}, turn.action), el("span", { class: "quiet-group" }, "replayed, not learned from"))));
+  el("p", { class: seenClass(turn.seen) }, turn.seen), el("div", { class: "action" }, el("code", {}, turn.action), el("span", { class: "quiet-group" }, "replayed, not learned from"))));
 
 const answeredBy = ({ role, aside }) => (role === "summary" ? "a summary, which the model saw in place of its earlier turns from here on"
   : `${role}${aside ? ", to another role" : ""}`);
@@ -221,6 +221,10 @@ const answeredBy = ({ role, aside }) => (role === "summary" ? "a summary, which 
 const wrongWith = (turn) => (turn.parsed ? "not understood" : "no action");
 
 const moved = (tokens) => `The window moved on: from here the model saw ${plural(tokens, "prompt token")} in place of all that came before.`;
+
+// Three lines of equal length are a map, whose columns a proportional font would shift.
+const seenClass = (text) => text.split("\n").some((line, at, lines) =>
+  line.length > 3 && [1, 2].every((next) => lines[at + next]?.length === line.length)) ? "seen map" : "seen";
 
 const mean = (numbers) => {
   const some = numbers.filter((number) => typeof number === "number");
@@ -238,7 +242,7 @@ const turnFacts = (turn, tokens) => {
   if (value !== undefined) facts.push(["value", signed(value)]);
   if (logprob !== undefined) facts.push(["log-prob", `${fixed(logprob, 3)} nats/token`]);
   if (tokens.length) facts.push(["tokens", tokens.length]);
-  facts.push(["world", `${short(turn.seconds[1])} s`]);
+  facts.push(["environment", `${short(turn.seconds[1])} s`]);
   return facts;
 };
 
