@@ -69,7 +69,7 @@ def text(path: str, source: Source, diagnosis: Diagnosis) -> str:
         lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
     else:
         lines += [
-            f"no alarm: {len(NAMES) - len(told.blind)} of {len(NAMES)} rules have their metrics; none sees an illness"
+            f"no alarm: {len(NAMES) - len(diagnosis.blind)} of {len(NAMES)} rules have their metrics; none sees an illness"
         ]
     lines += ["cannot tell:"]
     if len(steps) < FIRST + LAST:

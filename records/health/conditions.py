@@ -22,14 +22,10 @@ FAR = 0.15  # the same where learning moves it too
 
 @dataclass(frozen=True)
 class Condition:
-<<<<<<< HEAD
-    """``holds`` returns at which steps the condition holds; ``text`` what the last step shows."""
-=======
-    """``holds`` says at which steps the condition holds; ``text``, what the last step shows.
+    """``holds`` returns at which steps the condition holds; ``text`` what the last step shows.
 
     ``{other}`` in the text stands for the name of the second metric.
     """
->>>>>>> x-user
 
     holds: Callable[[Arrays, float], Array]
     text: Callable[[Arrays, float], str]
