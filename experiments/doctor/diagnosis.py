@@ -68,9 +68,8 @@ def text(path: str, source: Source, diagnosis: Diagnosis) -> str:
         lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
         lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
     else:
-        lines += [
-            f"no alarm: {len(NAMES) - len(diagnosis.blind)} of {len(NAMES)} rules have their metrics; none sees an illness"
-        ]
+        able = len(NAMES) - len(diagnosis.blind)
+        lines += [f"no alarm: {able} of {len(NAMES)} rules have their metrics; none sees an illness"]
     lines += ["cannot tell:"]
     if len(steps) < FIRST + LAST:
         lines += [f"  trends: some rules need {FIRST + LAST} steps"]
