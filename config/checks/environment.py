@@ -6,7 +6,7 @@ from omegaconf import DictConfig
 
 from turngrid.config.finalise import explained
 from turngrid.config.prompts import form_of, several_rows
-from turngrid.envs.registry import make_environment
+from turngrid.envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
 from turngrid.rollouts.policy import RANDOM, START
@@ -15,7 +15,6 @@ from turngrid.tasks.mixture import task_weights
 
 THINKING = "use prompt=think_action or prompt=react"
 LIMITING = "prompt.max_actions"
-OFFERED = {"zero_sum": "two_player", "f1": "search"}  # the reward of one environment, which algo= may have chosen
 
 
 def unknown_task(config: DictConfig) -> Iterator[str]:
@@ -29,7 +28,9 @@ def unknown_task(config: DictConfig) -> Iterator[str]:
 def reward_not_offered(config: DictConfig) -> Iterator[str]:
     offered, name = make_environment(config.env.name, config.env).rewards, config.turn_reward.name
     if name in REWARDS and name not in offered:  # a user's own reward may read anything
-        elsewhere = f"env={OFFERED[name]} or " if name in OFFERED else ""
+        rewards = {other: environment_class(spec(other)).rewards for other in ENVIRONMENTS}  # some follow from settings
+        owners = [other for other, own in rewards.items() if isinstance(own, tuple) and name in own]
+        elsewhere = f"env={owners[0]} or " if len(owners) == 1 else ""  # algo= may have chosen the reward
         yield f"reward={name}: env={config.env.name} does not offer it; use {elsewhere}reward={' or '.join(offered)}"
 
 

@@ -40,7 +40,7 @@ output_dir=/etc/passwd
 env.max_turns=12 env.task=w2-o3
     env.task=w2-o3; use w2-o3-q4
 reward=balanced
-    reward=balanced; use reward=sparse or dense
+    reward=balanced; use env=tw_simple or reward=sparse or dense
 algo=spiral
     reward=zero_sum; use env=two_player or reward=sparse or dense
 env=repo_repair reward=judge

@@ -162,6 +162,8 @@ algo=spiral env=two_player roles=[verifier,searcher,answerer] roles.verifier.max
     roles=searcher and roles=[verifier,searcher,answerer]; use every=1
 algo=dr_mas roles=[checker,proposer]
     roles=checker and roles=[checker,proposer]; use roles=[actor,...]
+algo=dr_mas roles=[planner,checker,proposer] roles.planner.next=checker
+    roles=checker and roles=[planner,checker,proposer]; use roles=[actor,...]
 algo=hiper roles=[planner,actor] env=textworld
     algo=hiper and roles=[planner,actor]; use roles=[]
 algo=dr_mas roles=[]
