@@ -164,6 +164,7 @@ class Model:
     lora_alpha: int | None = number(1, 10**6)
     lora_target_modules: list[str] | None
     rows_per_pass: int | None = number(1, 10**6)
+    gradient_checkpointing: bool
     sft: Sft
 
 

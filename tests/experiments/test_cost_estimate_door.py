@@ -76,7 +76,13 @@ def test_one_check_of_memory_for_an_estimate_and_a_start(
         total = 16 * GB
 
     monkeypatch.setattr(psutil, "virtual_memory", Memory)
-    model = ["model=smollm2_135m", "model.rows_per_pass=4", "precision=fp32", "prompt=think_action"]
+    model = [
+        "model=smollm2_135m",
+        "model.rows_per_pass=4",
+        "model.gradient_checkpointing=false",
+        "precision=fp32",
+        "prompt=think_action",
+    ]
     assert main([*model, word, f"output_dir={tmp_path}/runs"]) == 2
     err = capfd.readouterr().err.splitlines()[-1]
     assert "GB needed, 15 GB there; what fits: " in err and "ppo_micro_batch_size_per_gpu=" in err
