@@ -98,6 +98,7 @@ class TextEnv(abc.ABC):
     ends: ClassVar[str | None] = None
     kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
+    _legal = _expert = False
 
     # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
@@ -250,8 +251,18 @@ class TextEnv(abc.ABC):
     # ---- what a subclass may override
 
     def observe_message(self, message: str) -> Observation:
-        """Return the observation for a message that is not the game's; add what is always shown."""
-        return Observation(text=message)
+        """Return the observation for a message; add what is always shown."""
+        legal = self.legal_actions() if self._legal else ()
+        return Observation(message, legal=legal, expert=self.expert_actions() if self._expert else ())
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return ``Observation.legal``; by default calls that need no arguments."""
+        simple = (function.name for function in self.functions if not function.parameters.get("required"))
+        return tuple(str(Call(name)) for name in simple)
+
+    def expert_actions(self) -> tuple[str, ...]:
+        """Return ``Observation.expert``."""
+        return ()
 
     def clean_action(self, action: str) -> str:
         """Return the command that the game gets."""

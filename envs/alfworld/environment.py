@@ -57,10 +57,6 @@ class AlfWorld(Environment):
         source = "official" if official.folder(self.settings.data_dir) else "generated"
         return {"types": types, "source": source}
 
-    def max_turns(self, task: str) -> int:
-        self.parse_task(task)
-        return self.turns
-
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add what the split decides.
 

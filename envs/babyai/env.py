@@ -168,16 +168,15 @@ class BabyAIEnv(TextEnv):
         return self._rest
 
     def observe_message(self, message: str) -> Observation:
-        text = f"{message} {described(self._game)}".lstrip()
-        return Observation(text, legal=self._commands() if self._legal else (), expert=self._expert_plan())
+        return super().observe_message(f"{message} {described(self._game)}".lstrip())
 
-    def _commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         return tuple(commands(self._game, self._macro))
 
-    def _expert_plan(self) -> tuple[str, ...]:
-        if not self._expert or self._guide is None:
-            return ()
-        return self._guide.commands() if self._macro else tuple(WORDS[move] for move in self._plan())
+    def expert_actions(self) -> tuple[str, ...]:
+        if self._guide and self._macro:
+            return self._guide.commands()
+        return tuple(WORDS[move] for move in self._plan())
 
 
 def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
@@ -194,7 +193,6 @@ def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
         raise Rejected("the bot does not win")
     if len(plan) > turns:
         raise Rejected(f"a plan of more than {turns} actions")
-    file = folder / "game.json"
-    file.write_text(json.dumps({"level": params["level"], "seed": seed, "start": game.start}))
-    score = len(moves) if params["dense"] else 1.0
-    return GameRecord(file.name, goal=game.env.mission, expert_plan=plan, fingerprint=game.start, max_score=score)
+    facts = {"level": params["level"], "seed": seed, "start": game.start}
+    about = {"goal": game.env.mission, "expert_plan": plan, "fingerprint": game.start}
+    return GameRecord.written(folder, facts, **about, max_score=len(moves) if params["dense"] else 1.0)

@@ -84,7 +84,3 @@ class BfclEnv(TextEnv):
         self.functions = (*self.functions, *more)
         new = [f"New function: {function.described}" for function in more]
         return "\n".join([*new, f"User: {self._game['users'][self._turn]}"])
-
-    def observe_message(self, message: str) -> Observation:
-        simple = (function.name for function in self.functions if not function.parameters.get("required"))
-        return Observation(message, legal=tuple(str(Call(name)) for name in simple) if self._legal else ())

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +33,20 @@ class GymEnv(TextEnv):
         self._state, reward, over, cut, _ = self._game.step(action)
         self._return += float(reward)
         won = over and games.is_win(self._rules, self._return)
-        return RawStep(
-            self.observe_message(""),
-            self._return,
-            won=won,
-            lost=over and not won,
-            terminated=over,
-            truncated=cut and not over,
-        )
+        seen, lost, cut = self.observe_message(""), over and not won, cut and not over
+        return RawStep(seen, self._return, won, lost, terminated=over, truncated=cut)
 
     def observe_message(self, message: str) -> Observation:
         shown = self._described.show(self._game.unwrapped, self._state)
-        asked = self._expert and games.is_certain(self._game)
-        plan = games.shortest_plan(self._game, self._rules, self._return) if asked else None
-        return Observation(
-            text=f"{message}\n{shown}" if message else shown,
-            goal=self._goal,
-            legal=self._words if self._legal else (),
-            expert=tuple(self._words[action] for action in plan or ()),
-        )
+        return replace(super().observe_message(f"{message}\n{shown}" if message else shown), goal=self._goal)
+
+    def legal_actions(self) -> tuple[str, ...]:
+        return self._words
+
+    def expert_actions(self) -> tuple[str, ...]:
+        certain = games.is_certain(self._game)
+        plan = games.shortest_plan(self._game, self._rules, self._return) if certain else None
+        return tuple(self._words[action] for action in plan or ())
 
 
 @dataclass(frozen=True)
@@ -76,6 +71,8 @@ class Gym(Environment):
     name = "gym"
     Env = GymEnv
     package = "gymnasium"
+    modules = ("gymnasium",)
+    install = "pip install gymnasium"
     prompt = PromptStyle("You are playing a game.", "Answer with one of its actions and nothing else.")
     Settings = GymSettings
     lists_actions = True
@@ -90,6 +87,7 @@ class Gym(Environment):
         return ("sparse", "dense") if self._best_return() > 0 else ("sparse",)
 
     def parse_task(self, task: str) -> dict[str, Any]:
+        self.check_modules()
         chosen, game = self.settings, games.known(self.settings.id)
         if task != chosen.id:
             raise TaskError(f"env.task={task} follows env.id={chosen.id}; set env.id={task} instead")
@@ -128,13 +126,12 @@ class Gym(Environment):
         state, plan = getattr(game.unwrapped, "s", None), games.expert_plan(game, rules)
         if params.get("needs_walkthrough") and not plan:
             raise Rejected("no expert plan")
-        file = folder / "game.json"
-        file.write_text(json.dumps(rules))
         actions = games.words(game, described)
         seedless = params["distinct"] and games.is_certain(game)  # with chance, the seed makes the game too
         facts = [rules["id"], rules["kwargs"], str(state), None if seedless else seed]
-        return GameRecord(
-            file=file.name,
+        return GameRecord.written(
+            folder,
+            rules,
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
             fingerprint=facts_hash(facts),

@@ -121,12 +121,10 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
     """Make a game.
 
     Raises:
-        TaskError: no such game, it rejects the arguments, or gymnasium is not installed.
+        TaskError: no such game, or it rejects the arguments.
     """
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise TaskError("env=gym needs gymnasium: pip install gymnasium") from error
+    import gymnasium
+
     try:
         with warnings.catch_warnings(action="ignore"):
             game = gymnasium.make(game_id, disable_env_checker=True, **kwargs)

@@ -38,14 +38,12 @@ class JvmGone(EnvError):
     """The JVM died, and its games with it."""
 
 
-def check(env: str, package: str) -> None:
-    """Refuse an environment without its package or java.
+def check_java(env: str) -> None:
+    """Refuse an environment without java.
 
     Raises:
         TaskError: the message has the command that installs it.
     """
-    if find_spec(package) is None or find_spec("py4j") is None:
-        raise TaskError(f'env={env} needs {package.replace("_", "-")}: pip install "turngrid[{env}]"')
     if _java() is None:
         raise TaskError(f"env={env} needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless")
 
@@ -178,7 +176,7 @@ def close_all() -> None:
 class JvmEnv(TextEnv):
     """One game at a time. If the JVM dies, the episode is played again in a new one.
 
-    A subclass implements ``open_game`` and ``play``.
+    A subclass implements ``open_game``, ``play`` and ``legal_actions``.
 
     Attributes:
         simulator_class: that of ``simulator``, with its ``machine``; it runs one game.
@@ -203,10 +201,6 @@ class JvmEnv(TextEnv):
             InvalidAction: as ``step_game``.
             JvmGone: the JVM died.
         """
-
-    @abc.abstractmethod
-    def commands(self) -> tuple[str, ...]:
-        """Return what the simulator accepts now."""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = json.loads(accepted_file(task).read_bytes())
@@ -250,6 +244,5 @@ class JvmEnv(TextEnv):
         if text != self._seen:
             raise EnvError("the game took another course when it was played again in a new JVM")
 
-    def observe_message(self, message: str) -> Observation:
-        expert = self._rest or () if self._expert else ()
-        return Observation(message, legal=self.commands() if self._legal else (), expert=expert)
+    def expert_actions(self) -> tuple[str, ...]:
+        return self._rest or ()

@@ -186,9 +186,11 @@ class OpenEnvEnv(TextEnv):
     def observe_message(self, message: str) -> Observation:
         shown = facts(self._at, self._rules)
         lines = [message, *(words(shown[name]) for name in self._rules["observation_fields"])]
-        listed = shown.get(self._rules["legal_field"]) if self._legal else None
-        legal = tuple(map(words, listed)) if isinstance(listed, list) else ()
-        return Observation("\n".join(line for line in lines if line), legal=legal)
+        return super().observe_message("\n".join(line for line in lines if line))
+
+    def legal_actions(self) -> tuple[str, ...]:
+        listed = facts(self._at, self._rules).get(self._rules["legal_field"])
+        return tuple(map(words, listed)) if isinstance(listed, list) else ()
 
     def close_game(self) -> None:
         """Leave the session: a server may have room for no other."""

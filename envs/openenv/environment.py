@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ class OpenEnv(Environment):
     """The task is any name that the user gives the environment; a seed is that of its reset."""
 
     name = "openenv"
+    modules = ("websockets",)
     Settings = OpenEnvSettings
 
     @property
@@ -65,8 +65,7 @@ class OpenEnv(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         chosen = self.settings
-        if find_spec("websockets") is None:
-            raise TaskError('env=openenv needs websockets: pip install "turngrid[openenv]"')
+        self.check_modules()
         if chosen.url is None and chosen.image is None:
             raise TaskError("env.url=null: env=openenv needs a server, or env.image; use env.url=http://HOST:PORT")
         if chosen.url is not None and chosen.image is not None:
@@ -129,11 +128,11 @@ class OpenEnv(Environment):
                 raise Rejected("two resets with one seed differ: the environment must follow reset(seed=...)")
         finally:
             env.close()
-        file = folder / "game.json"
-        file.write_text(json.dumps({**rules, "opening": opening}, sort_keys=True))
         fingerprint = facts_hash([rules["reset"], opening, None if params["distinct"] else seed])
-        best = max(float(params["winning_return"]), 0.0)
-        return GameRecord(file.name, goal=params["goal"], fingerprint=fingerprint, max_score=best)
+        about = {"goal": params["goal"], "max_score": max(float(params["winning_return"]), 0.0)}
+        return GameRecord.written(
+            folder, {**rules, "opening": opening}, sort_keys=True, fingerprint=fingerprint, **about
+        )
 
     def env(self, *, legal: bool = False, expert: bool = False) -> OpenEnvEnv:
         return OpenEnvEnv(self.settings.url, self.settings.image, self.settings.timeout_s, legal=legal)

@@ -40,8 +40,8 @@ class RepairEnv(TextEnv):
     """
 
     def __init__(self, setup: Setup | None = None, *, legal: bool = False, expert: bool = False) -> None:
+        super().__init__(legal=legal, expert=expert)
         self._setup = setup or Setup()
-        self._legal, self._expert = legal, expert
         self._workspace: Workspace | None = None
         self._expert_plan: tuple[str, ...] = ()
         self._followed = 0
@@ -138,11 +138,15 @@ class RepairEnv(TextEnv):
         return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
 
     def observe_message(self, message: str) -> Observation:
-        """Show a message; ``legal`` has what always works, since possible edits are endless."""
-        files = [path for path in self._open.paths if path.endswith(".py")][:8] if self._legal else []
-        legal = ("ls", "test", *(f"show {path}" for path in files), "submit") if self._legal else ()
-        expert = self._expert_plan[self._followed :] if self._expert else ()
-        return Observation(commands.cut(message, self._setup.shape), legal=legal, expert=expert)
+        return super().observe_message(commands.cut(message, self._setup.shape))
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return what always works, since possible edits are endless."""
+        files = [path for path in self._open.paths if path.endswith(".py")][:8]
+        return ("ls", "test", *(f"show {path}" for path in files), "submit")
+
+    def expert_actions(self) -> tuple[str, ...]:
+        return self._expert_plan[self._followed :]
 
 
 @contextmanager

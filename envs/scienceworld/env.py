@@ -120,10 +120,9 @@ def made(task: str, variation: int, simplifications: str, turns: int, folder: Pa
         raise Rejected(f"a gold path of more than {turns} actions")
     plan = tuple(gold[: len(first)])
     game = {"task": task, "variation": variation, "simplifications": simplifications}
-    file = folder / "game.json"
-    file.write_text(json.dumps({**game, "gold": plan}))
     fingerprint = hashlib.sha256(json.dumps(game).encode()).hexdigest()
-    return GameRecord(file.name, goal=goal, expert_plan=plan, fingerprint=fingerprint, max_score=100)
+    about = {"goal": goal, "expert_plan": plan, "fingerprint": fingerprint}
+    return GameRecord.written(folder, {**game, "gold": plan}, **about, max_score=100)
 
 
 def _replay(simulator: Simulator, task: str, variation: int, simplifications: str, gold: list[str]) -> Replay:
@@ -154,5 +153,5 @@ class ScienceWorldEnv(JvmEnv):
         info, valid = {TASK_TYPE: self._game["task"]}, understood(answer)
         return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=valid, info=info)
 
-    def commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         return tuple(command for command in self.simulator.commands() if not self.refuses(command))

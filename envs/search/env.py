@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from turngrid.envs.search.retrieval import Finder, GoldFact, cut, shows, words
@@ -77,17 +78,19 @@ class SearchEnv(TextEnv):
         return counts | ({TASK_TYPE: self._kind} if self._kind else {})
 
     def observe_message(self, message: str) -> Observation:
-        missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
-        expert = self._plan[missing:] if self._expert else ()
         text = message if self._left is None else f"{message}\nSearches left: {self._left}"
-        return Observation(text, legal=self._commands() if self._legal else (), expert=expert, gold=self._golds)
+        return replace(super().observe_message(text), gold=self._golds)
+
+    def expert_actions(self) -> tuple[str, ...]:
+        missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
+        return self._plan[missing:]
 
     @property
     def _left(self) -> int | None:
         """The searches that are left; None without a budget."""
         return None if self._budget is None else self._budget - self._searches
 
-    def _commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         """Return searches for the question and for the titles shown last, which may be answers."""
         titles = dict.fromkeys(self._titles)
         listed = (f"search {self._question}", *(f"{verb} {title}" for title in titles for verb in ("search", "answer")))

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +55,7 @@ class Search(Environment):
 
     name = "search"
     package = "bm25s"
+    modules = ("bm25s",)
     recipe = 2
     rewards = ("sparse", "dense", "f1")
     prompt = PromptStyle(
@@ -78,6 +78,7 @@ class Search(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         settings = self.settings
+        self.check_modules()
         check_settings(settings)
         shown: dict[str, Any] = {"top_k": settings.top_k, "result_chars": settings.result_chars}
         if (budget := settings.tell_budget) is not None:  # else absent: games have the key that they always had
@@ -162,7 +163,7 @@ def check_settings(settings: SearchSettings) -> None:
     """Check what the task's name does not say.
 
     Raises:
-        TaskError: bm25s is missing, or a setting cannot be.
+        TaskError: a setting cannot be.
     """
     if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
         raise TaskError(
@@ -175,5 +176,3 @@ def check_settings(settings: SearchSettings) -> None:
         raise TaskError(f"env.corpus={settings.corpus}: env.retriever=http searches its own; use env.retriever=bm25")
     if settings.corpus and not Path(settings.corpus).expanduser().is_file():
         raise TaskError(f"env.corpus={settings.corpus}: no such file; use a .jsonl file of passages with contents")
-    if find_spec("bm25s") is None:
-        raise TaskError('env=search needs bm25s: pip install "turngrid[search]"')

@@ -4,7 +4,6 @@ Rows are read as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -195,9 +194,9 @@ class QuestionFiles:
         if not self.paragraphs:
             facts = [[title, ""] for title in dict.fromkeys(title for title, _ in facts)]
         own = row.fields["paragraphs"] if self.paragraphs else []
-        (folder / "game.json").write_text(json.dumps({**row.fields, "facts": facts, "paragraphs": own}))
         same = hashlib.sha256(asked(row).encode()).hexdigest()
-        return GameRecord("game.json", "", row.fields["question"], (), same, len(facts) + 1)
+        about = {"goal": row.fields["question"], "fingerprint": same, "max_score": len(facts) + 1}
+        return GameRecord.written(folder, {**row.fields, "facts": facts, "paragraphs": own}, **about)
 
 
 def asked(row: Row) -> str:

@@ -18,7 +18,6 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.functions import Function
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import Call, EnvError, Observation, TaskError, TaskRef
-from turngrid.envs.utils.names import nearest
 
 CLONE = "git clone https://github.com/sierra-research/tau2-bench"
 PACKAGES = {
@@ -71,12 +70,12 @@ def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> Gam
     if other := set(criteria["reward_basis"]) - GRADED_BY:
         raise Rejected(f"it is graded by {', '.join(sorted(other))}")
     game = {"task": task, "policy": params["policy"], "source": params["source"]}
-    (folder / "game.json").write_text(json.dumps(game, sort_keys=True))
     if Ticket(clone, game).solved:
         raise Rejected("it is solved at its start")
     facts = [task["ticket"], task["initial_state"], criteria]
     plan = [str(Call(action["name"], action["arguments"])) for action in criteria["actions"]]
-    return GameRecord("game.json", expert_plan=(*plan, str(Call(DONE.name))), fingerprint=facts_hash(facts))
+    about = {"expert_plan": (*plan, str(Call(DONE.name))), "fingerprint": facts_hash(facts)}
+    return GameRecord.written(folder, game, sort_keys=True, **about)
 
 
 class Ticket:
@@ -132,10 +131,6 @@ class Tau2Env(TextEnv):
             return RawStep(self.observe_message(text), won=solved, lost=not solved)
         return RawStep(self.observe_message(self._ticket.run(call)))
 
-    def observe_message(self, message: str) -> Observation:
-        simple = (function.name for function in self.functions if not function.parameters.get("required"))
-        return Observation(message, legal=tuple(str(Call(name)) for name in simple) if self._legal else ())
-
 
 @functools.cache
 def _tools(clone: Path) -> tuple[Function, ...]:
@@ -186,9 +181,7 @@ class Tau2(Environment):
     settings: Tau2Settings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in POLICIES:
-            near = nearest(task, POLICIES)
-            raise TaskError(f"unknown task {task!r} of tau2; use {near} ({', '.join(POLICIES)})")
+        self.check_task(task)
         self._check_clone()
         return {"policy": POLICIES[task], "training": self.settings.training, "source": source(self._clone)}
 

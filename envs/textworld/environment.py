@@ -93,10 +93,6 @@ class TwSimple(TextWorldGames):
             raise TaskError(f"unknown task {task!r} of tw_simple; use {_SIMPLE}")
         return {"rewards": "sparse", "goal": "detailed", "test": False}
 
-    def max_turns(self, task: str) -> int:
-        self.parse_task(task)
-        return 24
-
     def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
         """Choose the density of the score; a reward of another package gets the densest."""
         return {**params, "rewards": reward if reward in TwSimple.rewards else "dense"}

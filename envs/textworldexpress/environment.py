@@ -3,7 +3,6 @@
 Only processes that make or play games start a JVM.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,9 @@ import msgspec
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import JvmEnv, check, jar, jvm
+from turngrid.envs.jvm.machine import JvmEnv, check_java, jar, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskError
-from turngrid.envs.utils.names import nearest
 
 JAR = ("textworld_express", "textworld-express.jar")
 _ATTEMPTS = 50  # as in the simulator
@@ -140,10 +138,9 @@ def made(params: Params, seed: int, folder: Path) -> GameRecord:
         raise Rejected("the gold path takes another course when it is played again")
     if len(plan) > params["turns"]:
         raise Rejected(f"a gold path of more than {params['turns']} actions")
-    file = folder / "game.json"
-    file.write_text(json.dumps({**game, "gold": plan}, sort_keys=True))
     facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
-    return GameRecord(file.name, goal=simulator.goal(), expert_plan=tuple(plan), fingerprint=facts_hash(facts))
+    about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
+    return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)
 
 
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:
@@ -173,7 +170,7 @@ class TextWorldExpressEnv(JvmEnv):
         now = self._now = self.simulator.step(written[command])
         return RawStep(Observation(now.observation), max(0.0, now.score), now.tasksuccess, now.taskfailure)
 
-    def commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         return tuple(sorted(set(self._now.validActions)))
 
 
@@ -191,6 +188,7 @@ class TextWorldExpress(Environment):
     Env = TextWorldExpressEnv
     more_games = "use larger env.options"
     package = "textworld-express"
+    modules = ("textworld_express", "py4j")
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are in a small world of text.",
@@ -203,10 +201,8 @@ class TextWorldExpress(Environment):
     settings: TextWorldExpressSettings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in self.examples:
-            near = nearest(str(task), self.examples)
-            raise TaskError(f"unknown task {task!r} of textworldexpress; use {near} ({', '.join(self.examples)})")
-        check("textworldexpress", "textworld_express")
+        self.check_task(task)
+        check_java(self.name)
         options = dict(self.settings.options or {})
         for name, value in options.items():
             _check_option(task, name, value)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.types import EnvError
 
 if TYPE_CHECKING:
     from turngrid.envs.webshop.shop import Shop
@@ -40,6 +39,7 @@ class WebShop(Environment):
     turns = 15
     more_games = "use env.task=all, or more attributes and options"
     package = "bm25s"
+    modules = ("bm25s",)
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are shopping online. Find, configure and buy a product that fits the instruction.",
@@ -56,10 +56,7 @@ class WebShop(Environment):
         Raises:
             TaskError: unknown task or setting, a missing package, or a file missing in the data.
         """
-        if task not in self.examples:
-            raise self.unknown(task)
-        if find_spec("bm25s") is None:
-            raise TaskError('env=webshop needs bm25s: pip install "turngrid[webshop]"')
+        self.check_task(task)
         attributes, options = map(int, re.findall(r"\d", task)) if task != "all" else (None, None)
         return {"attributes": attributes, "options": options, **self._source()}
 

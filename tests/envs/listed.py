@@ -36,7 +36,6 @@ class CountEnv(TextEnv):
 
 class Listed(Environment):
     name = "listed"
-    rewards = ("sparse",)
     prompt = PromptStyle("You count.", 'Answer with "add".')
     version = "1"
     Settings = ListedSettings
@@ -44,9 +43,6 @@ class Listed(Environment):
 
     def parse_task(self, task):
         return {}
-
-    def max_turns(self, task):
-        return 3
 
     def for_split(self, params, split):
         return {**params, "split": split}

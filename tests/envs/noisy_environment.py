@@ -18,13 +18,12 @@ class NoisyEnv(TextEnv):
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         return self.observe_message("")
 
-    def step_game(self, command: str) -> RawStep:
+    def step_game(self, command: str = "") -> RawStep:
         if command == "fail":
             raise EnvError(NOISE + HALVES)
         return RawStep(self.observe_message(""), 0.0)
 
-    def finish_game(self) -> RawStep:
-        return RawStep(self.observe_message(""), 0.0)
+    finish_game = step_game
 
     def observe_message(self, message: str) -> Observation:
         return Observation(text=NOISE + HALVES, goal=NOISE + HALVES)
@@ -33,14 +32,11 @@ class NoisyEnv(TextEnv):
 class Noisy(Environment):
     name = "noisy"
     version = "1"
-    rewards = ("sparse",)
+    Env = NoisyEnv
     prompt = PromptStyle("You listen.", "Say anything.")
 
     def parse_task(self, task: str) -> dict[str, str]:
         return {"task": task}
-
-    def max_turns(self, task: str) -> int:
-        return 3
 
     def make_game(self, params, seed: int, folder: Path) -> GameRecord:
         (folder / "game.txt").write_text(str(seed))
@@ -48,6 +44,3 @@ class Noisy(Environment):
 
     def game_sha256(self, game_file: Path) -> str:
         return "the same"
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return NoisyEnv()

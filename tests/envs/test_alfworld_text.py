@@ -47,7 +47,6 @@ def test_the_texts_are_alfworlds_own(games, kind):
         if done:
             break
     assert number >= 2
-    env.close()
 
 
 def test_every_kind_of_command_is_answered_alike(games):
@@ -69,43 +68,22 @@ def test_every_kind_of_command_is_answered_alike(games):
         assert seen.text == state.feedback
     assert result.won
     assert verbs == {"look", "inventory", "help", "examine"}
-    env.close()
 
 
-def test_a_file_of_the_second_kind_reads_alike(games, tmp_path):
-    """json_2.1.2 holds the text of ``help`` in another place; its files are played as they are."""
-    task, stock = games[TYPES[0]], stock_env()
-    file = tmp_path / "game.tw-pddl"
-    file.write_text(json.dumps(migrated(content(task))))
-    stock.load(str(file))
-    theirs = stock.reset()
-    ours = engine.Engine()
-    data = migrated(content(task))
-    ours.load(data)
-    assert ours.reset() == theirs.feedback
-    for action in ("help", *task.expert_plan):
-        assert ours.step(action) == stock.step(action)[0].feedback
-    assert ours.won
-    ours.close()
-
-
-def test_old_files_are_read_as_stock_reads_them(games, tmp_path):
-    """Before they are brought up to date: the engine itself knows no single grammar."""
-    task, stock, data = games[TYPES[5]], stock_env(), old(content(games[TYPES[5]]))
+@pytest.mark.parametrize(("kind", "form"), [(TYPES[0], migrated), (TYPES[5], old)], ids=["2.1.2", "2.1.1"])
+def test_official_files_read_alike(games, tmp_path, kind, form):
+    """As they are: the engine itself knows no single grammar, nor where the text of ``help`` is."""
+    task, stock, data, ours = games[kind], stock_env(), form(content(games[kind])), engine.Engine()
     file = tmp_path / "game.tw-pddl"
     file.write_text(json.dumps(data))
     stock.load(str(file))
-    stock.reset()
-    ours = engine.Engine()
     ours.load(data)
-    ours.reset()
-    for action in task.expert_plan:
-        action = action.replace("move", "put").replace(" to ", " in/on ") if action.startswith("move") else action
-        answer = ours.step(action)
-        assert answer == stock.step(action)[0].feedback
-        assert answer.startswith(("You put the", "You arrive at loc", "You pick up", "You open"))
+    assert ours.reset() == stock.reset().feedback
+    for action in (*["help"] * (form is migrated), *task.expert_plan):
+        if action.startswith("move") and form is old:
+            action = action.replace("move", "put").replace(" to ", " in/on ")
+        assert ours.step(action) == stock.step(action)[0].feedback
     assert ours.won
-    ours.close()
 
 
 def test_capitals_and_a_full_stop_are_forgiven(games):
@@ -117,7 +95,6 @@ def test_capitals_and_a_full_stop_are_forgiven(games):
     assert env.step(f"  {task.expert_plan[0].capitalize()}.\nlook").observation.text == plain
     assert not env.step("").valid
     assert env.step("go to nowhere 1").observation.text == "Nothing happens."
-    env.close()
 
 
 def test_a_grammar_from_a_file_runs_no_code(games):

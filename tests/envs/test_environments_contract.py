@@ -121,10 +121,19 @@ SPOILED = {
 }
 
 
-def test_the_expert_wins_on_its_last_step_and_not_before(seen: Seen) -> None:
+def test_the_expert_wins_on_its_last_step_for_the_maximal_score(seen: Seen) -> None:
     assert [result.won for result in seen.won] == [False] * (len(seen.task.expert_plan) - 1) + [True]
-    assert not any(result.lost for result in seen.won)
-    assert seen.won[-1].terminated
+    assert not any(result.lost for result in seen.won) and seen.won[-1].terminated
+    if "dense" in place(seen.task.env).rewards:
+        assert sum(result.score_delta for result in seen.won) == pytest.approx(seen.task.max_score)
+        assert seen.task.max_score > 0
+
+
+def test_what_is_shown_and_what_a_random_policy_may_do(seen: Seen) -> None:
+    prompt = place(seen.task.env).prompt
+    assert len(f"{prompt.role} {prompt.how_to_act}".split()) <= 45 and "answer with" in prompt.how_to_act.lower()
+    assert seen.opening.text.strip() and (seen.opening.goal or seen.task.goal).strip()
+    assert seen.opening.legal and all(result.observation.legal for result in seen.won[:-1])
 
 
 def test_nonsense_is_not_valid_and_leaves_the_game_where_it_was(seen: Seen) -> None:
@@ -133,26 +142,10 @@ def test_nonsense_is_not_valid_and_leaves_the_game_where_it_was(seen: Seen) -> N
     assert not any(result.terminated or result.truncated or result.score_delta for result in seen.nonsense)
 
 
-def test_a_won_game_scores_its_maximum(seen: Seen) -> None:
-    if "dense" in place(seen.task.env).rewards:
-        assert sum(result.score_delta for result in seen.won) == pytest.approx(seen.task.max_score)
-        assert seen.task.max_score > 0
-
-
 def test_the_same_actions_show_the_same_again(seen: Seen) -> None:
     first = [*seen.nonsense, *seen.won]
     assert [result.observation for result in seen.again] == [result.observation for result in first]
     assert [result.score_delta for result in seen.again] == [result.score_delta for result in first]
-
-
-def test_commands_for_a_random_policy_are_offered(seen: Seen) -> None:
-    assert seen.opening.legal
-    assert all(result.observation.legal for result in seen.won[:-1])
-
-
-def test_goal_and_opening_say_something(seen: Seen) -> None:
-    assert seen.opening.text.strip()
-    assert (seen.opening.goal or seen.task.goal).strip()
 
 
 def test_a_broken_game_is_an_error_in_one_line_and_ends_nothing(seen: Seen) -> None:

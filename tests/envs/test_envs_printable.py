@@ -8,7 +8,6 @@ from pathlib import Path
 import noisy_environment
 import pytest
 
-from turngrid.envs.environment import Environment
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError
@@ -80,19 +79,11 @@ def test_marks_of_known_families_are_broken_up(mark: str) -> None:
         assert mark not in chat_text(text)
 
 
-# ---- an environment that prints all of it
-
-
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
-    monkeypatch.setenv("PYTHONPATH", str(Path(noisy_environment.__file__).parent))
-    return noisy_environment.Noisy()
-
-
 async def test_observations_goals_and_errors_leave_an_environment_printable(
-    environment: Environment, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (task,) = Catalogue(environment, tmp_path).tasks("noise", "test", 1, progress=False)
+    monkeypatch.setenv("PYTHONPATH", str(Path(noisy_environment.__file__).parent))
+    (task,) = Catalogue(noisy_environment.Noisy(), tmp_path).tasks("noise", "test", 1, progress=False)
     async with EnvPool("noisy_environment:Noisy", workers=1, step_deadline_s=20.0) as pool:
         session = await pool.open()
         opening = await session.reset(task, 0)

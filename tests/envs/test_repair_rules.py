@@ -25,34 +25,24 @@ REPOSITORY = {
 }
 
 
+FILES = {path: text for path, (text, _) in REPOSITORY.items()}
+
+
+def workspace(files: dict[str, str], **changes: str) -> Workspace:
+    tests = {"FAIL_TO_PASS": ["checks/test_all.py::test_add"], "PASS_TO_PASS": []}
+    return Workspace(Instance.from_dict(row(files=files, **tests, **changes)), InlineFiles())
+
+
 def test_what_the_tests_import_is_no_source_file():
-    files = {path: text for path, (text, _) in REPOSITORY.items()}
-    changed = {**files, "src/shop/calc.py": files["src/shop/calc.py"] + "\nadd = max"}
-    tests = ["checks/test_all.py::test_add"]
-    made = Instance.from_dict(
-        {
-            **row(),
-            "files": files,
-            "FAIL_TO_PASS": tests,
-            "PASS_TO_PASS": [],
-            "test_patch": "",
-            "patch": diff(files, changed),
+    changed = {**FILES, "src/shop/calc.py": FILES["src/shop/calc.py"] + "\nadd = max"}
+    with workspace(FILES, patch=diff(FILES, changed)) as place:
+        assert {path: not place.is_source(path) for path in FILES} == {
+            path: ours for path, (_, ours) in REPOSITORY.items()
         }
-    )
-    with Workspace(made, InlineFiles()) as workspace:
-        graders = {path: not workspace.is_source(path) for path in files}
-    assert graders == {path: run for path, (_, run) in REPOSITORY.items()}
 
 
 def test_tests_that_come_with_the_instance_are_read_too():
-    files = {path: text for path, (text, _) in REPOSITORY.items()}
-    told = {"files": files, "FAIL_TO_PASS": ["checks/test_all.py::test_add"], "PASS_TO_PASS": []}
-    patches = {
-        "patch": diff({"a.py": ""}, {"a.py": "x"}),
-        "test_patch": diff(files, {**files, "checks/test_all.py": "import other"}),
-    }
-    with Workspace(
-        Instance.from_dict({**row(), **told, **patches, "files": {**files, "a.py": ""}}), InlineFiles()
-    ) as workspace:
-        assert not workspace.is_source("tools/other.py")
-        assert workspace.is_source("src/shop/words.py")
+    hidden = diff(FILES, {**FILES, "checks/test_all.py": "import other"})
+    with workspace({**FILES, "a.py": ""}, patch=diff({"a.py": ""}, {"a.py": "x"}), test_patch=hidden) as place:
+        assert not place.is_source("tools/other.py")
+        assert place.is_source("src/shop/words.py")

@@ -57,10 +57,6 @@ def test_each_kind_by_hand(body, kind, broken):
     assert bugs(body)[kind] == broken
 
 
-def test_a_block_never_stays_empty():
-    assert "if a:\n    pass\ny(b)" in bugs("if a:\n    x(a)\ny(b)")["missing statement"]
-
-
 def test_defaults_are_changed_too():
     head = "def f(a, b=3, *, word='x', flag=False):"
     source = f"{head}\n    pass\n"
@@ -68,40 +64,29 @@ def test_defaults_are_changed_too():
     assert heads == {head.replace(*change) for change in (("3", "2"), ("3", "4"), ("'x'", '""'), ("False", "True"))}
 
 
-def test_what_ends_a_while_loop_stays():
-    assert bugs("while a < b:\n    a += 1").keys() == {"missing block"}
+def test_what_is_left_alone():
+    assert "if a:\n    pass\ny(b)" in bugs("if a:\n    x(a)\ny(b)")["missing statement"]  # no empty block
+    assert bugs("while a < b:\n    a += 1").keys() == {"missing block"}  # what ends a loop stays
     assert "arithmetic" in bugs("for c in b:\n    a += 1")
-
-
-@pytest.mark.parametrize("body", ["x = f'{a + 1} {b < 2}'", "'''1 + 2'''", "x: int = y", "x = y", "import m"])
-def test_text_annotations_and_definitions_are_left_alone(body):
-    assert bugs(body) == {}
-
-
-def test_only_functions_are_broken():
+    for body in ("x = f'{a + 1} {b < 2}'", "'''1 + 2'''", "x: int = y", "x = y", "import m"):
+        assert bugs(body) == {}
     assert edits("m.py", "N = 1 + 2\nclass A:\n    size: int = 3\n") == []
-    [edit] = [edit for edit in edits("m.py", "class A:\n    def f(self):\n        return self.n\n")]
+    [edit] = edits("m.py", "class A:\n    def f(self):\n        return self.n\n")
     assert (edit.scope, edit.kind) == ("A.f", "wrong return")
 
 
-def test_other_alphabets_do_not_move_the_places():
-    source = "def f(a):\n    x('é ü', a < 1)\n"
-    [edit] = [edit for edit in edits("m.py", source) if edit.kind == "boundary"]
-    assert apply(source, [edit]) == "def f(a):\n    x('é ü', a <= 1)\n"
-
-
-def test_several_edits_are_made_together():
-    source = "def f(a):\n    return g(a < 1, a + 2)\n"
+def test_edits_are_made_together_beside_other_alphabets():
+    source = "def f(a):\n    return g('é ü', a < 1, a + 2)\n"
     chosen = [edit for edit in edits("m.py", source) if edit.kind in ("boundary", "arithmetic")]
-    assert apply(source, chosen) == "def f(a):\n    return g(a <= 1, a - 2)\n"
-    assert not chosen[0].overlaps(chosen[1])
-    assert chosen[0].overlaps(chosen[0])
+    assert apply(source, chosen) == "def f(a):\n    return g('é ü', a <= 1, a - 2)\n"
+    assert not chosen[0].overlaps(chosen[1]) and chosen[0].overlaps(chosen[0])
 
 
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_edits_of_a_library_read_and_leave_the_rest_as_it_was(name):
     library = making_bugs.library(name)
     found = library_edits(name)
+    assert found == tuple(edit for path in library.sources for edit in edits(path, library.files[path]))
     assert len(found) >= 60
     assert len({(edit.path, edit.start, edit.stop, edit.text) for edit in found}) == len(found)
     for edit in found:
@@ -111,12 +96,6 @@ def test_edits_of_a_library_read_and_leave_the_rest_as_it_was(name):
         assert broken != source
         assert broken[: edit.start] == source[: edit.start]
         assert broken.endswith(source[edit.stop :])
-
-
-def test_the_same_edits_are_found_every_time():
-    for path in making_bugs.library("arith").sources:
-        source = making_bugs.library("arith").files[path]
-        assert edits(path, source) == edits(path, source)
 
 
 def test_there_are_single_lines_and_long_ones_of_many_kinds():

@@ -1,8 +1,6 @@
 """Games in the interpreter alone read as TextWorld's own layers tell them; their state can be
 saved."""
 
-import pytest
-
 from turngrid.envs.textworld.env import TextWorldEnv
 
 HABITS = ((), ("dance", "go east"), ("inventory", "take all", "look"))  # what else each of three episodes does
@@ -42,14 +40,6 @@ def test_episodes_side_by_side_read_as_textworld_tells_them(custom_games, simple
         assert side_by_side(task) == [by_textworld(task, habit) for habit in HABITS]
 
 
-def test_an_env_plays_one_game_after_another(custom_games):
-    env = TextWorldEnv()
-    for task in (custom_games[0], custom_games[1], custom_games[0]):
-        told = [texts(env.reset(task, task.seed)), *(texts(env.step(command)) for command in task.expert_plan)]
-        assert told == by_textworld(task, ())
-    env.close()
-
-
 def test_a_saved_episode_goes_on_from_there(custom_games):
     task = custom_games[0]
     env = TextWorldEnv()
@@ -60,10 +50,3 @@ def test_a_saved_episode_goes_on_from_there(custom_games):
     for _ in range(2):
         env.restore(saved)
         assert [texts(env.step(command)) for command in rest] == after
-
-
-@pytest.mark.parametrize("options", [{"legal": True}, {"expert": True}])
-def test_textworlds_layers_save_nothing(custom_games, options):
-    env = TextWorldEnv(**options)
-    env.reset(custom_games[0], 1)
-    assert env.saved() is None

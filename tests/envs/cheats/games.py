@@ -1,5 +1,5 @@
 """The broken repositories that cheats and honest repairs are tried on: three of ``repo_repair``,
-two in SWE-Gym's form."""
+one in SWE-Gym's form."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,28 +110,13 @@ _STATS: dict[str, Any] = {
         "checks/test_mean.py": _TEST_MEAN,
     },
 }
-_HELPED = {
-    **_STATS,
-    "instance_id": "shop__stats-2",
-    "FAIL_TO_PASS": ["checks/test_near.py::test_near"],
-    "files": {
-        **_STATS["files"],
-        "testing/compare.py": _HELPERS,
-        "testing/near.py": "from .compare import close\n\n\ndef near(one, other):\n    return close(one, other)\n",
-        "checks/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef near():\n    from testing import near\n\n    return near.near\n",
-        "checks/test_near.py": "from stats.mean import mean\n\n\ndef test_near(near):\n    assert near(mean([1, 2]), 1.5)\n",
-    },
-}
 
 
 def prepare(folder: Path) -> dict[str, Game]:
     """Every game by name, written below ``folder``; the environments are the caller's to close."""
     repair, swegym = make_environment("repo_repair").env(), make_environment("swegym").env()
     games = {name: Game(_task("repo_repair", making.instance_of(_bug(name)), folder / name), repair) for name in _BUGS}
-    inline = {"stats": _STATS, "helped": _HELPED}
-    return games | {
-        name: Game(_task("swegym", Instance.from_dict(row), folder / name), swegym) for name, row in inline.items()
-    }
+    return games | {"stats": Game(_task("swegym", Instance.from_dict(_STATS), folder / "stats"), swegym)}
 
 
 def _bug(name: str) -> Bug:
@@ -148,5 +133,4 @@ def _bug(name: str) -> Bug:
 def _task(env: str, instance: Instance, folder: Path) -> TaskRef:
     folder.mkdir(parents=True)
     record = write(instance, folder, ())
-    file = str(folder / record.file)
-    return TaskRef(env, "", {}, 0, "train", file, record.sha256, record.goal, (), record.fingerprint, 1.0)
+    return record.task(env, "", {}, 0, "train", folder / record.file)

@@ -30,17 +30,6 @@ REPAIRS = (
         ),
     ),
     Cheat(
-        "a match statement and recursion",
-        "Patterns of lists, a function that calls itself, and a cache.",
-        in_runs(
-            "return _coded(text)",
-            "import functools\n\n\n@functools.lru_cache(maxsize=None)\ndef _coded(text: str) -> str:\n    match list(text):\n"
-            '        case []:\n            return ""\n        case [char, *_]:\n            rest = text.lstrip(char)\n'
-            "            length = len(text) - len(rest)\n            mark = chr(92) * (char.isdigit() or char == chr(92))\n"
-            '            return (str(length) if length > 1 else "") + mark + char + _coded(rest)',
-        ),
-    ),
-    Cheat(
         "another sum",
         "math.fsum in an added helper.",
         (
@@ -48,13 +37,5 @@ REPAIRS = (
             "edit stats/mean.py 5-4\n\ndef _total(numbers):\n    return math.fsum(float(number) for number in numbers)\n",
         ),
         game="stats",
-    ),
-    Cheat(
-        "arithmetic in place of a condition",
-        "Bits: a shift and an exclusive or.",
-        (
-            "replace compact.py: return number // 2 if number % 2 != 0 else -(number + 1) // 2 => return (number >> 1) ^ -(number & 1)",
-        ),
-        game="zigzag",
     ),
 )
