@@ -40,8 +40,11 @@ class ArenaEnv(TextEnv):
     """One game at a time. A player's goal and board are those that it was shown last."""
 
     game: Any
-    _goals: dict[int, str]
-    _boards: dict[int, str]
+
+    def _begin(self) -> Observation:
+        self._goals: dict[int, str] = {}
+        self._boards: dict[int, str] = {}
+        return self._read()
 
     def _read(self, ending: str = "") -> Observation:
         """Return what is new for the player to move, and the board."""
@@ -82,8 +85,7 @@ class TextArenaEnv(ArenaEnv):
         self.game = textarena.make(f"{game_id}-raw")
         self.game.reset(num_players=1, seed=seed)
         self.game.max_turns = self.game.state.max_turns = self.game.state.error_allowance = sys.maxsize
-        self._goals, self._boards = {}, {}
-        return self._read()
+        return self._begin()
 
     def clean_action(self, action: str) -> str:
         return super().clean_action(action).strip("[]").lower()

@@ -55,8 +55,6 @@ class MatchEnv(ArenaEnv):
         import textarena
 
         self._name = game_id.partition("-")[0]
-        self._goals = {}
-        self._boards = {}
         self._generator = random.Random(seed).getstate()
         with self._chance():
             self.game = textarena.make(f"{game_id}-raw")
@@ -69,7 +67,7 @@ class MatchEnv(ArenaEnv):
                 self.game.state.observations[player] = [
                     item for item in seen if item[2].name in ("PROMPT", "GAME_BOARD")
                 ]
-        return self._read()
+        return self._begin()
 
     def facts(self) -> str:
         """Return the game's state, whose turn it is, and what chance has in store, as text."""

@@ -16,8 +16,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from turngrid.assets.make.card import measure
 from turngrid.assets.make.noisy_transcripts import (
     Transcript,
-    drawn,
-    noisy_transcript,
     phase_transcripts,
     rename,
     thing_words,
@@ -59,40 +57,27 @@ def transcripts(games: dict[str, list[TaskRef]]) -> list[Transcript]:
 
 def test_the_weights_are_small_and_of_the_qwen3_type():
     config = AutoConfig.from_pretrained(ASSET)
-    model = AutoModelForCausalLM.from_pretrained(ASSET)
-    # With model_type qwen2, AutoTokenizer drops a custom pre-tokenizer without a word.
-    assert config.model_type == "qwen3"
+    assert config.model_type == "qwen3"  # with qwen2, AutoTokenizer drops a custom pre-tokenizer
     assert config.max_position_embeddings == 2048
-    assert 200_000 < model.num_parameters() < 500_000
+    assert 200_000 < AutoModelForCausalLM.from_pretrained(ASSET).num_parameters() < 500_000
     assert sum(path.stat().st_size for path in ASSET.iterdir()) < 4_000_000
 
 
 def test_what_verl_joins_turns_with_is_one_token_each(tokenizer):
     for text in ("\n", "<|im_start|>", "<|im_end|>", "<|endoftext|>"):
         assert len(tokenizer.encode(text, add_special_tokens=False)) == 1, text
-    assert tokenizer.eos_token == "<|im_end|>"
-    assert tokenizer.pad_token == "<|endoftext|>"
-    assert AutoConfig.from_pretrained(ASSET).eos_token_id == tokenizer.eos_token_id
-    assert AutoConfig.from_pretrained(ASSET).vocab_size == len(tokenizer)
-    assert 1_000 <= len(tokenizer) <= 2_000
-
-
-def test_the_loaded_tokenizer_splits_as_the_saved_one(tokenizer, transcripts: list[Transcript]):
-    core = Tokenizer.from_file(str(ASSET / "tokenizer.json"))
-    for text in _texts(transcripts):
-        assert tokenizer.encode(text, add_special_tokens=False) == core.encode(text, add_special_tokens=False).ids
+    config = AutoConfig.from_pretrained(ASSET)
+    assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
+    assert (config.eos_token_id, config.vocab_size) == (tokenizer.eos_token_id, len(tokenizer))
 
 
 def test_game_text_survives_a_round_trip(tokenizer, transcripts: list[Transcript]):
-    for text in [*_texts(transcripts), " two  spaces, a\ttab\n\nand Ünïcödé ☃ "]:
-        assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text.lower()
-
-
-def test_a_thing_has_the_same_tokens_wherever_it_is_named(tokenizer):
-    key = tokenizer.encode(" latchkey", add_special_tokens=False)
-    for text in ("take latchkey from shelf", "a latchkey.", "the latchkey's lock"):
+    """The loaded tokenizer splits as the saved one."""
+    core = Tokenizer.from_file(str(ASSET / "tokenizer.json"))
+    texts = [message["content"] for messages in transcripts for message in messages]
+    for text in [*texts, " two  spaces, a\ttab\n\nand Ünïcödé ☃ "]:
         ids = tokenizer.encode(text, add_special_tokens=False)
-        assert any(ids[place : place + len(key)] == key for place in range(len(ids))), text
+        assert tokenizer.decode(ids) == text.lower() and ids == core.encode(text, add_special_tokens=False).ids
 
 
 def test_a_transcript_has_the_ids_of_an_episode(tokenizer, transcripts: list[Transcript]):
@@ -137,21 +122,6 @@ def test_a_policy_follows_the_plan_as_often_as_asked(games: dict[str, list[TaskR
     assert again[0] == again[1] != again[2]
 
 
-def test_policies_are_drawn_by_their_weights(games: dict[str, list[TaskRef]]):
-    mixed = phase((1.0, 0.1), (0.2, 0.9))
-    shares = [drawn(mixed, games["test"][0], play, 0)[0] for play in range(1000)]
-    assert set(shares) == {1.0, 0.2}
-    assert 60 <= shares.count(1.0) <= 140  # 100 expected, standard deviation 9.5
-
-
-def test_noisy_play_ends_on_an_action(games: dict[str, list[TaskRef]]):
-    textworld = make_environment("textworld")
-    env = textworld.env(legal=True, expert=True)
-    messages = noisy_transcript(textworld, env, games["test"][0], 3, 0.0, random.Random(0))
-    env.close()
-    assert [message["role"] for message in messages] == ["user", "assistant"] * 3
-
-
 def test_no_other_split_holds_a_game_of_pretraining(games: dict[str, list[TaskRef]]):
     listed = json.loads((ASSET / "pretraining_games.json").read_text())
     known = set(listed["fingerprints"])
@@ -175,7 +145,3 @@ def test_the_same_transcripts_give_the_same_bytes(transcripts: list[Transcript],
 def test_the_base_leaves_room():
     success = measure(ASSET, TASK, 100)
     assert 0.03 <= success[0.4].mean <= 0.30
-
-
-def _texts(transcripts: list[Transcript]) -> list[str]:
-    return [message["content"] for messages in transcripts for message in messages]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
+from made import played
 
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
@@ -79,38 +80,34 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("row", "question", "golds", "facts", "paragraphs", "kind"),
-    [
-        (HOTPOT, WHERE, ["Tamm"], FACTS, 3, "bridge"),
-        (TWO_WIKI, WHERE, ["Tamm"], FACTS, 3, "bridge"),
-        (COLUMNS, WHERE, ["Tamm"], FACTS, 3, "bridge"),
-        (MUSIQUE, WHERE, ["Tamm", "Tamm Town"], [("Orlen Bridge", BRIDGE[0]), ("Ada Rull", RULL[0])], 3, ""),
-        (PLAIN, "who built the bridge", ["Ada Rull", "Rull"], [], 0, ""),
-        (SEARCH_R1, "who built it?", ["Ada Rull"], [], 0, ""),
-    ],
-    ids=["hotpotqa", "2wiki", "flashrag", "musique", "nq", "search-r1"],
-)
-def test_rows_of_each_form(row, question, golds, facts, paragraphs, kind) -> None:
+FORMS = {
+    "hotpotqa": (HOTPOT, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+    "2wiki": (TWO_WIKI, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+    "flashrag": (COLUMNS, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+    "musique": (MUSIQUE, WHERE, ["Tamm", "Tamm Town"], [("Orlen Bridge", BRIDGE[0]), ("Ada Rull", RULL[0])], 3, ""),
+    "nq": (PLAIN, "who built the bridge", ["Ada Rull", "Rull"], [], 0, ""),
+    "search-r1": (SEARCH_R1, "who built it?", ["Ada Rull"], [], 0, ""),
+}
+NO_QUESTIONS = {
+    "no answer": ({**MUSIQUE, "answerable": False}, {**PLAIN, "golden_answers": ["the"]}),
+    "no question": ({**PLAIN, "question": " "},),
+    "another form": ({**HOTPOT, "context": 3}, {**SEARCH_R1, "prompt": []}, {**PLAIN, "metadata": [1]}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_each_form(form: str) -> None:
+    row, question, golds, facts, paragraphs, kind = FORMS[form]
     read = read_row(row)
     assert (read["question"], read["golds"], read["facts"], read["kind"]) == (question, golds, facts, kind)
     assert len(read["paragraphs"]) == paragraphs
 
 
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ({**MUSIQUE, "answerable": False}, "no answer"),
-        ({**PLAIN, "golden_answers": ["the"]}, "no answer"),
-        ({**PLAIN, "question": " "}, "no question"),
-        ({**HOTPOT, "context": 3}, "another form"),
-        ({**SEARCH_R1, "prompt": []}, "another form"),
-        ({**PLAIN, "metadata": [1]}, "another form"),
-    ],
-)
-def test_rows_that_are_no_questions(row, why) -> None:
-    with pytest.raises(ValueError, match=why):
-        read_row(row)
+def test_rows_that_are_no_questions() -> None:
+    for why, rows in NO_QUESTIONS.items():
+        for row in rows:
+            with pytest.raises(ValueError, match=why):
+                read_row(row)
     with pytest.raises(KeyError):
         read_row({"id": 1})
 
@@ -149,6 +146,8 @@ def test_splits_of_files(tmp_path: Path) -> None:
     lines(tmp_path / "nq/dev.jsonl", [PLAIN, {**PLAIN, "id": "2", "question": "another"}])
     lines(tmp_path / "nq/test.jsonl", [{"id": "no", "question": "hidden"}])
     corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
+    with pytest.raises(TaskError, match="use env.corpus=FILE.jsonl or env.retriever=http"):
+        place(tmp_path).seeds(place(tmp_path).parse_task("nq"), "test")
     environment = place(tmp_path, corpus=str(corpus))
     params = environment.parse_task("nq")
     seeds = {split: environment.seeds(params, split) for split in ("test", "validation", "train", "demonstrations")}
@@ -162,6 +161,7 @@ def test_splits_of_files(tmp_path: Path) -> None:
 
 
 def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
+    """In a collection a title is the fact."""
     (tmp_path / "nq_search").mkdir()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([SEARCH_R1]), tmp_path / "nq_search/test.parquet")
     corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
@@ -172,20 +172,14 @@ def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
     text = env.step("search orlen bridge").observation.text
     assert text.startswith("<information>\nDoc 1 (Orlen Bridge): The Orlen Bridge crosses the Vask. It was built")
     assert env.step("answer Ada Rull.").won
+    lines(tmp_path / "musique/musique_ans_v1.0_dev.jsonl", [MUSIQUE])
+    [task] = games(environment, tmp_path / "cache", "musique", "test")
+    assert [step.score_delta for step in played(env, task, ["search rull"] * 2)[1]] == [2, 0]
+    with pytest.raises(TaskError, match="has no file train.jsonl"):
+        environment.seeds(environment.parse_task("musique"), "train")
     (tmp_path / "nq_search/train.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(TaskError, match=r"train.parquet' cannot be read as parquet"):
         environment.seeds(environment.parse_task("nq_search"), "train")
-
-
-def test_a_title_is_the_fact_in_another_collection(tmp_path: Path) -> None:
-    lines(tmp_path / "musique/musique_ans_v1.0_dev.jsonl", [MUSIQUE])
-    corpus = lines(tmp_path / "corpus.jsonl", [{"contents": '"Ada Rull"\nOther words on her.'}, {"contents": "Alone"}])
-    environment = place(tmp_path, corpus=str(corpus))
-    [task] = games(environment, tmp_path / "cache", "musique", "test")
-    env = environment.new_env()
-    env.reset(task, 0)
-    assert [env.step("search rull").score_delta for _ in range(2)] == [1, 0]
-    assert "Doc 1 (Alone): Alone" in env.step("search alone").observation.text
 
 
 def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,15 +221,6 @@ def test_what_cannot_be_is_refused(tmp_path: Path, task: str, settings: dict[str
         lines(tmp_path / "twice" / name, [PLAIN])
     with pytest.raises(TaskError, match=message):
         make_environment("search", {"data_dir": str(tmp_path), **settings}).parse_task(task)
-
-
-def test_questions_without_paragraphs_need_a_collection(tmp_path: Path) -> None:
-    lines(tmp_path / "nq/test.jsonl", [PLAIN])
-    environment = place(tmp_path)
-    with pytest.raises(TaskError, match="use env.corpus=FILE.jsonl or env.retriever=http"):
-        environment.seeds(environment.parse_task("nq"), "test")
-    with pytest.raises(TaskError, match="has no file train.jsonl"):
-        environment.seeds(environment.parse_task("nq"), "train")
 
 
 # ---- Search-R1's server
@@ -283,14 +268,12 @@ def address(server: ThreadingHTTPServer) -> str:
 
 
 def test_the_server_is_asked_as_search_r1_asks_it(server: Any) -> None:
+    """If it fails twice, a third time."""
     found = Server(address(server), 30.0).search("the bridge", 2)
     assert server.asked == [{"queries": ["the bridge"], "topk": 2, "return_scores": True}]
     assert found == [Document(title, title, tuple(texts)) for title, texts in LISTED[:2]]
     assert document("no title") == Document("no title", "no title", ("no title",))
-
-
-def test_a_server_that_fails_twice_is_asked_a_third_time(server: Any) -> None:
-    server.says = [500, "{", GOOD]
+    server.says, server.asked = [500, "{", GOOD], []
     assert len(Server(address(server), 30.0).search("x", 3)) == 3 == len(server.asked)
 
 
@@ -299,7 +282,7 @@ def test_a_server_that_fails_twice_is_asked_a_third_time(server: Any) -> None:
     [
         (500, "answered 500"),
         ("hang", "did not answer: ReadTimeout"),
-        *((said, "sent no passages") for said in ("", "[]", '{"result": []}', '{"result": [[{"document": null}]]}')),
+        *((said, "sent no passages") for said in ("", '{"result": []}', '{"result": [[{"document": null}]]}')),
         ('{"result": [[{"document": {"contents": 3}}]]}', "sent no passages"),
         ("[" * 100_000, "sent no passages"),
     ],
