@@ -2,7 +2,6 @@
 are nobody else's."""
 
 import json
-import random
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,8 +16,6 @@ from turngrid.assets.make.card import measure
 from turngrid.assets.make.noisy_transcripts import (
     Transcript,
     phase_transcripts,
-    rename,
-    thing_words,
 )
 from turngrid.assets.make.tiny import build
 from turngrid.assets.make.tiny_recipe import NoisyExpert, Phase, Recipe, TrainSettings
@@ -100,18 +97,6 @@ def test_only_actions_and_their_end_are_marked_as_acted(tokenizer, transcripts: 
         acted = [token for token, kind in zip(row.ids, row.kinds, strict=True) if kind == CHOSEN]
         actions = [message["content"] for message in messages if message["role"] == "assistant"]
         assert tokenizer.decode(acted) == "".join(f"{action.lower()}<|im_end|>" for action in actions)
-
-
-def test_things_are_renamed_alike_in_every_message():
-    messages = [
-        {"role": "user", "content": "Goal: take the Brass key. A key is here; the keyboard is not."},
-        {"role": "assistant", "content": "take brass key from shelf"},
-    ]
-    assert thing_words(messages) == {"brass", "key", "shelf"}
-    renamed = rename(messages, ["key"], ["lamp"], 1.0, random.Random(0))
-    assert renamed[0]["content"] == "goal: take the brass lamp. a lamp is here; the keyboard is not."
-    assert renamed[1]["content"] == "take brass lamp from shelf"
-    assert rename(messages, ["key"], ["lamp"], 0.0, random.Random(0))[1] == messages[1]
 
 
 def test_a_policy_follows_the_plan_as_often_as_asked(games: dict[str, list[TaskRef]]):

@@ -212,26 +212,21 @@ def test_what_cannot_work_is_refused(url: str, faulty: str, monkeypatch: pytest.
             make_environment("openenv", {**settings(url), **changes}).parse_task("dial")
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "value"),
-    [
-        ({"type": "string"}, "12", "12"),
-        ({"type": "number"}, "1.5", 1.5),
-        ({"type": "boolean"}, "true", True),
-        ({"type": "array"}, "[1, 2]", [1, 2]),
-        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, "3", 3),
-        ({"type": "integer"}, "left", None),
-        ({"type": "integer"}, "true", None),
-        ({"type": "integer"}, "9" * 5_000, None),
-        ({"type": "object"}, "[" * 100_000, None),
-    ],
-)
-def test_answers_have_the_fields_type(schema: dict[str, Any], text: str, value: Any) -> None:
-    if value is None:
+def test_answers_have_the_fields_type() -> None:
+    integer, either = {"type": "integer"}, {"anyOf": [{"type": "null"}, {"type": "integer"}]}
+    for schema, text, value in (
+        *(({"type": "string"}, "12", "12"), ({"type": "number"}, "1.5", 1.5), ({"type": "boolean"}, "true", True)),
+        *(({"type": "array"}, "[1, 2]", [1, 2]), (integer, " 12", 12), (either, "3", 3)),
+    ):
+        assert typed(text, schema, "field") == value
+    for schema, text in (
+        (integer, "left"),
+        (integer, "true"),
+        (integer, "9" * 5_000),
+        ({"type": "object"}, "[" * 10**5),
+    ):
         with pytest.raises(InvalidAction, match="field must be of type"):
             typed(text, schema, "field")
-    else:
-        assert typed(text, schema, "field") == value
 
 
 DOCKER = """# run --detach --rm --name NAME --publish 127.0.0.1:PORT:8000 IMAGE, or rm --force NAME

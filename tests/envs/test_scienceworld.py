@@ -147,17 +147,3 @@ def test_every_task_shows_the_same_in_each_jvm_and_has_the_tables_variations(tas
     simulator.load(task, 0, "")
     for part in ("Train", "Dev", "Test"):
         assert list(getattr(simulator._game, f"getVariations{part}")()) == list(official(task, part.lower()))
-
-
-@pytest.mark.slow
-def test_a_gold_path_does_not_depend_on_the_games_before() -> None:
-    """The simulator would take the routes of the first game."""
-
-    def gold(*games: tuple[int, str]) -> list[str]:
-        machine.close_all()
-        simulator = Simulator()
-        for variation, simplifications in games:
-            simulator.load("boil", variation, simplifications, gold=True)
-        return simulator.gold()
-
-    assert gold((25, "easy")) == gold((0, ""), (23, "easy"), (25, "easy"))

@@ -40,28 +40,11 @@ def mean(numbers):
     return sum(numbers) / (len(numbers) + 1)
 
 
-def root_mean_square(numbers):
-    """The square root of the mean of the squares."""
-    return math.sqrt(mean([number * number for number in numbers]))
-
-
 def largest(numbers):
     return max(numbers)
 '''
 MEAN_LINE = MEAN.split("\n").index("    return sum(numbers) / (len(numbers) + 1)") + 1
-_HELPERS = "def close(one, other):\n    return abs(one - other) < 1e-9\n"
-_TEST_LARGEST = """
-from checks import helpers
-from stats.mean import largest, root_mean_square
-
-
-def test_helped():
-    assert helpers.close(root_mean_square([3, 3]), 3)
-
-
-def test_largest():
-    assert largest([1, 3, 2]) == 3
-"""
+_TEST_LARGEST = "from stats.mean import largest\n\n\ndef test_largest():\n    assert largest([1, 3, 2]) == 3\n"
 _TEST_MEAN = """
 import json
 import math
@@ -92,7 +75,7 @@ _STATS: dict[str, Any] = {
     "repo": "shop/stats",
     "base_commit": "0" * 40,
     "problem_statement": "mean divides by one more than there are numbers.",
-    "FAIL_TO_PASS": ["checks/test_largest.py::test_helped", *(f"checks/test_mean.py::{test}" for test in _MEAN_TESTS)],
+    "FAIL_TO_PASS": [f"checks/test_mean.py::{test}" for test in _MEAN_TESTS],
     "PASS_TO_PASS": ["checks/test_largest.py::test_largest"],
     "patch": f"""--- a/stats/mean.py
 +++ b/stats/mean.py
@@ -104,7 +87,6 @@ _STATS: dict[str, Any] = {
         "README.md": "# Stats\n",
         "stats/__init__.py": "",
         "stats/mean.py": MEAN,
-        "checks/helpers.py": _HELPERS,
         "checks/expected.json": "[[[2, 4], 3], [[5], 5]]\n",
         "checks/test_largest.py": _TEST_LARGEST,
         "checks/test_mean.py": _TEST_MEAN,
