@@ -236,9 +236,6 @@ class TextEnv(abc.ABC):
         """Run one call, whose arguments fit the schema of its function.
 
         By default the command that it stands for is played.
-
-        Raises:
-            InvalidAction: as ``step_game``.
         """
         function = called(self.functions, call)
         if not isinstance(function, CommandFunction):

@@ -95,11 +95,7 @@ def type_of(file: Path) -> str:
 
 
 def modern(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's content with the commands of the installed alfworld.
-
-    Raises:
-        Rejected: an old file's grammar has no task.
-    """
+    """Return a file's content with the commands of the installed alfworld."""
     if _MODERN_PUT in data["grammar"]:
         return dict(data)
     task = _TASK.search(data["grammar"])

@@ -180,11 +180,7 @@ class BabyAIEnv(TextEnv):
 
 
 def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
-    """Write a seed's game.
-
-    Raises:
-        Rejected: the bot does not win it within the turns of an episode.
-    """
+    """Write a seed's game."""
     game, turns = Game(params["level"], seed), params["turns"]
     guide = Guide(game)
     moves = guide.rest()

@@ -113,10 +113,6 @@ class Catalogue:
 
         Args:
             at_most: splits that may have fewer games than their count.
-
-        Raises:
-            TaskError: as ``listing``.
-            TooFewGames: as ``listing``.
         """
         made: dict[str, Listing] = {}
         seen = set(avoid)

@@ -170,11 +170,7 @@ def is_certain(game: Any) -> bool:
 
 
 def expert_plan(game: Any, rules: Rules) -> list[int]:
-    """Return a shortest plan that wins; [] if the game is not deterministic.
-
-    Raises:
-        Rejected: the game cannot be won.
-    """
+    """Return a shortest plan that wins; [] if the game is not deterministic."""
     plan = shortest_plan(game, rules) if is_certain(game) else []
     if plan is None:
         raise Rejected("it cannot be won")

@@ -162,11 +162,7 @@ class Session:
         return msgspec.convert(reply, StepResult)
 
     async def finish(self) -> StepResult:
-        """Grade the open episode and end it.
-
-        Raises:
-            EnvError: as ``step``.
-        """
+        """Grade the open episode and end it."""
         if not self._opening:
             raise EnvError("no episode is open: reset first")
         reply = await self._play({"op": "finish"}, self._step_deadline_s)

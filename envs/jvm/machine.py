@@ -187,11 +187,7 @@ class JvmEnv(TextEnv):
 
     @abc.abstractmethod
     def open_game(self, game: dict[str, Any]) -> str:
-        """Start the game of a file's content; return the first text.
-
-        Raises:
-            JvmGone: the JVM died.
-        """
+        """Start the game of a file's content; return the first text."""
 
     @abc.abstractmethod
     def play(self, command: str) -> RawStep:

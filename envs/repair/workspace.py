@@ -81,11 +81,7 @@ class Workspace:
         return self._texts[path] if self._texts else (self.base / path).read_bytes().decode()
 
     def text(self, path: str) -> str:
-        """Return a file as the agent sees it.
-
-        Raises:
-            KeyError, UnicodeDecodeError: as in ``base_text``.
-        """
+        """Return a file as the agent sees it."""
         return self.edits[path] if path in self.edits else self.base_text(path)
 
     def write(self, path: str, text: str) -> Refusal | None:

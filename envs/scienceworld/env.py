@@ -103,11 +103,7 @@ class Simulator:
 
 
 def made(task: str, variation: int, simplifications: str, turns: int, folder: Path) -> GameRecord:
-    """Write a variation's game.
-
-    Raises:
-        Rejected: the gold path does not win within ``turns``, or not in every replay.
-    """
+    """Write a variation's game."""
     simulator = Simulator()
     goal = simulator.load(task, variation, simplifications, gold=True)
     gold = simulator.gold()

@@ -27,12 +27,7 @@ def sentences(text: str) -> list[str]:
 
 
 def read_row(row: Mapping[str, Any]) -> Fields:
-    """Return a row's question, right answers, gold facts and paragraphs.
-
-    Raises:
-        ValueError: the row is no question with an answer.
-        KeyError: it lacks a field.
-    """
+    """Return a row's question, right answers, gold facts and paragraphs."""
     try:
         about = {**(row.get("metadata") or {}), **row}
         question, golds = _asked(about)
@@ -181,11 +176,7 @@ class QuestionFiles:
         return found
 
     def make(self, seed: int, split: str, folder: Path) -> GameRecord:
-        """Write the game of a row.
-
-        Raises:
-            Rejected: the row is no question, or is not there any more.
-        """
+        """Write the game of a row."""
         found = self._test() if split in _TEST else self._train()
         row = next((row for row in found if row.seed == seed), None)
         if row is None or row.fields is None:

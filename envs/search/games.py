@@ -90,9 +90,6 @@ def ask(collection: Collection, hops: int, top_k: int, result_chars: int, draw: 
 
     Args:
         top_k, result_chars: what a search shows; the expert's searches must show all facts.
-
-    Raises:
-        Rejected: there is no sound question of that kind.
     """
     kind, world, form = draw.choice(ANSWERS), collection.world, _form(hops, draw)
     for _ in range(_TRIES):

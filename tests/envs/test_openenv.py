@@ -20,6 +20,7 @@ from openenv_servers import dial_module, misbehaving, served
 from turngrid.envs.environment import Rejected
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.openenv import env as openenv_env
+from turngrid.envs.openenv.connection import Refused, read
 from turngrid.envs.openenv.env import typed
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
@@ -90,7 +91,6 @@ def test_games_are_won_lost_and_talked_nonsense_to(url: str, tmp_path: Path) -> 
     assert not any(result.over or result.score_delta for result in first[: len(HOSTILE)])
     assert first[2].observation.text.startswith("The environment did not accept that: there is no move dance\nThe dial")
     assert [result.parsed for result in first[:3]] == [False, False, True]
-    assert "Input should be" in first[9].observation.text  # the first fault of several
     own = first[len(HOSTILE) :]
     assert [result.won for result in own] == [*[False] * (len(own) - 1), True] and not own[-1].lost
     assert sum(result.score_delta for result in first) == pytest.approx(1 + 0.01 * (len(own) - 1))
@@ -227,6 +227,13 @@ def test_answers_have_the_fields_type() -> None:
     ):
         with pytest.raises(InvalidAction, match="field must be of type"):
             typed(text, schema, "field")
+
+
+def test_errors_name_the_first_fault_of_an_action() -> None:
+    faults = [{"loc": ["times"], "msg": "Input should be a valid integer"}, {"loc": ["colour"], "msg": "no"}]
+    error = {"type": "error", "data": {"code": "VALIDATION_ERROR", "message": "Invalid message", "errors": faults}}
+    with pytest.raises(Refused, match="^times: Input should be a valid integer$"):
+        read(json.dumps(error), "")
 
 
 DOCKER = """# run --detach --rm --name NAME --publish 127.0.0.1:PORT:8000 IMAGE, or rm --force NAME

@@ -13,8 +13,6 @@ from turngrid.envs.types import TaskError
 # Environment, task, settings, and what the refusal says (a regular expression)
 REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
     ("textworld", "w2o3q4", {}, "use w2-o3-q4"),
-    ("textworld", "w0-o5_q6", {}, "use w1-o5-q6"),
-    ("textworld", "easy", {}, "use w"),
     ("textwrld", "w2-o3-q4", {}, "use textworld"),
     ("tw_simple", "w2-o3-q4", {}, "use tw-simple"),
     ("alfworld", "pick_and_place", {}, "use pick_and_place_simple"),
