@@ -171,7 +171,6 @@ def rows(source: str, read: Reader, row_id: str = "id", key: str = "env.instance
 
 
 def _check_source(key: str, source: str) -> None:
-    """Check the form of a source."""
     path = Path(source).expanduser()
     if not path.is_file() and (path.suffix in (".jsonl", ".json") or not _HUB_NAME.fullmatch(source)):
         raise TaskError(f"{key}={source!r}: no such file (give a .jsonl file or a data set as owner/name)")

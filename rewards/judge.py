@@ -104,7 +104,6 @@ class Judge:
 
 
 def _score(reply: Any) -> float:
-    """Return the judge's answer as a number."""
     try:
         text = reply["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:

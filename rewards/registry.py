@@ -39,7 +39,6 @@ def reward(name: str, settings: Mapping[str, Any] | None = None) -> Reward:
 
 
 def settings_class(name: str) -> type[Any]:
-    """Return the dataclass of the reward's own settings."""
     return getattr(reward_class(name), "Settings", NoSettings)
 
 

@@ -21,7 +21,6 @@ _engine = functools.cache(Engine)  # of this process, for all games that it make
 
 
 def generated(params: Params, seed: int, folder: Path) -> GameRecord:
-    """Make the game that a seed draws."""
     task_type = type_of_seed(params["types"], seed)
     draft = generate.draw(task_type, params["floor_plans"] == "unseen", seed)
     grammar = wheel.grammar().replace("UNKNOWN GOAL", draft.words)
@@ -56,7 +55,6 @@ def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Return the content of a game file."""
     try:
         data = json.loads(file.read_text())
     except FileNotFoundError as error:
@@ -72,7 +70,6 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def goal_of(data: Mapping[str, Any]) -> tuple[goal.Expression, goal.Goal]:
-    """Return a game's problem and goal."""
     try:
         parsed = goal.read(data["pddl_problem"])
         return parsed, goal.parse(parsed)
@@ -90,7 +87,6 @@ def wins(engine: Engine, expert_plan: tuple[str, ...]) -> bool:
 
 
 def _loaded(data: Mapping[str, Any]) -> Engine:
-    """Load a game."""
     engine = _engine()
     try:
         engine.load(data)
@@ -114,7 +110,6 @@ def _write(file: Path, data: Mapping[str, Any]) -> None:
 
 
 def _record(file: Path, data: Mapping[str, Any], engine: Engine, expert_plan: tuple[str, ...]) -> GameRecord:
-    """Return the record of a loaded game."""
     engine.reset()
     parsed, asked = goal_of(data)
     todo = asked.total - asked.met(engine.facts)

@@ -99,7 +99,6 @@ class Searcher:
         return sorted(self.places, key=rank)
 
     def saw(self, command: str, answer: str) -> None:
-        """Record the game's answer."""
         verb, *words = command.split()
         match verb:
             case "go" | "open" | "examine" if "you see" in answer:

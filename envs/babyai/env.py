@@ -180,7 +180,6 @@ class BabyAIEnv(TextEnv):
 
 
 def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
-    """Write a seed's game."""
     game, turns = Game(params["level"], seed), params["turns"]
     guide = Guide(game)
     moves = guide.rest()

@@ -119,7 +119,6 @@ def _shown(result: Any) -> str:
 
 
 def made(category: str, number: int, folder: Path) -> GameRecord:
-    """Write a scenario's game of a category."""
     game = _game(category, number)
     plan = []
     for turn in game["gold"]:

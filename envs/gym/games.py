@@ -113,7 +113,6 @@ OTHER = Game("Play the game until it is won.", (), as_observed, 50)
 
 
 def known(game_id: str) -> Game:
-    """Return the texts of a game's id."""
     return GAMES.get(game_id.rsplit("-v", 1)[0], OTHER)
 
 

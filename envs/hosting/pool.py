@@ -83,7 +83,6 @@ class EnvPool:
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the running workers."""
         return [slot.process.pid for slot in self._slots if slot.process and slot.process.alive]
 
 

@@ -90,7 +90,6 @@ class OpenEnv(Environment):
         return f", of {', '.join(self._fields(key.split('_')[0]))}"
 
     def _fields(self, of: str) -> list[str]:
-        """Return the names of the server's fields."""
         url = self.settings.url
         if not url.startswith(("http://", "https://")):
             raise TaskError(f"env.url={url} must be an address such as http://localhost:8000")

@@ -159,7 +159,6 @@ def _as_env_error() -> Iterator[None]:
 
 
 def goal_text(instance: Instance) -> str:
-    """Return the problem statement, cut to ``GOAL_CHARS``."""
     text = "\n".join(line.rstrip() for line in instance.problem_statement.strip().splitlines())
     return text if len(text) <= GOAL_CHARS else f"{text[:GOAL_CHARS].rsplit(' ', 1)[0]} ... (cut)"
 

@@ -217,7 +217,6 @@ class Report:
         self._ended = True
 
     def outcome(self, done: Completed) -> tuple[Outcome, str]:
-        """Return the outcome of the run and its detail."""
         during = f" during {self._running}" if self._running else ""
         if self._problem and self._problem[0] is not Outcome.ENDED_EARLY:
             return self._problem

@@ -53,8 +53,6 @@ class RepoProvider(abc.ABC):
 
 
 class InlineFiles(RepoProvider):
-    """The files that the instance carries."""
-
     strict = True
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
@@ -78,7 +76,6 @@ class GitMirror(RepoProvider):
     folder: Path
 
     def clone(self, repo: str) -> Path:
-        """Return the clone of ``owner/name``."""
         flat = repo.replace("/", "__")
         names = [f"{flat}.git", flat, f"{repo}.git", repo]
         folders = [self.folder / name for name in names]

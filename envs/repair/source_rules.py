@@ -161,7 +161,6 @@ class _Reader:
             yield Use("assignment", ast.unparse(node))
 
     def _chain(self, node: ast.AST) -> ast.AST:
-        """Return the node with all attributes after it."""
         while isinstance(self._parents[node], ast.Attribute):
             node = self._parents[node]
         return node

@@ -66,7 +66,6 @@ class Workspace:
 
     @property
     def paths(self) -> list[str]:
-        """Paths of all files, new ones included, sorted."""
         return sorted(self._known.union(self.edits))
 
     def base_text(self, path: str) -> str:

@@ -98,7 +98,6 @@ def _watched(line: Sequence[str], at: Level, limits: Limits, given: bytes, folde
 
 
 def _works() -> bool:
-    """Return whether a command runs in bubblewrap."""
     try:
         done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), at=Level.BUBBLEWRAP)
     except (OSError, subprocess.SubprocessError):  # found but cannot be started

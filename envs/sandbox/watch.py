@@ -101,7 +101,6 @@ class Watch:
         return None
 
     def _pids(self) -> list[int]:
-        """Return the process and its descendants."""
         pids: list[int] = []
         front = [self._process.pid]
         while front and len(pids) <= self._limits.processes + 8:

@@ -65,7 +65,6 @@ class Simulator:
         return str(self._game.getTaskDescription())
 
     def gold(self) -> list[str]:
-        """Return the gold path that ``load`` made."""
         return list(self.machine.ask(self._game.getGoldActionSequence))
 
     def look(self) -> str:
@@ -103,7 +102,6 @@ class Simulator:
 
 
 def made(task: str, variation: int, simplifications: str, turns: int, folder: Path) -> GameRecord:
-    """Write a variation's game."""
     simulator = Simulator()
     goal = simulator.load(task, variation, simplifications, gold=True)
     gold = simulator.gold()

@@ -176,7 +176,6 @@ class QuestionFiles:
         return found
 
     def make(self, seed: int, split: str, folder: Path) -> GameRecord:
-        """Write the game of a row."""
         found = self._test() if split in _TEST else self._train()
         row = next((row for row in found if row.seed == seed), None)
         if row is None or row.fields is None:

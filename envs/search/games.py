@@ -221,7 +221,6 @@ def is_sound(world: World, question: Question) -> bool:
 
 
 def _found(collection: Collection, question: Question, top_k: int, result_chars: int) -> bool:
-    """Return whether each search of the expert shows its fact."""
     searches = (action.removeprefix("search ") for action in question.plan)
     shown = (cut(collection.search(query, top_k), result_chars) for query in searches)
     facts = map(collection.gold_fact, question.facts)

@@ -54,8 +54,6 @@ def words(text: str) -> list[str]:
 
 
 class Bm25:
-    """An index of texts."""
-
     def __init__(self, texts: Iterable[str]) -> None:
         self._index = bm25s.BM25(backend="numpy")
         self._index.index([words(text) for text in texts], show_progress=False)
@@ -97,7 +95,6 @@ def cut(documents: Sequence[Document], limit: int) -> list[Document]:
 
 
 def shows(documents: Sequence[Document], fact: GoldFact) -> bool:
-    """Return whether documents, as cut, contain a fact."""
     return any(found.key == fact.key and (not fact.sentence or fact.sentence in found.sentences) for found in documents)
 
 

@@ -42,7 +42,6 @@ class Room:
 
     @property
     def placed(self) -> int:
-        """Number of boxes on targets."""
         return len(self.boxes & self.targets)
 
     def moved(self, move: str) -> Self | None:

@@ -60,7 +60,6 @@ def tasks(clone: Path) -> list[dict[str, Any]]:
 
 
 def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> GameRecord:
-    """Write a task's game."""
     criteria = task["evaluation_criteria"]
     if other := set(criteria["reward_basis"]) - GRADED_BY:
         raise Rejected(f"it is graded by {', '.join(sorted(other))}")
@@ -200,7 +199,6 @@ class Tau2(Environment):
         return Path(self.settings.data_dir or "").expanduser().absolute()
 
     def _check_clone(self) -> None:
-        """Check the clone and the packages that tau2 imports."""
         chosen = self.settings.data_dir
         if not chosen:
             raise TaskError(f"env.data_dir=null: env=tau2 needs a clone: {CLONE}; use env.data_dir=tau2-bench")

@@ -114,7 +114,6 @@ def _feedback_lines(raw: str) -> list[str]:
 
 
 def _paragraph(room: str, lines: list[str], inventory: str) -> str:
-    """Return the paragraph that the agent reads."""
     parts = [f"You are now in the {room}."] if room else []
     carried = " ".join(inventory.split())
     return " ".join([*parts, *lines, *([carried] if carried and carried not in lines else [])])

@@ -46,7 +46,6 @@ def challenge(name: str, settings: dict[str, Any], seed: int) -> Any:
 
 
 def generate(options: textworld.GameOptions) -> Any:
-    """Generate a custom game."""
     try:
         return make_game(options)
     except QuestGenerationError as error:

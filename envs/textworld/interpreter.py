@@ -91,7 +91,6 @@ class Game:
         return state
 
     def after(self, state: State, command: str) -> State:
-        """Return the state after a command."""
         if (reached := state.after.get(command)) is not None:
             return reached
         if self._state is not state:
@@ -177,7 +176,6 @@ class Tracked:
         return self._game.reset()
 
     def step(self, command: str) -> Any:
-        """Return TextWorld's state after a command."""
         return self._game.step(command)[0]
 
     def close(self) -> None:

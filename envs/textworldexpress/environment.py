@@ -86,7 +86,6 @@ class Simulator:
         self._game = self.machine.names.textworldexpress.runtime.PythonInterface()
 
     def load(self, game: str, options: Mapping[str, int], fold: str, seed: int) -> Step:
-        """Start the game of a seed."""
         written = ",".join(f"{name}={value}" for name, value in options.items())
         if error := self.machine.ask(self._game.load, game, written):
             raise EnvError(f"TextWorldExpress does not load {game} {written}: {error}")
@@ -122,7 +121,6 @@ def _read(answer: str) -> Step:
 
 
 def made(params: Params, seed: int, folder: Path) -> GameRecord:
-    """Write a seed's game."""
     game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
     simulator = Simulator()
     gold = simulator.gold(game)

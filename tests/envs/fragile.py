@@ -17,6 +17,10 @@ from turngrid.envs.environment import Environment, GameRecord, PromptStyle, Reje
 from turngrid.envs.text_env import RawStep, TextEnv
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 
+CODES = (*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066)
+NOISE = f"before {''.join(map(chr, CODES))} \x1b[2J\x1b]0;title\x07\x9b31m after"
+HALVES = "\ud800 \udfff"  # which no JSON can carry
+
 
 class FragileEnv(TextEnv):
     banned_verbs = frozenset({"quit"})
@@ -43,19 +47,22 @@ class FragileEnv(TextEnv):
             sys.stdin.read()
         if command == "fail":
             raise EnvError("the world failed")
+        if command == "scream":
+            raise EnvError(NOISE + HALVES)
         if command == "crash":
             Fraction(self.count, 0)
         if command == "wait":
             time.sleep(0.2)
         self.count += command.startswith("add")
-        long, info = "!" * (2**22 * (command == "talk")), {"odd": object()} if command == "hide" else {}
-        seen = Observation(text=f"{self.count} of {self.goal}{long}", goal=self.task.goal)
+        more, info = "!" * (2**22 * (command == "talk")), {"odd": object()} if command == "hide" else {}
+        more += (NOISE + HALVES) * command.startswith("noise")
+        seen = Observation(text=f"{self.count} of {self.goal}{more}", goal=f"{self.task.goal}{more}")
         score, won = np.float64(self.count), np.bool_(self.count >= self.goal)
         return RawStep(seen, score, won=won, lost=command == "lose", info=info)
 
     def finish_game(self) -> RawStep:
         won = self.count >= self.goal - 1
-        return RawStep(Observation("graded"), float(won), won=won, terminated=True, info={"count": self.count})
+        return RawStep(Observation("graded"), self.count, won=won, terminated=True, info={"count": self.count})
 
 
 class Fragile(Environment):
@@ -82,7 +89,7 @@ class Fragile(Environment):
             time.sleep(0.3)
         (folder / "late.txt").write_text(str(seed))
         same = seed % 4 if params["kind"] == "few" else seed
-        return GameRecord("game.txt", "", f"count to 3 ({seed})", ("add",) * 3, str(same), 3.0)
+        return GameRecord("game.txt", "", f"count to 3 ({seed}) {NOISE}", ("add",) * 3, str(same), 3.0)
 
 
 @dataclass(frozen=True)

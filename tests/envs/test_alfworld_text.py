@@ -45,7 +45,8 @@ def test_the_texts_are_alfworlds_own(games, kind):
             ours = result.observation
             assert (ours.text, result.won, result.terminated) == (theirs.feedback, theirs["won"], done)
             assert result.valid is (theirs.feedback != "Nothing happens.")
-    assert result.won
+            if done:
+                return
 
 
 @pytest.mark.parametrize(("kind", "form"), [(TYPES[0], migrated), (TYPES[5], old)], ids=["2.1.2", "2.1.1"])

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from turngrid.envs import registry
 from turngrid.envs.games.catalogue import SPLITS, Catalogue, games_hash
@@ -64,6 +65,19 @@ def test_what_is_in_the_cache_is_taken_as_it_is_and_leftovers_are_swept(fragile,
     again = Catalogue(registry.make_environment("fragile"), tmp_path / "cache with space")
     assert again.tasks("fast", "test", 3, progress=False) == listed
     assert not old.exists()
+
+
+def test_a_listed_split_keeps_its_order_and_counts_what_is_broken(listed):
+    settings = registry.make_environment("listed", OmegaConf.create({"numbers": [3], "unknown": 1})).settings
+    assert settings.numbers == (3,) and registry.make_environment("listed").settings.numbers == []
+    listing = listed.listing("", "train", None, progress=False)
+    assert [task.seed for task in listing.tasks] == [3, 2, 9]
+    assert listing.rejected == [(-1, "a broken file")]
+    assert listing.tasks[0].params == {"split": "train"}
+    with pytest.raises(TaskError, match=r"3 games of the 4 asked for; 1 seeds rejected \(1 x a broken file\)"):
+        listed.tasks("", "train", 4, progress=False)
+    with pytest.raises(TaskError, match="split train has 0 games"):
+        listed.listings("", {"test": 3, "train": 1}, progress=False)
 
 
 def test_splits_of_a_run_share_no_game(fragile):

@@ -277,3 +277,19 @@ asyncio.run(main())
     while alive(pid) and time.monotonic() < end:
         time.sleep(0.05)
     assert not alive(pid)
+
+
+async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed):
+    """Two of three turns will do."""
+    task = listed.tasks("", "train", 1, progress=False)[0]
+    async with EnvPool("listed", 1, 20.0, settings={"numbers": [3]}) as pool:
+        session = await pool.open()
+        for turns in (1, 2):
+            await session.reset(task, 0)
+            for _ in range(turns):
+                await session.step("add")
+            os.kill(pool.pids[0], signal.SIGKILL)
+            last = await session.finish()
+            assert (last.won, last.terminated, last.info) == (turns == 2, True, {"count": turns})
+        with pytest.raises(EnvError, match="no episode is open"):
+            await session.finish()

@@ -95,7 +95,7 @@ def test_games_are_won_lost_and_talked_nonsense_to(url: str, tmp_path: Path) -> 
     assert [result.won for result in own] == [*[False] * (len(own) - 1), True] and not own[-1].lost
     assert sum(result.score_delta for result in first) == pytest.approx(1 + 0.01 * (len(own) - 1))
     given = settings(url, winning_return=5)
-    *_, last = played(player(given), game(given, tmp_path), way(opening.text))[1]
+    *_, last = played(player(given), game(given, tmp_path / "lost"), way(opening.text))[1]
     assert (last.won, last.lost, last.terminated) == (False, True, True) and last.score_delta == 1
     [act] = env.functions
     assert act.described == 'act(move, times?: {"default": 1, "type": "integer"}): do this in the environment'

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from turngrid.envs.registry import make_environment
+from turngrid.envs.extensions import shipped
+from turngrid.envs.registry import ENVIRONMENTS, make_environment
 from turngrid.envs.types import TaskError
 
 # Environment, task, settings, and what the refusal says (a regular expression)
@@ -56,18 +57,6 @@ REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
     ("swegym", "all", {"provider": "git"}, "env.provider=git needs env.mirror_dir"),
     ("swegym", "all", {"mirror_dir": "/no/such"}, "env.mirror_dir='/no/such': no such folder"),
 )
-MISSING = (  # environment, its task, the package that it needs, and how to get it
-    ("babyai", "GoToLocal", "minigrid", 'pip install "turngrid[babyai]"'),
-    ("bfcl", "base", "bfcl_eval", "pip install --no-deps bfcl-eval==2026.3.23"),
-    ("gym", "FrozenLake-v1", "gymnasium", "pip install gymnasium"),
-    ("openenv", "dial", "websockets", 'pip install "turngrid[openenv]"'),
-    ("scienceworld", "boil", "scienceworld", 'pip install "turngrid[scienceworld]"'),
-    ("search", "h1", "bm25s", 'pip install "turngrid[search]"'),
-    ("textarena", "Sokoban-v0", "textarena", 'pip install "turngrid[textarena]"'),
-    ("two_player", "Nim-v0", "textarena", 'pip install "turngrid[textarena]"'),
-    ("textworldexpress", "coin", "textworld_express", 'pip install "turngrid[textworldexpress]"'),
-    ("webshop", "all", "bm25s", 'pip install "turngrid[webshop]"'),
-)
 
 
 @pytest.mark.parametrize(("name", "task", "settings", "answer"), REFUSED)
@@ -79,13 +68,13 @@ def test_what_cannot_be_played_is_answered_in_one_line(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "task", "package", "fix"), MISSING)
-def test_a_missing_package_is_named_with_its_fix(
-    name: str, task: str, package: str, fix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(TaskError, match=re.escape(fix)):
-        make_environment(name, {"id": task} if name in ("gym", "textarena", "two_player") else {}).parse_task(task)
+@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if make_environment(name).modules])
+def test_a_missing_package_is_named_with_its_fix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = make_environment(name)
+    monkeypatch.setitem(sys.modules, environment.modules[0], None)
+    fix = environment.install or f'pip install "turngrid[{name}]"'
+    with pytest.raises(TaskError, match=re.escape(f"{environment.modules[0].replace('_', '-')}: {fix}")):
+        environment.parse_task(shipped("env", name).get("task") or environment.settings.id)
 
 
 @pytest.mark.parametrize(("name", "task"), [("scienceworld", "boil"), ("textworldexpress", "coin")])

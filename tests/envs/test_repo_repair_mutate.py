@@ -1,4 +1,5 @@
-"""Bugs in working code: each kind by hand, small in the text, the same every time."""
+"""The libraries that env=repo_repair breaks: whole, tested, of all sizes. The bugs in them: each kind
+by hand, small in the text, the same every time."""
 
 import ast
 import difflib
@@ -6,8 +7,11 @@ import difflib
 import pytest
 
 from turngrid.envs.repair import bugs as making_bugs
-from turngrid.envs.repair.bugs import TESTS, library_edits
+from turngrid.envs.repair.bugs import SUITES, TESTS, UNSEEN, library_edits
+from turngrid.envs.repair.games import LIMITS
+from turngrid.envs.repair.grading import Options, run_files
 from turngrid.envs.repair.mutate import apply, edits
+from turngrid.envs.sandbox.types import Outcome
 
 
 def bugs(body: str, head: str = "def f(a, b):") -> dict[str, list[str]]:
@@ -107,3 +111,53 @@ def test_there_are_single_lines_and_long_ones_of_many_kinds():
         changed = difflib.ndiff(source.split("\n"), apply(source, [edit]).split("\n"))
         sizes.add(sum(line[0] in "+-" for line in changed))
     assert {1, 2, 3, 4, 5, 6, 7, 8, 9, 10} <= sizes
+
+
+# ---- libraries
+
+ALLOWED = {
+    *("__future__", "calendar", "collections", "dataclasses", "datetime", "decimal", "fractions", "functools", "heapq"),
+    *("itertools", "re", "typing"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_every_suite_is_green_in_the_sandbox_and_has_the_declared_size(name):
+    run = run_files(making_bugs.library(name).files, options=Options(limits=LIMITS))
+    assert run.outcome is Outcome.FINISHED
+    assert len(run.passed) == len(run.statuses) == TESTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_a_library_is_small_and_stands_alone(name):
+    """Every public function and class says what it does, which statements of problems quote."""
+    library = making_bugs.library(name)
+    texts = {path: library.files[path] for path in library.sources}
+    assert len(texts) <= 3 and 70 <= sum(text.count("\n") for text in texts.values()) <= 250
+    own = {path.removesuffix(".py") for path in texts}
+    for path, text in texts.items():
+        assert {module.split(".")[0] for module in _imports(text)} <= own | ALLOWED
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{path}: {node.name}"
+
+
+def test_every_folder_is_declared_and_both_groups_have_suites_of_every_size():
+    assert sorted(folder.name for folder in making_bugs.ROOT.iterdir() if any(folder.glob("*.py"))) == sorted(TESTS)
+    for held_out in (False, True):
+        sizes = [TESTS[name] for name in TESTS if (name in UNSEEN) == held_out]
+        assert all(any(low <= size <= high for size in sizes) for low, high in SUITES.values())
+
+
+def test_the_environment_s_version_follows_the_libraries(monkeypatch):
+    before = making_bugs.digest.__wrapped__()
+    assert before == making_bugs.digest.__wrapped__()
+    other = making_bugs.library("caches")
+    monkeypatch.setattr(making_bugs, "library", lambda name: other)
+    assert making_bugs.digest.__wrapped__() != before
+
+
+def _imports(text: str) -> list[str]:
+    nodes = list(ast.walk(ast.parse(text)))
+    plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return plain + [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]

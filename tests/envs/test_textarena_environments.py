@@ -33,7 +33,7 @@ def test_every_expert_plan_wins_on_its_last_step_and_scores_one(tasks, name) -> 
     for task in tasks[name]:
         _, results = steps(task, task.expert_plan)
         assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
-        assert all(result.valid and result.score_delta >= 0 for result in results)
+        assert all(result.valid for result in results)
         assert sum(result.score_delta for result in results) == pytest.approx(task.max_score)
         assert results[-1].observation.text.count("Congratulations!") == 1
         assert len(task.expert_plan) <= place(name).max_turns(name)
