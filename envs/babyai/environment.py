@@ -55,8 +55,6 @@ _ROLE = "You are in a world of rooms and see up to six cells ahead and three to 
 
 @dataclass(frozen=True)
 class BabyAISettings:
-    """Keys of ``env`` for ``env=babyai``."""
-
     actions: str = field(metadata={"choices": ("primitive", "macro")})
 
 

@@ -17,8 +17,6 @@ _RULES = ("reset", "action_field", "action", "observation_fields", "legal_field"
 
 @dataclass(frozen=True)
 class OpenEnvSettings:
-    """Keys of ``env`` for ``env=openenv``; ``conf/env/openenv.yaml`` describes them."""
-
     url: str | None
     image: str | None
     action_field: str | None

@@ -22,10 +22,6 @@ _REPLAYS = 2  # game_record adds one
 Replay = list[tuple[str, int, bool]]
 
 
-def understood(answer: str) -> bool:
-    return not answer.startswith(_UNKNOWN)
-
-
 class Simulator:
     """One game at a time.
 
@@ -144,7 +140,7 @@ class ScienceWorldEnv(JvmEnv):
     def play(self, command: str) -> RawStep:
         answer, score, over = self.simulator.step(command)
         won = score == 100
-        info, valid = {TASK_TYPE: self._game["task"]}, understood(answer)
+        info, valid = {TASK_TYPE: self._game["task"]}, not answer.startswith(_UNKNOWN)
         return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=valid, info=info)
 
     def legal_actions(self) -> tuple[str, ...]:

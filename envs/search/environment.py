@@ -34,8 +34,6 @@ _FUNCTIONS = (
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Keys of ``env`` for ``env=search``; conf/env/search.yaml explains them."""
-
     worlds: int = field(metadata={"range": (1, 10_000)})
     passages: int = field(metadata={"range": (100, 20_000)})  # more would exhaust the names
     distractors: float = field(metadata={"range": (0, 20)})
@@ -142,11 +140,7 @@ class Search(Environment):
 
 
 def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
-    """Return what a game is searched in.
-
-    Raises:
-        EnvError: the world, or the file of the collection, is not what it was.
-    """
+    """Return what a game is searched in."""
     from turngrid.envs.search.games import collection_in
     from turngrid.envs.search.retrieval import corpus_of, search_in, server_of
 
@@ -160,11 +154,7 @@ def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
 
 
 def check_settings(settings: SearchSettings) -> None:
-    """Check what the task's name does not say.
-
-    Raises:
-        TaskError: a setting cannot be.
-    """
+    """Check what the task's name does not say."""
     if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
         raise TaskError(
             f"env.url={settings.url}: env.retriever=http needs a server; use env.url=http://HOST:8000/retrieve"

@@ -107,11 +107,7 @@ class QuestionFiles:
         return Path(self.data_dir).expanduser() / self.task
 
     def check(self) -> None:
-        """Check the folder.
-
-        Raises:
-            TaskError: it does not exist, or has no file of questions.
-        """
+        """Check the folder."""
         if not self.folder.parent.is_dir():
             raise TaskError(f"env.data_dir={self.data_dir}: no such folder; use one that has a folder for each set")
         sets = [path.name for path in sorted(self.folder.parent.iterdir()) if path.is_dir()]
@@ -125,11 +121,7 @@ class QuestionFiles:
             )
 
     def file(self, split: str) -> Path | None:
-        """Return the file whose name contains the word ``split``.
-
-        Raises:
-            TaskError: there are several.
-        """
+        """Return the file whose name contains the word ``split``."""
         files = [path for path in sorted(self.folder.iterdir()) if path.suffix in _SUFFIXES]
         found = [path for path in files if split in re.split("[^a-z]+", path.stem.lower())]
         if len(found) > 1:
@@ -138,11 +130,7 @@ class QuestionFiles:
         return found[0] if found else None
 
     def of_split(self, split: str) -> list[Row]:
-        """Return the rows of a split; training and validation have no question of the test split.
-
-        Raises:
-            TaskError: the split has no question that can be used.
-        """
+        """Return the rows of a split; training and validation have no question of the test split."""
         if split in _TEST:
             return self._test()
         found = [row for row in self._train() if (row.place < VALIDATION) == (split == "validation")]

@@ -251,11 +251,7 @@ def written(collection: Collection, question: Question) -> str:
 
 
 def collection_in(game: dict[str, Any]) -> Collection:
-    """Return the collection that a game file names.
-
-    Raises:
-        EnvError: the world of its seed has other passages now.
-    """
+    """Return the collection that a game file names."""
     collection = collection_of(WorldSpec(**game["world"]))
     if collection.world.digest != game["sha256"]:
         raise EnvError(f"the game's world has other passages in this version: {game['world']}; make the game again")

@@ -109,11 +109,7 @@ class Corpus:
     """A file of passages, ``{"id": ..., "contents": ...}`` a line, whose index is kept on disk."""
 
     def __init__(self, path: Path) -> None:
-        """Load the index, which the first process that needs it makes.
-
-        Raises:
-            EnvError: the file has a line that is no passage.
-        """
+        """Load the index, which the first process that needs it makes."""
         folder = _indexed(path)
         self._index = Bm25.load(folder)
         self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,14 +19,6 @@ from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import Call, EnvError, Observation, TaskError, TaskRef
 
 CLONE = "git clone https://github.com/sierra-research/tau2-bench"
-PACKAGES = {
-    "loguru": "loguru",
-    "deepdiff": "deepdiff",
-    "addict": "addict",
-    "toml": "toml",
-    "dotenv": "python-dotenv",
-    "docstring_parser": "docstring-parser",
-}
 DATA = "data/tau2/domains/telecom"
 TASKS, SPLITS = f"{DATA}/tasks.json", f"{DATA}/split_tasks.json"
 NEEDED = (TASKS, SPLITS, f"{DATA}/db.toml", f"{DATA}/user_db.toml", "src/tau2/domains/telecom/environment.py")
@@ -168,6 +159,8 @@ class Tau2(Environment):
 
     name = "tau2"
     turns = 50
+    modules = ("loguru", "deepdiff", "addict", "toml", "dotenv", "docstring_parser")
+    install = "pip install loguru deepdiff addict toml python-dotenv docstring-parser"
     prompt = PromptStyle("You are a customer service agent and solve a ticket by calls.", functions=(DONE,))
     Settings = Tau2Settings
     examples = tuple(POLICIES)
@@ -175,7 +168,8 @@ class Tau2(Environment):
     settings: Tau2Settings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        self.check_task(task)
+        if task not in POLICIES:
+            raise self.unknown(task)
         self._check_clone()
         return {"policy": POLICIES[task], "training": self.settings.training, "source": source(self._clone)}
 
@@ -204,5 +198,4 @@ class Tau2(Environment):
             raise TaskError(f"env.data_dir=null: env=tau2 needs a clone: {CLONE}; use env.data_dir=tau2-bench")
         if missing := next((name for name in NEEDED if not (self._clone / name).is_file()), ""):
             raise TaskError(f"env.data_dir={chosen}: no clone of tau2-bench, it has no {missing}; {CLONE}")
-        if lacking := [package for module, package in PACKAGES.items() if find_spec(module) is None]:
-            raise TaskError(f"env=tau2 needs packages that tau2 imports: pip install {' '.join(lacking)}")
+        self.check_modules()

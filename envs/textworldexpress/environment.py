@@ -200,7 +200,8 @@ class TextWorldExpress(Environment):
         options = dict(self.settings.options or {})
         for name, value in options.items():
             _check_option(task, name, value)
-        return {"game": task, "options": options, "turns": _turns(task, options)}
+        turns = max(_TURNS.get(task, 12), 2 * options.get("gameLength", 0))
+        return {"game": task, "options": options, "turns": turns}
 
     def max_turns(self, task: str) -> int:
         return int(self.parse_task(task)["turns"])
@@ -221,7 +222,3 @@ def _check_option(task: str, name: str, value: Any) -> None:
     low, high = known[name]
     if type(value) is not int or not low <= value <= high:
         raise TaskError(f"env.options={{{name}: {value}}} must be from {low} to {high}")
-
-
-def _turns(task: str, options: Mapping[str, int]) -> int:
-    return max(_TURNS.get(task, 12), 2 * options.get("gameLength", 0))

@@ -25,8 +25,6 @@ _FUNCTIONS = (
 
 @dataclass(frozen=True)
 class WebShopSettings:
-    """Keys of ``env`` for this environment; ``conf/env/webshop.yaml`` explains them."""
-
     data_dir: str
     goals: str = field(metadata={"choices": ("human", "synthetic")})
     products: int = field(metadata={"range": (1000, 1_000_000)})
@@ -76,11 +74,7 @@ class WebShop(Environment):
         return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
 
     def shop(self, params: Params) -> Shop:
-        """Return the shop of a game's parameters.
-
-        Raises:
-            EnvError: the official data is not that of the game.
-        """
+        """Return the shop of a game's parameters."""
         from turngrid.envs.webshop import official
         from turngrid.envs.webshop.shop import opened
 

@@ -1,4 +1,4 @@
-"""The libraries that env=repo_repair breaks: whole, tested, of all sizes. The bugs in them: each kind
+"""The libraries that env=repo_repair breaks: whole, tested, of all sizes. The bugs in them: each
 by hand, small in the text, the same every time."""
 
 import ast

@@ -29,8 +29,8 @@ def test_what_is_missing_is_named_with_its_fix(tmp_path, monkeypatch):
     for name in module.NEEDED:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    monkeypatch.setattr(module, "PACKAGES", {"no_such_module": "its-package"})
-    assert refusal().endswith("pip install its-package")
+    monkeypatch.setattr(module.Tau2, "modules", ("no_such_module",))
+    assert "env=tau2 needs no-such-module: pip install loguru" in refusal()
 
 
 @pytest.fixture(scope="module")
