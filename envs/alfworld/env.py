@@ -1,7 +1,5 @@
 """Play ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score."""
 
-from dataclasses import replace
-
 from turngrid.envs.alfworld import games
 from turngrid.envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
@@ -27,7 +25,7 @@ class AlfWorldEnv(TextEnv):
         self._load(task)
         introduction = self._engine.reset()
         self._at_first = self._best = self._goal.met(self._engine.facts)
-        self._plan, self._asked = task.expert_plan, self._engine.task or task.goal
+        self._plan = task.expert_plan
         return self.observe_message(_opening(introduction))
 
     def _load(self, task: TaskRef) -> None:
@@ -53,9 +51,6 @@ class AlfWorldEnv(TextEnv):
     def _met(self, won: bool) -> int:
         """Return the conditions that hold; all of them exactly if the engine reports a win."""
         return self._goal.total if won else min(self._goal.met(self._engine.facts), self._goal.total - 1)
-
-    def observe_message(self, message: str) -> Observation:
-        return replace(super().observe_message(message), goal=self._asked)
 
     def legal_actions(self) -> tuple[str, ...]:
         return tuple(sorted(self._engine.commands))

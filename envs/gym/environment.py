@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ class GymEnv(TextEnv):
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._rules = json.loads(accepted_file(task).read_text())
-        self._described, self._goal, self._return = games.known(self._rules["id"]), task.goal, 0.0
+        self._described, self._return = games.known(self._rules["id"]), 0.0
         self._game = games.make(self._rules["id"], self._rules["kwargs"])
         self._state, _ = self._game.reset(seed=self._rules["seed"])
         self._words = games.words(self._game, self._described)
@@ -38,7 +38,7 @@ class GymEnv(TextEnv):
 
     def observe_message(self, message: str) -> Observation:
         shown = self._described.show(self._game.unwrapped, self._state)
-        return replace(super().observe_message(f"{message}\n{shown}" if message else shown), goal=self._goal)
+        return super().observe_message(f"{message}\n{shown}" if message else shown)
 
     def legal_actions(self) -> tuple[str, ...]:
         return self._words

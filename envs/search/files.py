@@ -130,7 +130,7 @@ class QuestionFiles:
         return found[0] if found else None
 
     def of_split(self, split: str) -> list[Row]:
-        """Return the rows of a split; training and validation have no question of the test split."""
+        """Return a split's rows; training and validation have no question of the test split."""
         if split in _TEST:
             return self._test()
         found = [row for row in self._train() if (row.place < VALIDATION) == (split == "validation")]

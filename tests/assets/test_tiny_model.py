@@ -99,14 +99,6 @@ def test_only_actions_and_their_end_are_marked_as_acted(tokenizer, transcripts: 
         assert tokenizer.decode(acted) == "".join(f"{action.lower()}<|im_end|>" for action in actions)
 
 
-def test_a_policy_follows_the_plan_as_often_as_asked(games: dict[str, list[TaskRef]]):
-    expert = phase_transcripts(games["validation"], phase((1.0, 1.0), samples_per_game=2), 12, 0, workers=1)
-    assert [len(messages) for messages in expert] == [8] * 2 * GAMES  # four observations, four actions, won
-    noisy = phase((0.35, 1.0))
-    again = [phase_transcripts(games["validation"], noisy, 12, seed, workers=1) for seed in (0, 0, 1)]
-    assert again[0] == again[1] != again[2]
-
-
 def test_no_other_split_holds_a_game_of_pretraining(games: dict[str, list[TaskRef]]):
     listed = json.loads((ASSET / "pretraining_games.json").read_text())
     known = set(listed["fingerprints"])

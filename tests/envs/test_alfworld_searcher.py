@@ -30,7 +30,7 @@ class Real:
     def __init__(self, task):
         self._env = AlfWorldEnv(legal=True)
         seen = self._env.reset(task, 0)
-        self.goal, self.opening, self.commands, self.won = seen.goal, seen.text, seen.legal, False
+        self.goal, self.opening, self.commands, self.won = task.goal, seen.text, seen.legal, False
 
     def step(self, command):
         result = self._env.step(command)

@@ -28,7 +28,7 @@ def test_the_texts_are_alfworlds_own(games, kind):
     task, stock, env, rng = games[kind], stock_env(), AlfWorldEnv(legal=True), random.Random(kind)
     stock.load(task.game_file)
     theirs, ours = stock.reset(), env.reset(task, 0)
-    assert theirs.feedback == f"{BANNER}{ours.text}\n\nYour task is to: {ours.goal}"
+    assert theirs.feedback == f"{BANNER}{ours.text}\n\nYour task is to: {task.goal}"
     for planned in task.expert_plan:
         looks = [command for command in ours.legal if command.startswith("examine")]
         for action in (

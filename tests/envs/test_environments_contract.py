@@ -27,19 +27,8 @@ MATCHES = {"two_player"}  # nonsense loses a match, and there is no expert plan:
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA | MATCHES]
 JAVALESS = {*NAMES} - NEEDS_JAVA
 GARBAGE = (
-    "quit",
-    "restart",
-    "undo",
-    "",
-    "\n\n",
-    "\\",
-    "x" * 10_000,
-    "\x00\x1b[2J",
-    "\u2192\u2028\u2192",
-    "dance\nquit\nsave",
-    f"replace a.py:{' ' * 100_000}y",
-    f"edit a.py {'9' * 5_000}",
-    "([{" * 30_000,
+    *("quit", "restart", "undo", "", "\n\n", "\\", "x" * 10_000, "\x00\x1b[2J", "\u2192\u2028\u2192"),
+    *("dance\nquit\nsave", f"replace a.py:{' ' * 100_000}y", f"edit a.py {'9' * 5_000}", "([{" * 30_000),
 )
 
 

@@ -27,15 +27,8 @@ from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import Action, Call, EnvError, InvalidAction, StepResult, TaskError, TaskRef
 
 HOSTILE = (
-    "",
-    " \n",
-    "dance",
-    '"; import os',
-    "x" * 200_000,
-    '{"move": "open"}',
-    "([{" * 30_000,
-    "\x00\x1b[2J\u2192\ud800",
-    '{"name": "act"}',
+    *("", " \n", "dance", '"; import os', "x" * 200_000, '{"move": "open"}', "([{" * 30_000),
+    *("\x00\x1b[2J\u2192\ud800", '{"name": "act"}'),
     '{"name": "act", "arguments": {"move": "left", "times": "many"}}',
     '{"name": "act", "arguments": {"move": 3, "colour": "red"}}',
     '{"name": "act", "arguments": {"move": "\\ud800"}}',

@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from turngrid.envs.sandbox import sandbox
@@ -65,25 +66,17 @@ def attempts(way: Level, lines: str, repo: Path | None = None) -> list[str]:
     return done.stdout.decode().split()
 
 
-def left(mark: str) -> list[str]:
-    """Processes that carry a word in their command line; the kernel takes a moment to end a
-    namespace."""
+def left(mark: str) -> list[list[str]]:
+    """Command lines with a word in them; the kernel takes a moment to end a namespace."""
     end = time.monotonic() + 60
     while (found := running(mark)) and time.monotonic() < end:
         time.sleep(0.05)
     return found
 
 
-def running(mark: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and entry.name != str(os.getpid()):
-            try:
-                if mark.encode() in (entry / "cmdline").read_bytes():
-                    found.append(entry.name)
-            except OSError:
-                continue
-    return found
+def running(mark: str) -> list[list[str]]:
+    found = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]) if one.pid != os.getpid())
+    return [line for line in found if mark in " ".join(line)]
 
 
 @everywhere
@@ -361,12 +354,9 @@ sandbox.run([sys.executable, "-c", sys.argv[3], sys.argv[2]], visible=sandbox.in
 """
 
 
-def inside(mark: str) -> list[list[bytes]]:
-    """The command itself, once its walls stand and it runs; the owner and the walls have the word
-    in their command lines too."""
-    found = [Path(f"/proc/{pid}/cmdline") for pid in running(mark)]
-    lines = [line.read_bytes().split(b"\0") for line in found if line.exists()]
-    return [line for line in lines if line[2:3] == [SLEEP.encode()]]
+def inside(mark: str) -> bool:
+    """Whether the command itself runs, within its walls, which have the word in their lines too."""
+    return any(line[2:3] == [SLEEP] for line in running(mark))
 
 
 @everywhere

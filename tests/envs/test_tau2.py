@@ -39,14 +39,6 @@ def environment():
 
 
 @real
-def test_no_ticket_is_in_two_splits(environment):
-    params = environment.parse_task("telecom")
-    splits = [environment.seeds(params, split) for split in ("test", "validation", "demonstrations", "train")]
-    assert len(splits[0]) == 40
-    assert sum(map(len, splits)) == len(set().union(*splits))
-
-
-@real
 def test_the_verdict_is_that_of_tau2_for_the_plan_and_without_each_call(environment, tmp_path):
     tickets = environment.seeds(environment.parse_task("telecom"), "test")[:3]
     verdicts = set()
