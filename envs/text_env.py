@@ -3,6 +3,7 @@
 import abc
 import copy
 import hashlib
+import json
 import math
 import re
 from collections.abc import Callable
@@ -56,6 +57,12 @@ def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) ->
     return file
 
 
+def accepted_json(task: TaskRef) -> dict[str, Any]:
+    """Return the values in the task's game file; raises as ``accepted_file``."""
+    values: dict[str, Any] = json.loads(accepted_file(task).read_bytes())
+    return values
+
+
 def _printable(seen: Observation) -> Observation:
     """Make an observation printable; all text of an environment passes through here."""
     return replace(seen, text=printable(seen.text), goal=printable(seen.goal), legal=tuple(map(printable, seen.legal)))
@@ -83,8 +90,8 @@ class TextEnv(abc.ABC):
     """One game at a time; ``reset`` may be called any number of times, with any task.
 
     A subclass implements ``reset_game``, and ``step_game`` for commands or ``call_game`` for calls
-    of functions, or both. It may override ``clean_action``, ``observe_message`` and the other
-    methods that end in ``_game``, and no other method.
+    of functions, or both. It may override ``clean_action``, ``observe_message``,
+    ``legal_actions``, ``expert_actions`` and the other methods that end in ``_game``, no others.
 
     Attributes:
         banned_verbs: commands to the program, such as quit and save. They never reach the game.

@@ -4,7 +4,6 @@ The expert is minigrid's bot, which watches a game and knows how it would go on.
 """
 
 import copy
-import json
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +13,7 @@ from minigrid.utils.baby_ai_bot import BabyAIBot, GoNextToSubgoal, OpenSubgoal, 
 
 from turngrid.envs.babyai.level import VERBS, WORDS, Game, Moves, commands, described, things
 from turngrid.envs.environment import GameRecord, Rejected
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskRef
 
 LONGEST = 320  # moves of a plan: the turns of the longest levels
@@ -130,7 +129,7 @@ class BabyAIEnv(TextEnv):
         self._macro = macro
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        file = json.loads(accepted_file(task).read_text())
+        file = accepted_json(task)
         self._game = Game(file["level"], file["seed"])
         if self._game.start != file["start"]:
             raise EnvError(f"{task.key}: this minigrid ({version('minigrid')}) makes another game of its seed")

@@ -9,7 +9,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.gym import games
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Observation, TaskError, TaskRef
 
 
@@ -19,7 +19,7 @@ class GymEnv(TextEnv):
     ends = ""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self._rules = json.loads(accepted_file(task).read_text())
+        self._rules = accepted_json(task)
         self._described, self._return = games.known(self._rules["id"]), 0.0
         self._game = games.make(self._rules["id"], self._rules["kwargs"])
         self._state, _ = self._game.reset(seed=self._rules["seed"])

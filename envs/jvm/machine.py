@@ -6,7 +6,6 @@ with a token, and ends when its standard input closes: with this process, howeve
 
 import abc
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -17,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.parent import die_with_parent
 
@@ -199,7 +198,7 @@ class JvmEnv(TextEnv):
         """
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self._game = json.loads(accepted_file(task).read_bytes())
+        self._game = accepted_json(task)
         self._rest: tuple[str, ...] | None = task.expert_plan
         self._played: list[str] = []
         with contextlib.suppress(JvmGone):

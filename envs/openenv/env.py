@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from turngrid.envs.openenv.connection import Answer, Connection, Connections, Refused, proxied
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Call, EnvError, InvalidAction, Observation, TaskRef
 
 _PORT = 8000  # of the server in an OpenEnv image
@@ -97,7 +97,7 @@ class OpenEnvEnv(TextEnv):
         self._connections: Connections | None = None
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        rules = json.loads(accepted_file(task).read_text())
+        rules = accepted_json(task)
         if facts(self.open(rules), rules) != rules["opening"]:
             self.close_game()
             raise EnvError(f"{task.key}: the server makes another game of this seed")

@@ -1,6 +1,5 @@
 """Repair a repository by text commands: look, search, edit, run tests, submit."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from turngrid.envs.repair.score import Counts, Grade, grade
 from turngrid.envs.repair.workspace import Workspace
 from turngrid.envs.sandbox.sandbox import sweep
 from turngrid.envs.sandbox.types import Outcome, SandboxError
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, Observation, TaskRef
 
 GOAL_CHARS = 2000
@@ -49,7 +48,7 @@ class RepairEnv(TextEnv):
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.close_game()
-        instance = Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
+        instance = Instance.from_dict(accepted_json(task))
         try:
             self._workspace = Workspace(instance, self._setup.provider_of(instance))
         except ProviderError as error:

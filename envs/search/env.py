@@ -1,6 +1,5 @@
 """Answer a question with a search tool."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +7,7 @@ from typing import Any
 
 from turngrid.envs.search.retrieval import Finder, GoldFact, cut, shows, words
 from turngrid.envs.search.scores import exact_match, f1, normalised
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import TASK_TYPE, InvalidAction, Observation, TaskRef
 from turngrid.envs.utils.printable import printable
 
@@ -29,7 +28,7 @@ class SearchEnv(TextEnv):
         self._opened = opened
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_bytes())
+        game = accepted_json(task)
         self._find = self._opened(game)
         self._top_k, self._result_chars = task.params["top_k"], task.params["result_chars"]
         self._budget: int | None = task.params.get("searches")

@@ -15,7 +15,7 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import Function
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Call, EnvError, Observation, TaskError, TaskRef
 
 CLONE = "git clone https://github.com/sierra-research/tau2-bench"
@@ -99,7 +99,7 @@ class Tau2Env(TextEnv):
         self._clone = clone
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_text())
+        game = accepted_json(task)
         if game["source"] != source(self._clone):
             raise EnvError(f"{task.key} was made with another clone of tau2-bench than {self._clone}")
         self._ticket = Ticket(self._clone, game)

@@ -3,7 +3,6 @@
 textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.textarena.games import PLANS, legal_words
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
@@ -72,7 +71,7 @@ class TextArenaEnv(ArenaEnv):
     """A game without textarena's limits of turns and of invalid moves."""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_text())
+        game = accepted_json(task)
         opening = self.open(game["id"], game["seed"])
         if opening.text != game["opening"]:
             raise EnvError(f"{task.key}: this textarena ({version('textarena')}) makes another game of its seed")

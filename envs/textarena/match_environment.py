@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import GameRecord, Params, PromptStyle, Rejected
-from turngrid.envs.text_env import RawStep, accepted_file, sanitise
+from turngrid.envs.text_env import RawStep, accepted_json, sanitise
 from turngrid.envs.textarena.environment import ArenaEnv, ArenaGames
 from turngrid.envs.textarena.games import BEST, best_actions, legal_actions
 from turngrid.envs.types import EnvError, Observation, TaskRef
@@ -44,7 +44,7 @@ class MatchEnv(ArenaEnv):
     """
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_text())
+        game = accepted_json(task)
         opening = self.open(game["id"], game["seed"], game["plies"], game["errors"])
         if self.facts() != game["facts"]:
             raise EnvError(f"{task.key}: this textarena ({version('textarena')}) makes another game of its seed")

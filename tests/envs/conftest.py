@@ -33,6 +33,14 @@ def simple_games(game_cache):
     }
 
 
+@pytest.fixture(scope="session")
+def games(game_cache):
+    """ALFWorld's first test game of each type."""
+    from alfworld_stock import one_of_each
+
+    return one_of_each(game_cache)
+
+
 @pytest.fixture
 def fragile(monkeypatch, tmp_path):
     """The catalogue of an environment that hangs, dies and prints on command."""

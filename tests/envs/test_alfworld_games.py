@@ -2,7 +2,7 @@
 conditions."""
 
 import pytest
-from alfworld_stock import content, one_of_each
+from alfworld_stock import content
 from made import played
 
 from turngrid.envs import registry
@@ -10,11 +10,6 @@ from turngrid.envs.alfworld import generate
 from turngrid.envs.alfworld.kinds import TYPES
 
 CONDITIONS = dict(zip(TYPES, (1, 2, 3, 3, 3, 2), strict=True))
-
-
-@pytest.fixture(scope="module")
-def games(game_cache):
-    return one_of_each(game_cache)
 
 
 def make_environment(**settings):

@@ -3,17 +3,12 @@
 import random
 
 import pytest
-from alfworld_stock import content, one_of_each
+from alfworld_stock import content
 
 from turngrid.envs.alfworld import games as alfworld_games
 from turngrid.envs.alfworld import goal, problem, wheel
 from turngrid.envs.alfworld.engine import Engine
 from turngrid.envs.alfworld.kinds import TYPES
-
-
-@pytest.fixture(scope="module")
-def games(game_cache):
-    return one_of_each(game_cache)
 
 
 def parsed(kind, **names):

@@ -7,7 +7,6 @@ import re
 from copy import deepcopy
 
 import pytest
-from alfworld_stock import one_of_each
 from made import made
 
 from turngrid.assets.make.house import House
@@ -57,11 +56,6 @@ def drawn():
         with contextlib.suppress(Rejected):
             found.append(generate.draw(type_of_seed(TYPES, seed), False, seed))
     return found[:GAMES]
-
-
-@pytest.fixture(scope="module")
-def games(game_cache):
-    return one_of_each(game_cache)
 
 
 def acted_unseen(opening, turns):

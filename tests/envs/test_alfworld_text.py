@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
-from alfworld_stock import content, migrated, old, one_of_each, stock_env
+from alfworld_stock import content, migrated, old, stock_env
 
 from turngrid.envs.alfworld import engine, text
 from turngrid.envs.alfworld.env import AlfWorldEnv
@@ -13,11 +13,6 @@ from turngrid.envs.alfworld.kinds import TYPES
 
 LIKE_OTHERS = ("pick_and_place_simple", "pick_clean_then_place_in_recep", "pick_heat_then_place_in_recep")
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
-
-
-@pytest.fixture(scope="module")
-def games(game_cache):
-    return one_of_each(game_cache)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ ROW = {
     "files": {"calc.py": WRONG, "tests/test_calc.py": TESTS},
 }
 OPTIONS = Options(limits=Limits(wall_s=30.0, cpu_s=30.0, memory_mib=1024, file_mib=4, output_mib=1))
-IMPATIENT = Options(limits=Limits(wall_s=3.0))
 
 
 class AnyEdit(InlineFiles):
@@ -91,63 +90,46 @@ def mul(a, b):
     return a * b
 def add(a, b): return 0
 """
-CAUGHT = {
-    "os._exit on import": (in_module("import os; os._exit(0)"), {Outcome.ENDED_EARLY}),
-    "os._exit in a function": (
-        {"calc.py": "import os\n" + WRONG.replace("return a - b", "os._exit(0)")},
-        {Outcome.ENDED_EARLY},
-    ),
-    "every test made to pass": (
-        in_module("import _pytest.python\n_pytest.python.Function.runtest = lambda self: None"),
-        {Outcome.TAMPERED},
-    ),
-    "pytest's code changed in place": (
-        in_module(
-            "import _pytest.python\n_pytest.python.pytest_pyfunc_call.__code__ = (lambda pyfuncitem: True).__code__"
-        ),
-        {Outcome.TAMPERED},
-    ),
-    "a plugin registered behind our back": (
-        in_module(
-            "import gc\nfrom _pytest.config import Config\n"
-            "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return True\n"
-            "for thing in gc.get_objects():\n    if type(thing) is Config: thing.pluginmanager.register(Plugin())"
-        ),
-        {Outcome.TAMPERED},
-    ),
-    "tests changed in memory": ({"calc.py": PATCH_A_TEST}, {Outcome.TAMPERED}),
-    "the assertion error gone": (
-        in_module("import builtins\nclass Quiet(SystemExit): pass\nbuiltins.AssertionError = Quiet"),
-        {Outcome.TAMPERED},
-    ),
-    "lines on every open file": (
-        in_module(
-            'import os\nline = b\'{"event": "test", "test": "tests/test_calc.py::test_add"}\\n\'\n'
-            "for number in range(3, 64):\n    try:\n        os.write(number, line)\n    except OSError:\n        pass"
-        ),
-        {Outcome.FORGED},
-    ),
-    "slow on import": (in_module("import time; time.sleep(60)"), {Outcome.TIMED_OUT}),
-    "such a plugin from a function": (
-        {
+# Outcome -> what ends so: code in front of the wrong module, or whole edits.
+ENDS = {
+    Outcome.ENDED_EARLY: {"os._exit on import": "import os; os._exit(0)"},
+    Outcome.TAMPERED: {
+        "every test made to pass": "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None",
+        "pytest's code changed in place": "import _pytest.python\n"
+        "_pytest.python.pytest_pyfunc_call.__code__ = (lambda pyfuncitem: True).__code__",
+        "a plugin registered behind our back": "import gc\nfrom _pytest.config import Config\n"
+        "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return True\n"
+        "for thing in gc.get_objects():\n    if type(thing) is Config: thing.pluginmanager.register(Plugin())",
+        "tests changed in memory": {"calc.py": PATCH_A_TEST},
+        "the assertion error gone": "import builtins\nclass Quiet(SystemExit): pass\nbuiltins.AssertionError = Quiet",
+        "such a plugin from a function": {
             "calc.py": "import gc\nfrom _pytest.config import Config\n"
             "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return 'add' in pyfuncitem.name or None\n"
             "def mul(a, b):\n    for thing in gc.get_objects():\n"
             "        if type(thing) is Config: thing.pluginmanager.register(Plugin())\n    return a * b\n"
             "def add(a, b): return 0\n"
         },
-        {Outcome.TAMPERED},
-    ),
-    "syntax": ({"calc.py": "def add(a, b:\n"}, {Outcome.FINISHED}),
+    },
+    Outcome.FORGED: {
+        "lines on every open file": "import os\n"
+        'line = b\'{"event": "test", "test": "tests/test_calc.py::test_add"}\\n\'\n'
+        "for number in range(3, 64):\n    try:\n        os.write(number, line)\n    except OSError:\n        pass"
+    },
+    Outcome.FINISHED: {"syntax": {"calc.py": "def add(a, b:\n"}},
+}
+CAUGHT = {
+    name: (in_module(code) if isinstance(code, str) else code, outcome)
+    for outcome, codes in ENDS.items()
+    for name, code in codes.items()
 }
 
 
 @pytest.mark.parametrize("name", CAUGHT)
 def test_what_is_caught(name):
     """No test is repaired by it, and how the run ended is told."""
-    edits, outcomes = CAUGHT[name]
-    result = graded(edits, IMPATIENT if Outcome.TIMED_OUT in outcomes else OPTIONS)
-    assert result.outcome in outcomes, result
+    edits, outcome = CAUGHT[name]
+    result = graded(edits)
+    assert result.outcome is outcome, result
     assert (result.counts.f2p_passed, result.counts.ratio, result.resolved) == (0, 0.0, False)
 
 
@@ -170,9 +152,9 @@ def test_grading_is_the_same_with_limits_alone():
     repaired = graded({"calc.py": RIGHT}, limits)
     assert (repaired.level, repaired.outcome, repaired.counts.ratio) == (Level.LIMITS, Outcome.FINISHED, 1.0)
     for name in ("os._exit on import", "every test made to pass", "lines on every open file"):
-        edits, outcomes = CAUGHT[name]
+        edits, outcome = CAUGHT[name]
         caught = graded(edits, limits)
-        assert (caught.level, caught.outcome in outcomes, caught.counts.ratio) == (Level.LIMITS, True, 0.0)
+        assert (caught.level, caught.outcome, caught.counts.ratio) == (Level.LIMITS, outcome, 0.0)
 
 
 def test_a_conftest_written_while_tests_run_helps_nobody_afterwards():

@@ -126,7 +126,6 @@ CHEATS = (
 )
 
 REPAIRS = (
-    Cheat("as it was", in_runs('return "".join(parts)')),
     Cheat(
         "a regular expression",
         in_runs(
@@ -135,18 +134,6 @@ REPAIRS = (
             '    return symbol if len(run) == 1 else f"{len(run)}{symbol}"\n'
             'return re.sub(r"(.)\\1*", coded, text, flags=re.DOTALL)',
             "import re",
-        ),
-    ),
-    Cheat(
-        "a dataclass with methods",
-        in_runs(
-            "runs: list[Run] = []\nfor char in text:\n"
-            "    if runs and runs[-1].char == char:\n        runs[-1].length += 1\n    else:\n        runs.append(Run(char))\n"
-            'return "".join(map(str, runs))',
-            "from dataclasses import dataclass\n\n\n@dataclass\nclass Run:\n    char: str\n    length: int = 1\n\n"
-            "    def __len__(self) -> int:\n        return self.length\n\n    def __str__(self) -> str:\n"
-            '        symbol = "\\\\" + self.char if self.char.isdigit() or self.char == "\\\\" else self.char\n'
-            '        return symbol if len(self) == 1 else f"{len(self)}{symbol}"',
         ),
     ),
     Cheat(
