@@ -33,10 +33,6 @@ Answer = TypeVar("Answer")
 logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a dead JVM's objects, one by one
 
 
-class JvmGone(EnvError):
-    """The JVM died, and its games with it."""
-
-
 def check_java(env: str) -> None:
     """Refuse an environment without java.
 
@@ -92,8 +88,7 @@ class Jvm:
         """Call a method of the simulator.
 
         Raises:
-            JvmGone: the JVM died.
-            EnvError: the method threw an exception.
+            EnvError: the method threw an exception, or the JVM died.
         """
         from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -103,7 +98,7 @@ class Jvm:
             raise EnvError(f"the simulator failed: {error.java_exception.toString()}") from error
         except (Py4JError, OSError) as error:  # the class depends on when the connection broke
             self.close()
-            raise JvmGone(f"the simulator's JVM died: {error}") from error
+            raise EnvError(f"the simulator's JVM died: {error}") from error
 
     def scala_object(self, name: str) -> Any:
         """Return a singleton such as ``scala.util.Random``."""
@@ -173,7 +168,7 @@ def close_all() -> None:
 
 
 class JvmEnv(TextEnv):
-    """One game at a time. If the JVM dies, the episode is played again in a new one.
+    """One game at a time. If the JVM dies, its episodes fail, and are run again in a new one.
 
     A subclass implements ``open_game``, ``play`` and ``legal_actions``.
 
@@ -190,54 +185,22 @@ class JvmEnv(TextEnv):
 
     @abc.abstractmethod
     def play(self, command: str) -> RawStep:
-        """Play a command.
-
-        Raises:
-            InvalidAction: as ``step_game``.
-            JvmGone: the JVM died.
-        """
+        """Play a command, as ``step_game``."""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = accepted_json(task)
         self._rest: tuple[str, ...] | None = task.expert_plan
-        self._played: list[str] = []
-        with contextlib.suppress(JvmGone):
-            return self._opened()
-        return self._opened()
-
-    def _opened(self) -> Observation:
-        self._seen = self._open()
-        return self.observe_message(self._seen)
-
-    def _open(self) -> str:
         if self.simulator is None or not self.simulator.machine.alive:
             self.simulator = self.simulator_class()
-        return self.open_game(self._game)
+        return self.observe_message(self.open_game(self._game))
 
     def step_game(self, command: str) -> RawStep:
-        try:
-            step = self._step(command)
-        except JvmGone:
-            self._play_again()
-            step = self._step(command)
-        self._played.append(command)
-        self._seen = step.observation.text
-        return step
-
-    def _step(self, command: str) -> RawStep:
         step = self.play(command)
         if step.valid:
             self._rest = self._rest[1:] if self._rest and self._rest[0] == command else None
         if step.won or step.lost or step.terminated:
             return step
         return replace(step, observation=self.observe_message(step.observation.text))
-
-    def _play_again(self) -> None:
-        text = self._open()
-        for command in self._played:
-            text = self.play(command).observation.text
-        if text != self._seen:
-            raise EnvError("the game took another course when it was played again in a new JVM")
 
     def expert_actions(self) -> tuple[str, ...]:
         return self._rest or ()

@@ -23,11 +23,7 @@ Replay = list[tuple[str, int, bool]]
 
 
 class Simulator:
-    """One game at a time.
-
-    Raises:
-        JvmGone: in each method, if the JVM died.
-    """
+    """One game at a time."""
 
     _id: int  # the counter of this game's objects, while another game is active
 

@@ -72,11 +72,7 @@ class Step(msgspec.Struct):
 
 
 class Simulator:
-    """One game at a time.
-
-    Raises:
-        JvmGone: in each method, if the JVM died.
-    """
+    """One game at a time."""
 
     def __init__(self) -> None:
         self.machine = jvm(jar(*JAR))
