@@ -1,17 +1,16 @@
 """env=search over users' questions, in the forms in which others publish them, and a retrieval
 server that answers, fails, hangs and talks nonsense."""
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+from chat_stub import chat_stub
 from made import played
 
 from turngrid.envs.games.catalogue import Catalogue
@@ -226,55 +225,37 @@ def test_what_cannot_be_is_refused(tmp_path: Path, task: str, settings: dict[str
 # ---- Search-R1's server
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Answers as ``server.says`` has it, the first of several once; as the real one, it fails
-    without scores."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(body)  # type: ignore[attr-defined]
-        says = self.server.says  # type: ignore[attr-defined]
-        said = says.pop(0) if len(says) > 1 else says[0]
-        if said == "hang":
-            self.server.over.wait(60.0)  # type: ignore[attr-defined]
-        status, text = (500, "") if said == 500 or not body["return_scores"] else (200, said)
-        with contextlib.suppress(OSError):
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 GOOD = json.dumps({"result": [[{"document": row, "score": 1.5} for row in CORPUS]]})
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Answers as ``says`` has it, the first of several once; as the real one, it fails without
+    scores."""
+    over = threading.Event()
+
+    def answer(body: dict[str, Any]) -> tuple[int, str]:
+        said = stub.says.pop(0) if len(stub.says) > 1 else stub.says[0]
+        if said == "hang":
+            over.wait(60.0)
+        return (500, "") if said == 500 or not body["return_scores"] else (200, said)
+
     monkeypatch.setattr(retrieval, "WAITS_S", (0.0, 0.0))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.asked, running.says, running.over = [], [GOOD], threading.Event()  # type: ignore[attr-defined]
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield running
-        running.over.set()  # type: ignore[attr-defined]
-        running.shutdown()
-        thread.join()
-
-
-def address(server: ThreadingHTTPServer) -> str:
-    return f"http://127.0.0.1:{server.server_port}/retrieve"
+    stub: Any
+    with chat_stub(answer) as stub:
+        stub.says = [GOOD]
+        yield stub
+        over.set()
 
 
 def test_the_server_is_asked_as_search_r1_asks_it(server: Any) -> None:
     """If it fails twice, a third time."""
-    found = Server(address(server), 30.0).search("the bridge", 2)
-    assert server.asked == [{"queries": ["the bridge"], "topk": 2, "return_scores": True}]
+    found = Server(server.url, 30.0).search("the bridge", 2)
+    assert server.seen[0][2] == {"queries": ["the bridge"], "topk": 2, "return_scores": True}
     assert found == [Document(title, title, tuple(texts)) for title, texts in LISTED[:2]]
     assert document("no title") == Document("no title", "no title", ("no title",))
-    server.says, server.asked = [500, "{", GOOD], []
-    assert len(Server(address(server), 30.0).search("x", 3)) == 3 == len(server.asked)
+    server.says = [500, "{", GOOD]
+    assert len(Server(server.url, 30.0).search("x", 3)) == 3 and len(server.seen) == 1 + 3
 
 
 @pytest.mark.parametrize(
@@ -290,14 +271,14 @@ def test_the_server_is_asked_as_search_r1_asks_it(server: Any) -> None:
 def test_nonsense_is_an_error_of_the_environment(server: Any, said: Any, message: str) -> None:
     server.says = [said]
     with pytest.raises(EnvError, match=message) as error:
-        Server(address(server), 0.2 if said == "hang" else 30.0).search("x", 3)
-    assert len(server.asked) == 3 and len(str(error.value)) < 400
+        Server(server.url, 0.2 if said == "hang" else 30.0).search("x", 3)
+    assert len(server.seen) == 3 and len(str(error.value)) < 400
 
 
 async def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
     """Through a worker: the next game of the same session goes on when the server is back."""
     lines(tmp_path / "nq/test.jsonl", [PLAIN])
-    environment = place(tmp_path, retriever="http", url=address(server), timeout_s=10.0)
+    environment = place(tmp_path, retriever="http", url=server.url, timeout_s=10.0)
     assert environment.longest_step_s == 30.0
     [task] = games(environment, tmp_path / "cache", "nq", "test")
     async with EnvPool("search", 1, 60.0, settings=vars(environment.settings)) as pool:

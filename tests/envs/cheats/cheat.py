@@ -138,10 +138,7 @@ REPAIRS = (
     ),
     Cheat(
         "another sum",
-        (
-            "replace stats/mean.py: return sum(numbers) / (len(numbers) + 1) => return _total(numbers) / len(numbers)",
-            "edit stats/mean.py 5-4\n\ndef _total(numbers):\n    return math.fsum(float(number) for number in numbers)\n",
-        ),
+        ("edit shop/calc.py 3-2\nimport math", "replace shop/calc.py: return a - b => return math.fsum([a, b])"),
         game="stats",
     ),
 )

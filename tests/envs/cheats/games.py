@@ -3,7 +3,8 @@ one in SWE-Gym's form."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from repair_samples import WRONG, row
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.repair import bugs, mutate
@@ -30,68 +31,20 @@ _BUGS = {
     "sums": ("matrices", "matrices.py", "lambda a, b: a + b", "lambda a, b: a - b"),
 }
 
-MEAN = '''"""Averages."""
-
-import math
-
-
-def mean(numbers):
-    """The arithmetic mean."""
-    return sum(numbers) / (len(numbers) + 1)
-
-
-def largest(numbers):
-    return max(numbers)
-'''
-MEAN_LINE = MEAN.split("\n").index("    return sum(numbers) / (len(numbers) + 1)") + 1
-_TEST_LARGEST = "from stats.mean import largest\n\n\ndef test_largest():\n    assert largest([1, 3, 2]) == 3\n"
-_TEST_MEAN = """
+# A repair beside tests in a folder with another name.
+_SUMS = """
 import json
-import math
-import unittest
 from pathlib import Path
 
-from stats.mean import mean
-
-EXPECTED = json.loads((Path(__file__).parent / "expected.json").read_text())
+from shop.calc import add
 
 
-class TestMean(unittest.TestCase):
-    def test_mean(self):
-        self.assertEqual(mean([1, 2, 6]), 3)
-
-
-def test_the_mean_of_equal_numbers_is_close_to_them():
-    assert math.isclose(mean([0.1] * 3), 0.1)
-
-
-def test_expected():
-    for numbers, wanted in EXPECTED:
-        assert mean(numbers) == wanted
+def test_sums():
+    for one, other, total in json.loads((Path(__file__).parent / "expected.json").read_text()):
+        assert add(one, other) == total
 """
-_MEAN_TESTS = ("TestMean::test_mean", "test_the_mean_of_equal_numbers_is_close_to_them", "test_expected")
-_STATS: dict[str, Any] = {
-    "instance_id": "shop__stats-1",
-    "repo": "shop/stats",
-    "base_commit": "0" * 40,
-    "problem_statement": "mean divides by one more than there are numbers.",
-    "FAIL_TO_PASS": [f"checks/test_mean.py::{test}" for test in _MEAN_TESTS],
-    "PASS_TO_PASS": ["checks/test_largest.py::test_largest"],
-    "patch": f"""--- a/stats/mean.py
-+++ b/stats/mean.py
-@@ -{MEAN_LINE},1 +{MEAN_LINE},1 @@
--    return sum(numbers) / (len(numbers) + 1)
-+    return sum(numbers) / len(numbers)
-""",
-    "files": {
-        "README.md": "# Stats\n",
-        "stats/__init__.py": "",
-        "stats/mean.py": MEAN,
-        "checks/expected.json": "[[[2, 4], 3], [[5], 5]]\n",
-        "checks/test_largest.py": _TEST_LARGEST,
-        "checks/test_mean.py": _TEST_MEAN,
-    },
-}
+_FILES = {"shop/calc.py": WRONG, "checks/expected.json": "[[1, 2, 3]]\n", "checks/test_sums.py": _SUMS}
+_STATS = row(files=_FILES, FAIL_TO_PASS=["checks/test_sums.py::test_sums"], PASS_TO_PASS=[])
 
 
 def prepare(folder: Path) -> dict[str, Game]:
