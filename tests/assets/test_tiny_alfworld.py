@@ -26,8 +26,7 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(ASSET)
 
 
-def test_it_is_small_and_at_home_in_alfworld(tokenizer):
-    assert sum(path.stat().st_size for path in ASSET.iterdir()) < 2_000_000
+def test_it_is_at_home_in_alfworld(tokenizer):
     assert environments_of("asset://tiny_alfworld") == ("alfworld",)
     for word in ("peppershaker", "countertop", "microwave", "desklamp", "from"):
         assert len(tokenizer.encode(f" {word}", add_special_tokens=False)) == 1, word

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from turngrid.assets.make.all_recipe import SOURCES, STAGE
 from turngrid.assets.make.noisy_transcripts import noisy_episode
@@ -29,13 +29,10 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(ASSET)
 
 
-def test_the_weights_are_small_and_of_the_qwen3_type(tokenizer):
-    config = AutoConfig.from_pretrained(ASSET)
-    assert config.model_type == "qwen3"  # with qwen2, AutoTokenizer drops a custom pre-tokenizer
-    assert config.vocab_size == len(tokenizer) and config.eos_token_id == tokenizer.eos_token_id
-    assert AutoModelForCausalLM.from_pretrained(ASSET).num_parameters() < 1_000_000
-    assert sum(path.stat().st_size for path in ASSET.iterdir()) < 4_000_000
+def test_it_is_at_home_in_what_it_was_trained_on(tokenizer):
     assert set(environments_of("asset://tiny_all")) == {source.env for source in SOURCES} | {"alfworld"} == set(AT_HOME)
+    for word in ("take", "forward", "countertop"):
+        assert len(tokenizer.encode(f" {word}", add_special_tokens=False)) == 1, word
 
 
 def lossless(tokenizer, texts: list[str]) -> None:
@@ -66,8 +63,3 @@ def test_no_word_of_alfworld_or_of_source_code_is_lost(tokenizer):
     code = [path.read_text() for path in sorted(Path("assets/repair").glob("*/*.py"))[:3]]
     strange = " Two  spaces, a\ttab\r\n\nand Ünïcödé ☃ 漢字 \x00 "
     lossless(tokenizer, [*(message["content"] for message in messages), *code, strange])
-
-
-def test_what_verl_joins_turns_with_and_common_words_are_one_token_each(tokenizer):
-    for text in ("\n", "<|im_start|>", "<|im_end|>", *(f" {word}" for word in ("take", "forward", "countertop"))):
-        assert len(tokenizer.encode(text, add_special_tokens=False)) == 1, text

@@ -52,20 +52,17 @@ def transcripts(games: dict[str, list[TaskRef]]) -> list[Transcript]:
     return phase_transcripts(games["test"] + games["train"], phase((0.35, 1.0), games=2 * GAMES), 12, 0, workers=1)
 
 
-def test_the_weights_are_small_and_of_the_qwen3_type():
-    config = AutoConfig.from_pretrained(ASSET)
+@pytest.mark.parametrize(("name", "most"), [("tiny", 500_000), ("tiny_alfworld", 400_000), ("tiny_all", 1_000_000)])
+def test_a_shipped_model_is_small_and_joins_turns_as_verl_does(name: str, most: int):
+    folder = ASSET.with_name(name)
+    config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     assert config.model_type == "qwen3"  # with qwen2, AutoTokenizer drops a custom pre-tokenizer
-    assert config.max_position_embeddings == 2048
-    assert 200_000 < AutoModelForCausalLM.from_pretrained(ASSET).num_parameters() < 500_000
-    assert sum(path.stat().st_size for path in ASSET.iterdir()) < 4_000_000
-
-
-def test_what_verl_joins_turns_with_is_one_token_each(tokenizer):
-    for text in ("\n", "<|im_start|>", "<|im_end|>", "<|endoftext|>"):
-        assert len(tokenizer.encode(text, add_special_tokens=False)) == 1, text
-    config = AutoConfig.from_pretrained(ASSET)
+    assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() < most
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 2_000_000
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
     assert (config.eos_token_id, config.vocab_size) == (tokenizer.eos_token_id, len(tokenizer))
+    for text in ("\n", "<|im_start|>", "<|im_end|>", "<|endoftext|>"):
+        assert len(tokenizer.encode(text, add_special_tokens=False)) == 1, text
 
 
 def test_game_text_survives_a_round_trip(tokenizer, transcripts: list[Transcript]):
