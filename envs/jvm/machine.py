@@ -10,12 +10,13 @@ import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from turngrid.envs.environment import Rejected
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.parent import die_with_parent
@@ -29,6 +30,7 @@ _OPTIONS = (
     "-XX:+UnlockExperimentalVMOptions",
     "-XX:hashCode=2",
 )
+REPLAYS = 2  # of a gold path; game_record adds one
 Answer = TypeVar("Answer")
 logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a dead JVM's objects, one by one
 
@@ -165,6 +167,16 @@ def close_all() -> None:
     """End this process's JVMs; the next game starts another."""
     while _running:
         _running.popitem()[1].close()
+
+
+def check_gold(score: float, best: float, plays: Sequence[Any], length: int, turns: int) -> None:
+    """Reject a simulator's gold path that does not win, is too long, or differs when replayed."""
+    if score != best:
+        raise Rejected(f"the gold path ends with a score of {score:g}")
+    if any(play != plays[0] for play in plays):
+        raise Rejected("the gold path takes another course when it is played again")
+    if length > turns:
+        raise Rejected(f"a gold path of more than {turns} actions")
 
 
 class JvmEnv(TextEnv):

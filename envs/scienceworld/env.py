@@ -11,14 +11,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import GameRecord, Rejected
-from turngrid.envs.jvm.machine import Jvm, JvmEnv, jar, jvm
+from turngrid.envs.environment import GameRecord
+from turngrid.envs.jvm.machine import REPLAYS, Jvm, JvmEnv, check_gold, jar, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import TASK_TYPE, EnvError, Observation
 
 JAR = ("scienceworld", "scienceworld.jar")
 _UNKNOWN = ("No known action matches that input.", "Unknown action.")
-_REPLAYS = 2  # game_record adds one
 Replay = list[tuple[str, int, bool]]
 
 
@@ -97,14 +96,9 @@ def made(task: str, variation: int, simplifications: str, turns: int, folder: Pa
     simulator = Simulator()
     goal = simulator.load(task, variation, simplifications, gold=True)
     gold = simulator.gold()
-    first, *others = (_replay(simulator, task, variation, simplifications, gold) for _ in range(_REPLAYS))
-    if not first or first[-1][1] != 100:
-        raise Rejected(f"the gold path ends with a score of {first[-1][1] if first else 0}")
-    if any(other != first for other in others):
-        raise Rejected("the gold path takes another course when it is played again")
-    if len(first) > turns:
-        raise Rejected(f"a gold path of more than {turns} actions")
-    plan = tuple(gold[: len(first)])
+    plays = [_replay(simulator, task, variation, simplifications, gold) for _ in range(REPLAYS)]
+    plan = tuple(gold[: len(plays[0])])
+    check_gold(plays[0][-1][1] if plan else 0, 100, plays, len(plan), turns)
     game = {"task": task, "variation": variation, "simplifications": simplifications}
     fingerprint = hashlib.sha256(json.dumps(game).encode()).hexdigest()
     about = {"goal": goal, "expert_plan": plan, "fingerprint": fingerprint}

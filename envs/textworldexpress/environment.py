@@ -10,15 +10,14 @@ from typing import Any
 
 import msgspec
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, facts_hash
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import JvmEnv, check_java, jar, jvm
+from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, check_java, jar, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskError
 
 JAR = ("textworld_express", "textworld-express.jar")
 _ATTEMPTS = 50  # as in the simulator
-_REPLAYS = 2  # game_record adds one
 _ROOMS = {"includeDoors": (0, 1), "limitInventorySize": (0, 1)}
 # Options of each game with their smallest and largest values, as the simulator checks them.
 OPTIONS: Mapping[str, Mapping[str, tuple[int, int]]] = {
@@ -121,13 +120,9 @@ def made(params: Params, seed: int, folder: Path) -> GameRecord:
     simulator = Simulator()
     gold = simulator.gold(game)
     first = simulator.load(**game)
-    (plan, seen), *others = (_replay(simulator, game, gold) for _ in range(_REPLAYS))
-    if not seen[-1].tasksuccess or seen[-1].score != 1:
-        raise Rejected(f"the gold path ends with a score of {seen[-1].score:.2f}")
-    if any(other != (plan, seen) for other in others):
-        raise Rejected("the gold path takes another course when it is played again")
-    if len(plan) > params["turns"]:
-        raise Rejected(f"a gold path of more than {params['turns']} actions")
+    plays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
+    plan, seen = plays[0]
+    check_gold(seen[-1].score, 1, plays, len(plan), params["turns"])
     facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
     about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
     return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)

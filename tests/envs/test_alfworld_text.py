@@ -36,7 +36,7 @@ def test_the_texts_are_alfworlds_own(games, kind):
         ):
             assert list(ours.legal) == theirs["admissible_commands"]
             theirs, _, done = stock.step(action)
-            result = env.step(action)
+            result = env.step(f" {action.capitalize()}.\nlook")  # capitals and a full stop are forgiven
             ours = result.observation
             assert (ours.text, result.won, result.terminated) == (theirs.feedback, theirs["won"], done)
             assert result.valid is (theirs.feedback != "Nothing happens.")
@@ -58,17 +58,6 @@ def test_official_files_read_alike(games, tmp_path, kind, form):
             action = action.replace("move", "put").replace(" to ", " in/on ")
         assert ours.step(action) == stock.step(action)[0].feedback
     assert ours.won
-
-
-def test_capitals_and_a_full_stop_are_forgiven(games):
-    task = games[TYPES[0]]
-    env = AlfWorldEnv()
-    env.reset(task, 0)
-    plain = env.step(task.expert_plan[0]).observation.text
-    env.reset(task, 0)
-    assert env.step(f"  {task.expert_plan[0].capitalize()}.\nlook").observation.text == plain
-    assert not env.step("").valid
-    assert env.step("go to nowhere 1").observation.text == "Nothing happens."
 
 
 def test_a_grammar_from_a_file_runs_no_code(games):

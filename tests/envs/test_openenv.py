@@ -212,14 +212,9 @@ def test_answers_have_the_fields_type() -> None:
         *(({"type": "array"}, "[1, 2]", [1, 2]), (integer, " 12", 12), (either, "3", 3)),
     ):
         assert typed(text, schema, "field") == value
-    for schema, text in (
-        (integer, "left"),
-        (integer, "true"),
-        (integer, "9" * 5_000),
-        ({"type": "object"}, "[" * 10**5),
-    ):
+    for text in ("left", "true", "9" * 5_000, "[" * 10**5):
         with pytest.raises(InvalidAction, match="field must be of type"):
-            typed(text, schema, "field")
+            typed(text, integer, "field")
 
 
 def test_errors_name_the_first_fault_of_an_action() -> None:

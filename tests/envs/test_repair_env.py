@@ -317,4 +317,5 @@ def test_slow_tests_of_the_agent_are_ended(tmp_path):
     assert "The run did not end well: out of cpu time during tests/test_calc.py::test_add." in told(env, "test")
     result = env.step("submit")
     assert (result.info["outcome"], result.score_delta) == ("out_of_cpu_time", 0.0)
+    assert result.info["tests"]["p2p_passed"] == 0  # they come after it, and did not finish
     env.close()

@@ -225,15 +225,6 @@ class TestOld(unittest.TestCase):
         assert list(run_files(files, [asked]).statuses) == [f"{asked.split('::')[0]}::test_b"]
 
 
-def test_tests_that_did_not_finish_have_failed():
-    tests = "import time\ndef test_a(): pass\ndef test_b(): time.sleep(600)\ndef test_c(): pass\n"
-    run = run_files({"test_a.py": tests}, options=Options(limits=Limits(wall_s=8.0)))
-    assert run.outcome is Outcome.TIMED_OUT
-    assert "during test_a.py::test_b" in run.detail
-    assert not run.has_passed("test_a.py::test_b")
-    assert not run.has_passed("test_a.py::test_c")
-
-
 def test_tests_that_patch_what_they_please_are_not_taken_for_tampering():
     tests = """
 import builtins
