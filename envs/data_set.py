@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, Rejected
-from turngrid.envs.text_env import accepted_file
-from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.types import TaskError
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:\w+)?")
 _SEED_BITS = 48
@@ -77,7 +76,7 @@ class DataSetEnvironment(Environment):
         return True
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
-        """Make a row's game. By default it is the row, which ``row_of`` returns to the env.
+        """Make a row's game. By default it is the row, which ``accepted_json`` returns to the env.
 
         Raises:
             Rejected: the row makes no game.
@@ -138,16 +137,6 @@ class DataSetEnvironment(Environment):
         return rows(source, self.read_row, self.row_id)
 
 
-def row_of(task: TaskRef) -> Fields:
-    """Return the row of a task that the default ``row_game`` made.
-
-    Raises:
-        EnvError: the file is missing or not the accepted one.
-    """
-    fields: Fields = json.loads(accepted_file(task).read_bytes())
-    return fields
-
-
 def rows(source: str, read: Reader, row_id: str = "id", key: str = "env.instances") -> tuple[Row, ...]:
     """Return the rows of ``source``, sorted by a hash of their ids, whatever the file's order.
 
@@ -171,11 +160,6 @@ def rows(source: str, read: Reader, row_id: str = "id", key: str = "env.instance
 
 
 def _check_source(key: str, source: str) -> None:
-    """Check the form of a source.
-
-    Raises:
-        TaskError: ``source`` is neither a file nor a name of the hub.
-    """
     path = Path(source).expanduser()
     if not path.is_file() and (path.suffix in (".jsonl", ".json") or not _HUB_NAME.fullmatch(source)):
         raise TaskError(f"{key}={source!r}: no such file (give a .jsonl file or a data set as owner/name)")

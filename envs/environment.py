@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from turngrid.envs import extensions
 from turngrid.envs.functions import CALL_FORM, Function
@@ -68,35 +69,21 @@ class GameRecord:
     fingerprint: str = ""
     max_score: float = 1.0
 
+    @classmethod
+    def written(cls, folder: Path, facts: Any, *, sort_keys: bool = False, **about: Any) -> Self:
+        """Write JSON values as the game's file; return the record, with fields in ``about``."""
+        (folder / "game.json").write_text(json.dumps(facts, sort_keys=sort_keys))
+        return cls("game.json", **about)
+
+    def task(self, env: str, task: str, params: Params, seed: int, split: str, file: Path) -> TaskRef:
+        """Return the game as it is played, from its ``file``."""
+        known = {name: value for name, value in vars(self).items() if name != "file"}
+        return TaskRef(env, task, params, seed, split, str(file), **known)
+
 
 def facts_hash(facts: Any) -> str:
     """Return a hash of JSON values."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def replay(
-    env: TextEnv, record: GameRecord, folder: Path, params: Params | None = None, seed: int = 0
-) -> tuple[bool, str]:
-    """Play a game's expert plan in ``env``, which is closed afterwards.
-
-    Returns:
-        Whether the last action won, and none before ended the game; the last observation's text.
-
-    Raises:
-        EnvError: the environment failed.
-    """
-    file = str(folder / record.file)
-    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
-    try:
-        text = env.reset(TaskRef("making", "", params or {}, seed, "", file, *rest), 0).text
-        for number, action in enumerate(record.expert_plan, 1):
-            result = env.step(action)
-            text = result.observation.text
-            if result.over:
-                return result.won and number == len(record.expert_plan), text
-        return False, text
-    finally:
-        env.close()
 
 
 class Environment(abc.ABC):
@@ -108,6 +95,8 @@ class Environment(abc.ABC):
             that changes a game must be in its parameters (``parse_task``), which are its cache key.
         Env: class of a running game, unless ``env`` makes it.
         package: the installed distribution that the games depend on, "" for none.
+        modules, install: what ``check_modules`` looks for, and the command that installs it, by
+            default turngrid's extra of the environment's name.
         recipe: version of what else makes the games.
         grades_unfinished: whether an episode that is cut off is graded (``TextEnv.finish``) and may
             be won.
@@ -141,6 +130,8 @@ class Environment(abc.ABC):
     longest_step_s: ClassVar[float] = 0.0
     longest_making_s: ClassVar[float] = 300.0
     package: ClassVar[str] = ""
+    modules: ClassVar[tuple[str, ...]] = ()
+    install: ClassVar[str] = ""
     recipe: ClassVar[int] = 1
 
     def __init__(self, settings: Any = None) -> None:
@@ -172,6 +163,26 @@ class Environment(abc.ABC):
     def unknown(self, task: object, choices: Iterable[str] = ()) -> TaskError:
         """Return the error for a task that is none of the choices, by default ``examples``."""
         return TaskError(f"unknown task {task!r} of {self.name}; use {nearest(task, choices or self.examples)}")
+
+    def check_task(self, task: str) -> None:
+        """Check that a task is among ``examples``, and that ``modules`` are installed.
+
+        Raises:
+            TaskError: the message has the nearest task, or the command that installs a module.
+        """
+        if task not in self.examples:
+            raise self.unknown(task)
+        self.check_modules()
+
+    def check_modules(self) -> None:
+        """Check that ``modules`` are installed.
+
+        Raises:
+            TaskError: one is not; the message has the command that installs it.
+        """
+        if missing := next((module for module in self.modules if find_spec(module) is None), ""):
+            command = self.install or f'pip install "turngrid[{self.name}]"'
+            raise TaskError(f"env={self.name} needs {missing.replace('_', '-')}: {command}")
 
     def max_turns(self, task: str) -> int:
         """Return the default limit of turns of an episode."""
@@ -213,9 +224,22 @@ class Environment(abc.ABC):
         record = self.make_game(params, seed, folder)
         sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
         record = replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
-        if record.expert_plan and not replay(self.new_env(), record, folder, params, seed)[0]:
+        if record.expert_plan and not self._wins(record.task("making", "", params, seed, "", folder / record.file)):
             raise Rejected("the expert plan does not win")
         return record
+
+    def _wins(self, task: TaskRef) -> bool:
+        """Return whether the last action of a task's expert plan wins, and none before ends it."""
+        env = self.new_env()
+        try:
+            env.reset(task, 0)
+            for number, action in enumerate(task.expert_plan, 1):
+                result = env.step(action)
+                if result.over:
+                    return result.won and number == len(task.expert_plan)
+            return False
+        finally:
+            env.close()
 
     def game_address(self, params: Params, seed: int) -> str:
         """Return a hash of everything that determines a game."""

@@ -131,11 +131,7 @@ def _shipped(group: str, name: str) -> dict[str, Any]:
 
 
 def conf_folders() -> list[Path]:
-    """Return the folders of other packages' options.
-
-    Raises:
-        UnknownName: as in ``options``.
-    """
+    """Return the folders of other packages' options."""
     return [folder for _, folder in _folders()] if options() else []
 
 

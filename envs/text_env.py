@@ -3,6 +3,7 @@
 import abc
 import copy
 import hashlib
+import json
 import math
 import re
 from collections.abc import Callable
@@ -56,6 +57,12 @@ def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) ->
     return file
 
 
+def accepted_json(task: TaskRef) -> dict[str, Any]:
+    """Return the values in the task's game file; raises as ``accepted_file``."""
+    values: dict[str, Any] = json.loads(accepted_file(task).read_bytes())
+    return values
+
+
 def _printable(seen: Observation) -> Observation:
     """Make an observation printable; all text of an environment passes through here."""
     return replace(seen, text=printable(seen.text), goal=printable(seen.goal), legal=tuple(map(printable, seen.legal)))
@@ -83,8 +90,8 @@ class TextEnv(abc.ABC):
     """One game at a time; ``reset`` may be called any number of times, with any task.
 
     A subclass implements ``reset_game``, and ``step_game`` for commands or ``call_game`` for calls
-    of functions, or both. It may override ``clean_action``, ``observe_message`` and the other
-    methods that end in ``_game``, and no other method.
+    of functions, or both. It may override ``clean_action``, ``observe_message``,
+    ``legal_actions``, ``expert_actions`` and the other methods that end in ``_game``, no others.
 
     Attributes:
         banned_verbs: commands to the program, such as quit and save. They never reach the game.
@@ -98,6 +105,7 @@ class TextEnv(abc.ABC):
     ends: ClassVar[str | None] = None
     kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
+    _legal = _expert = False
 
     # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
@@ -235,9 +243,6 @@ class TextEnv(abc.ABC):
         """Run one call, whose arguments fit the schema of its function.
 
         By default the command that it stands for is played.
-
-        Raises:
-            InvalidAction: as ``step_game``.
         """
         function = called(self.functions, call)
         if not isinstance(function, CommandFunction):
@@ -250,8 +255,18 @@ class TextEnv(abc.ABC):
     # ---- what a subclass may override
 
     def observe_message(self, message: str) -> Observation:
-        """Return the observation for a message that is not the game's; add what is always shown."""
-        return Observation(text=message)
+        """Return the observation for a message; add what is always shown."""
+        legal = self.legal_actions() if self._legal else ()
+        return Observation(message, legal=legal, expert=self.expert_actions() if self._expert else ())
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return ``Observation.legal``; by default calls that need no arguments."""
+        simple = (function.name for function in self.functions if not function.parameters.get("required"))
+        return tuple(str(Call(name)) for name in simple)
+
+    def expert_actions(self) -> tuple[str, ...]:
+        """Return ``Observation.expert``."""
+        return ()
 
     def clean_action(self, action: str) -> str:
         """Return the command that the game gets."""

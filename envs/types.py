@@ -134,5 +134,4 @@ class StepResult:
 
     @property
     def over(self) -> bool:
-        """Whether the episode has ended."""
         return self.won or self.lost or self.terminated or self.truncated

@@ -12,7 +12,7 @@ import httpx
 from turngrid.envs.types import EnvError
 from turngrid.envs.utils.chat_text import chat_text
 from turngrid.rewards.declared import number
-from turngrid.rewards.reward import ScoredTurn
+from turngrid.rewards.reward import ScoredTurn, on_last
 
 _ANSWER = re.compile(r"\s*(?:score\s*[:=]\s*)?(0(?:\.\d+)?|1(?:\.0+)?|\.\d+)\s*\.?\s*", re.IGNORECASE)
 _SHOWN_CHARS = 8000
@@ -59,7 +59,7 @@ class Judge:
             return []
         patch = str(turns[-1].info.get("patch", ""))
         score = self.ask(str(turns[-1].info.get("problem", "")), patch) if patch else 0.0
-        return [0.0] * (len(turns) - 1) + [score]
+        return on_last(turns, score)
 
     def problem(self) -> str:
         """Return what is wrong with the settings, or ""."""
@@ -104,11 +104,6 @@ class Judge:
 
 
 def _score(reply: Any) -> float:
-    """Return the judge's answer as a number.
-
-    Raises:
-        JudgeError: the answer is not a number.
-    """
     try:
         text = reply["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:

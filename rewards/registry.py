@@ -39,20 +39,11 @@ def reward(name: str, settings: Mapping[str, Any] | None = None) -> Reward:
 
 
 def settings_class(name: str) -> type[Any]:
-    """Return the dataclass of the reward's own settings.
-
-    Raises:
-        ValueError: as ``reward``.
-    """
     return getattr(reward_class(name), "Settings", NoSettings)
 
 
 def reward_class(name: str) -> Any:
-    """Return the reward's class; its ``name`` is the one by which it is chosen.
-
-    Raises:
-        ValueError: as ``reward``.
-    """
+    """Return the reward's class; its ``name`` is the one by which it is chosen."""
     cls = load(path_of("reward", name, REWARDS))
     return cls if getattr(cls, "name", None) == name else type(cls.__name__, (cls,), {"name": name})
 
@@ -88,11 +79,7 @@ NAMED: dict[str, Reward] = {
 
 
 def named_reward(name: str) -> Reward:
-    """Return a reward that a method reads.
-
-    Raises:
-        ValueError: as ``reward``.
-    """
+    """Return a reward that a method reads."""
     if name in NAMED:
         return NAMED[name]
     path_of("reward", name, {**dict.fromkeys(NAMED, ""), **REWARDS})

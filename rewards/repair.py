@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from turngrid.envs.repair.score import Counts
-from turngrid.rewards.reward import ScoredTurn
+from turngrid.rewards.reward import ScoredTurn, on_last
 
 
 class _LastTurn(abc.ABC):
@@ -17,8 +17,7 @@ class _LastTurn(abc.ABC):
 
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
         counts = turns[-1].info.get("tests") if turns else None
-        last = self._value(Counts(**counts), won) if counts else 0.0
-        return [0.0] * (len(turns) - 1) + [last] * bool(turns)
+        return on_last(turns, self._value(Counts(**counts), won) if counts else 0.0)
 
     @abc.abstractmethod
     def _value(self, counts: Counts, won: bool) -> float: ...

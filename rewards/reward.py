@@ -40,6 +40,11 @@ class Reward(Protocol):
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]: ...
 
 
+def on_last(turns: Sequence[ScoredTurn], value: float) -> list[float]:
+    """Return rewards of which only the last turn's is not 0."""
+    return [0.0] * (len(turns) - 1) + [value] * bool(turns)
+
+
 def one_a_turn(who: str, values: Iterable[float], turns: int) -> list[float]:
     """Return the rewards as floats.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from turngrid.rewards.declared import number
-from turngrid.rewards.reward import ScoredTurn
+from turngrid.rewards.reward import ScoredTurn, on_last
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Sparse:
     name: ClassVar[str] = "sparse"
 
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
-        return [float(won and index == len(turns) - 1) for index in range(len(turns))]
+        return on_last(turns, float(won))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ZeroSum:
         score = sum(turn.score_delta for turn in turns)
         if turns and turns[-1].info.get("forfeit"):
             score = self.settings.other if score > 0 else self.settings.invalid
-        return [0.0] * (len(turns) - 1) + [score] * bool(turns)
+        return on_last(turns, score)
 
 
 @dataclass(frozen=True)
@@ -72,4 +72,4 @@ class F1:
     name: ClassVar[str] = "f1"
 
     def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
-        return [0.0] * (len(turns) - 1) + [float(turn.info.get("f1", 0.0)) for turn in turns[-1:]]
+        return on_last(turns, float(turns[-1].info.get("f1", 0.0)) if turns else 0.0)

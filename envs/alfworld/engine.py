@@ -118,7 +118,6 @@ class Engine:
 
     @property
     def commands(self) -> dict[str, Operator]:
-        """The commands that apply now."""
         if self._commands is None:
             self._commands = {}
             operators = (fast_downward.Operator * self._library.get_applicable_operators_count())()

@@ -20,16 +20,13 @@ class AlfWorldEnv(TextEnv):
         super().__init__(legal=legal, expert=expert)
         self._engine = Engine()
         self._loaded = ""
-        self._shown = Observation(text="")
-        self._plan: tuple[str, ...] = ()
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._load(task)
         introduction = self._engine.reset()
         self._at_first = self._best = self._goal.met(self._engine.facts)
         self._plan = task.expert_plan
-        self._shown = self._see(_opening(introduction), self._engine.task or task.goal)
-        return self._shown
+        return self.observe_message(_opening(introduction))
 
     def _load(self, task: TaskRef) -> None:
         if self._loaded == task.sha256:
@@ -46,21 +43,20 @@ class AlfWorldEnv(TextEnv):
         met = self._met(won)
         self._best = max(self._best, met)
         self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()  # valid while the agent follows it
-        self._shown = self._see(NOTHING if answer is None else answer, self._shown.goal)
+        seen = self.observe_message(NOTHING if answer is None else answer)
         info = {"goal_conditions": met, "goal_conditions_total": self._goal.total, TASK_TYPE: self._goal.task_type}
         score = float(self._best - self._at_first)
-        return RawStep(self._shown, score, won=won, valid=answer is not None, info=info)
+        return RawStep(seen, score, won=won, valid=answer is not None, info=info)
 
     def _met(self, won: bool) -> int:
         """Return the conditions that hold; all of them exactly if the engine reports a win."""
         return self._goal.total if won else min(self._goal.met(self._engine.facts), self._goal.total - 1)
 
-    def _see(self, text: str, goal: str) -> Observation:
-        legal = tuple(sorted(self._engine.commands)) if self._legal else ()
-        return Observation(text=text, goal=goal, legal=legal, expert=self._plan if self._expert else ())
+    def legal_actions(self) -> tuple[str, ...]:
+        return tuple(sorted(self._engine.commands))
 
-    def observe_message(self, message: str) -> Observation:
-        return self._see(message, self._shown.goal)
+    def expert_actions(self) -> tuple[str, ...]:
+        return self._plan
 
     def close_game(self) -> None:
         self._engine.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.alfworld import kinds, official, wheel
+from turngrid.envs.alfworld import kinds, official
 from turngrid.envs.alfworld.official import Games
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.text_env import TextEnv
@@ -18,8 +18,6 @@ _WITH_PLAN = ("demonstrations", "pretraining")
 
 @dataclass(frozen=True)
 class AlfWorldSettings:
-    """Keys of ``env`` for this environment; ``conf/env/alfworld.yaml`` explains them."""
-
     task_types: list[str]
     test_split: str = field(metadata={"choices": ("valid_unseen", "valid_seen")})
     data_dir: str
@@ -32,6 +30,8 @@ class AlfWorld(Environment):
 
     name = "alfworld"
     package = "alfworld"
+    modules = ("alfworld",)
+    install = "pip install alfworld"
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         role="You are in a house and have a task to do there.",
@@ -47,19 +47,11 @@ class AlfWorld(Environment):
         self._listed = functools.cache(self._games)  # a worker makes thousands of games from a listing
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        """Return which types a task draws from, and the source of its games.
-
-        Raises:
-            TaskError: unknown task or setting, or a data folder without data.
-        """
-        wheel.root()  # alfworld must be installed
+        """Return which types a task draws from, and the source of its games."""
+        self.check_task(task)
         types = kinds.task_types(str(task), self.settings.task_types)
         source = "official" if official.folder(self.settings.data_dir) else "generated"
         return {"types": types, "source": source}
-
-    def max_turns(self, task: str) -> int:
-        self.parse_task(task)
-        return self.turns
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add what the split decides.

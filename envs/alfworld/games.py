@@ -21,11 +21,6 @@ _engine = functools.cache(Engine)  # of this process, for all games that it make
 
 
 def generated(params: Params, seed: int, folder: Path) -> GameRecord:
-    """Make the game that a seed draws.
-
-    Raises:
-        Rejected: no game was drawn, or the searcher does not win it.
-    """
     task_type = type_of_seed(params["types"], seed)
     draft = generate.draw(task_type, params["floor_plans"] == "unseen", seed)
     grammar = wheel.grammar().replace("UNKNOWN GOAL", draft.words)
@@ -41,12 +36,7 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
 
 
 def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
-    """Copy an official game. A game of the old kind gets the domain and grammar of the package.
-
-    Raises:
-        Rejected: the game is broken, unsolvable, of another type than its folder says, or lacks the
-            plan that ``params`` ask for.
-    """
+    """Copy an official game. A game of the old kind gets the domain and grammar of the package."""
     data = official.modern(read(file))
     _, asked = goal_of(data)
     if asked.task_type != official.type_of(file):
@@ -65,11 +55,6 @@ def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Return the content of a game file.
-
-    Raises:
-        Rejected: the file is missing, no JSON, or lacks a part.
-    """
     try:
         data = json.loads(file.read_text())
     except FileNotFoundError as error:
@@ -85,11 +70,6 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def goal_of(data: Mapping[str, Any]) -> tuple[goal.Expression, goal.Goal]:
-    """Return a game's problem and goal.
-
-    Raises:
-        Rejected: the problem cannot be read, or its goal is of none of the six types.
-    """
     try:
         parsed = goal.read(data["pddl_problem"])
         return parsed, goal.parse(parsed)
@@ -107,11 +87,6 @@ def wins(engine: Engine, expert_plan: tuple[str, ...]) -> bool:
 
 
 def _loaded(data: Mapping[str, Any]) -> Engine:
-    """Load a game.
-
-    Raises:
-        Rejected: grammar or PDDL cannot be read.
-    """
     engine = _engine()
     try:
         engine.load(data)
@@ -135,11 +110,6 @@ def _write(file: Path, data: Mapping[str, Any]) -> None:
 
 
 def _record(file: Path, data: Mapping[str, Any], engine: Engine, expert_plan: tuple[str, ...]) -> GameRecord:
-    """Return the record of a loaded game.
-
-    Raises:
-        Rejected: its goal holds from the start.
-    """
     engine.reset()
     parsed, asked = goal_of(data)
     todo = asked.total - asked.met(engine.facts)

@@ -91,11 +91,9 @@ class Goal:
 
     @property
     def total(self) -> int:
-        """Number of conditions."""
         return 3 if self.task_type in TOOLS else _TOTALS.get(self.task_type, 1)
 
     def met(self, facts: Facts) -> int:
-        """Return how many of the conditions hold."""
         targets = {thing for thing, kind in facts.get("objecttype", ()) if kind == f"{self.target}type"}
         if self.task_type == LIGHT:
             held = any(thing in targets for _, thing in facts.get("holds", ()))

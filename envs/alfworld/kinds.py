@@ -1,6 +1,6 @@
 """ALFWorld's six task types, and the named tasks that mix them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
@@ -22,25 +22,13 @@ LIGHT, TWO = TYPES[1], TYPES[5]
 
 
 def task_types(task: str, only: Sequence[str] = ()) -> list[str]:
-    """Return the types that a task draws from, in alfworld's order; ``only`` keeps those named.
-
-    Raises:
-        TaskError: an unknown task or type, or a filter that leaves nothing.
-    """
-    names = MIXTURES.get(task) or (_known(task, (*MIXTURES, *TYPES), "task"),)
-    wanted = {_known(name, TYPES, "type in env.task_types") for name in only}
-    left = [name for name in names if not wanted or name in wanted]
+    """Return the types that a task draws from, in alfworld's order; ``only`` keeps those named."""
+    if unknown := next((name for name in only if name not in TYPES), ""):
+        raise TaskError(f"env.task_types={unknown} is unknown; use {nearest(unknown, TYPES)}")
+    left = [name for name in MIXTURES.get(task, (task,)) if not only or name in only]
     if not left:
         raise TaskError(f"env.task_types={list(only)} leaves no type of {task}; use env.task=all_types")
     return left
-
-
-def _known(name: str, choices: Iterable[str], what: str) -> str:
-    choices = list(choices)
-    if name not in choices:
-        near = nearest(name, choices)
-        raise TaskError(f"unknown {what} {name!r} of alfworld; use {near} (choices: {', '.join(choices)})")
-    return name
 
 
 def type_of_seed(types: Sequence[str], seed: int) -> str:

@@ -59,11 +59,7 @@ def kind(name: str) -> str:
 
 
 def plan(engine: Engine, limit: int) -> tuple[str, ...]:
-    """Return the commands by which the searcher wins the loaded game.
-
-    Raises:
-        Rejected: it does not win within ``limit`` commands, or cannot read the task's words.
-    """
+    """Return the commands by which the searcher wins the loaded game."""
     introduction = engine.reset()
     try:
         searcher = Searcher(engine.task, introduction)
@@ -103,7 +99,6 @@ class Searcher:
         return sorted(self.places, key=rank)
 
     def saw(self, command: str, answer: str) -> None:
-        """Record the game's answer."""
         verb, *words = command.split()
         match verb:
             case "go" | "open" | "examine" if "you see" in answer:

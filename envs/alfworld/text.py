@@ -79,9 +79,6 @@ def _symbols(template: str) -> tuple[Any, ...]:
 def _code(expression: str) -> CodeType:
     """Compile an expression of a game file, which may only join attributes of things or choose
     between them: a downloaded file must not run code.
-
-    Raises:
-        ValueError: the expression does anything else.
     """
     tree = ast.parse(expression.strip(), mode="eval")
     for node in ast.walk(tree):

@@ -11,21 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from turngrid.envs.types import TaskError
-
-MISSING = "env=alfworld needs the package alfworld, which is not installed (pip install alfworld)"
-
 
 @functools.cache
 def root() -> Path:
-    """Return the package's folder.
-
-    Raises:
-        TaskError: alfworld is not installed.
-    """
     spec = importlib.util.find_spec("alfworld")
-    if spec is None or not spec.submodule_search_locations:
-        raise TaskError(MISSING)
+    assert spec is not None and spec.submodule_search_locations
     return Path(next(iter(spec.submodule_search_locations)))
 
 

@@ -1,1 +1,0 @@
-"""BabyAI's levels in words, from minigrid, with its bot as expert."""

@@ -4,7 +4,6 @@ The expert is minigrid's bot, which watches a game and knows how it would go on.
 """
 
 import copy
-import json
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +13,7 @@ from minigrid.utils.baby_ai_bot import BabyAIBot, GoNextToSubgoal, OpenSubgoal, 
 
 from turngrid.envs.babyai.level import VERBS, WORDS, Game, Moves, commands, described, things
 from turngrid.envs.environment import GameRecord, Rejected
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskRef
 
 LONGEST = 320  # moves of a plan: the turns of the longest levels
@@ -130,7 +129,7 @@ class BabyAIEnv(TextEnv):
         self._macro = macro
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        file = json.loads(accepted_file(task).read_text())
+        file = accepted_json(task)
         self._game = Game(file["level"], file["seed"])
         if self._game.start != file["start"]:
             raise EnvError(f"{task.key}: this minigrid ({version('minigrid')}) makes another game of its seed")
@@ -168,24 +167,18 @@ class BabyAIEnv(TextEnv):
         return self._rest
 
     def observe_message(self, message: str) -> Observation:
-        text = f"{message} {described(self._game)}".lstrip()
-        return Observation(text, legal=self._commands() if self._legal else (), expert=self._expert_plan())
+        return super().observe_message(f"{message} {described(self._game)}".lstrip())
 
-    def _commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         return tuple(commands(self._game, self._macro))
 
-    def _expert_plan(self) -> tuple[str, ...]:
-        if not self._expert or self._guide is None:
-            return ()
-        return self._guide.commands() if self._macro else tuple(WORDS[move] for move in self._plan())
+    def expert_actions(self) -> tuple[str, ...]:
+        if self._guide and self._macro:
+            return self._guide.commands()
+        return tuple(WORDS[move] for move in self._plan())
 
 
 def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
-    """Write a seed's game.
-
-    Raises:
-        Rejected: the bot does not win it within the turns of an episode.
-    """
     game, turns = Game(params["level"], seed), params["turns"]
     guide = Guide(game)
     moves = guide.rest()
@@ -194,7 +187,6 @@ def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
         raise Rejected("the bot does not win")
     if len(plan) > turns:
         raise Rejected(f"a plan of more than {turns} actions")
-    file = folder / "game.json"
-    file.write_text(json.dumps({"level": params["level"], "seed": seed, "start": game.start}))
-    score = len(moves) if params["dense"] else 1.0
-    return GameRecord(file.name, goal=game.env.mission, expert_plan=plan, fingerprint=game.start, max_score=score)
+    facts = {"level": params["level"], "seed": seed, "start": game.start}
+    about = {"goal": game.env.mission, "expert_plan": plan, "fingerprint": game.start}
+    return GameRecord.written(folder, facts, **about, max_score=len(moves) if params["dense"] else 1.0)

@@ -3,17 +3,13 @@
 minigrid loads pygame, so only processes that make or run games import it.
 """
 
-import re
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
 # Turns of an episode, at least 1.3 times the longest of 12 plans of the bot. Levels that the bot
 # does not win are missing: KeyInBox, PutNext*Carrying, OpenDoorsOrder*Debug.
@@ -59,8 +55,6 @@ _ROLE = "You are in a world of rooms and see up to six cells ahead and three to 
 
 @dataclass(frozen=True)
 class BabyAISettings:
-    """Keys of ``env`` for ``env=babyai``."""
-
     actions: str = field(metadata={"choices": ("primitive", "macro")})
 
 
@@ -69,6 +63,7 @@ class BabyAI(Environment):
 
     name = "babyai"
     package = "minigrid"
+    modules = ("minigrid",)
     rewards = ("sparse", "dense")
     Settings = BabyAISettings
     examples = tuple(LEVELS)
@@ -85,11 +80,7 @@ class BabyAI(Environment):
         return PromptStyle(_ROLE, f"Answer with one action. {more}. Without: {words}.", _MACRO + functions)
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in LEVELS:
-            near = nearest(re.sub(r"BabyAI-|-v\d+", "", str(task)), LEVELS)
-            raise TaskError(f"unknown task {task!r} of babyai; use {near}")
-        if find_spec("minigrid") is None:
-            raise TaskError('env=babyai needs minigrid: pip install "turngrid[babyai]"')
+        self.check_task(task)
         return {"level": task, "actions": self.settings.actions, "turns": LEVELS[task], "dense": False}
 
     def max_turns(self, task: str) -> int:

@@ -1,1 +1,0 @@
-"""BFCL's multi-turn function calling, over the services and data of bfcl-eval."""

@@ -1,11 +1,9 @@
 """Play a scenario of BFCL: calls of functions, and a user whose words are fixed."""
 
-import json
-
 from turngrid.envs.bfcl.functions import END_TURN, function_of, python_calls
 from turngrid.envs.bfcl.games import Services, contains
 from turngrid.envs.functions import called
-from turngrid.envs.text_env import MAX_CALLS, RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import MAX_CALLS, RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Call, InvalidAction, Observation, TaskRef
 
 _LONGEST = 20_000  # characters of calls in Python's syntax
@@ -23,7 +21,7 @@ class BfclEnv(TextEnv):
         self._end_by_words = end_by_words
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self._game = json.loads(accepted_file(task).read_text())
+        self._game = accepted_json(task)
         setting = self._game["services"], self._game["scenario"], self._game["long_context"]
         self._services, self._gold = Services(*setting), Services(*setting)
         self._results: list[str] = []
@@ -84,7 +82,3 @@ class BfclEnv(TextEnv):
         self.functions = (*self.functions, *more)
         new = [f"New function: {function.described}" for function in more]
         return "\n".join([*new, f"User: {self._game['users'][self._turn]}"])
-
-    def observe_message(self, message: str) -> Observation:
-        simple = (function.name for function in self.functions if not function.parameters.get("required"))
-        return Observation(message, legal=tuple(str(Call(name)) for name in simple) if self._legal else ())

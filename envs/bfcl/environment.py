@@ -6,18 +6,14 @@ their state. bfcl-eval's own executor is never used, since it evaluates a model'
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from turngrid.envs.bfcl.functions import END_TURN
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
-INSTALL = "pip install --no-deps bfcl-eval==2026.3.23"
 SCENARIOS = 200  # the categories vary the same ones
 # The last digits of the scenarios of a split; consecutive scenarios use the same services.
 SPLIT_DIGITS = {"test": "0123", "test_paper": "0123", "validation": "4", "demonstrations": "56", "train": "789"}
@@ -38,7 +34,10 @@ class Bfcl(Environment):
     """Tasks: one of ``CATEGORIES``, or ``all``. A seed is a category and a scenario's number."""
 
     name = "bfcl"
+    turns = 40
     package = "bfcl-eval"
+    modules = ("bfcl_eval",)
+    install = "pip install --no-deps bfcl-eval==2026.3.23"
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You serve a user by calling functions.", functions=(END_TURN,))
     Settings = BfclSettings
@@ -46,16 +45,8 @@ class Bfcl(Environment):
     settings: BfclSettings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in self.examples:
-            near = nearest(str(task).removeprefix("multi_turn_"), self.examples)
-            raise TaskError(f"unknown task {task!r} of bfcl; use {near} ({', '.join(self.examples)})")
-        if find_spec("bfcl_eval") is None:
-            raise TaskError(f"env=bfcl needs bfcl-eval without its own requirements: {INSTALL}")
+        self.check_task(task)
         return {"categories": list(CATEGORIES) if task == "all" else [task]}
-
-    def max_turns(self, task: str) -> int:
-        self.parse_task(task)
-        return 40
 
     def seeds(self, params: Params, split: str) -> Sequence[int]:
         numbers = [number for number in range(SCENARIOS) if str(number)[-1] in SPLIT_DIGITS.get(split, "")]

@@ -22,7 +22,6 @@ class Written(NamedTuple):
 
 
 def function_of(document: Mapping[str, Any]) -> Function:
-    """Return the function that a document of bfcl-eval describes."""
     description = document["description"].rpartition("Tool description: ")[2].strip()
     return Function(document["name"], description, _schema(document["parameters"]))
 

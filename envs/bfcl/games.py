@@ -119,16 +119,14 @@ def _shown(result: Any) -> str:
 
 
 def made(category: str, number: int, folder: Path) -> GameRecord:
-    """Write a scenario's game of a category."""
     game = _game(category, number)
-    (folder / "game.json").write_text(json.dumps(game))
     plan = []
     for turn in game["gold"]:
         calls = [str(Call(**call)) for call in turn]
         plan += ["\n".join(calls[start : start + MAX_CALLS]) for start in range(0, len(calls), MAX_CALLS)]
         plan.append(str(Call(END_TURN.name)))
     goal = "\n".join([_GOAL, *(function_of(document).described for document in game["functions"])])
-    return GameRecord("game.json", goal=goal, expert_plan=tuple(plan), max_score=len(game["users"]))
+    return GameRecord.written(folder, game, goal=goal, expert_plan=tuple(plan), max_score=len(game["users"]))
 
 
 def _game(category: str, number: int) -> Entry:

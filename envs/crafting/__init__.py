@@ -1,1 +1,0 @@
-"""Crafting games over recipes made here, with the commands of TextCraft."""

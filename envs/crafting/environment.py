@@ -70,11 +70,10 @@ class CraftingEnv(TextEnv):
         items = " ".join(f"[{item}] ({count})" for item, count in self._have.items())
         return f"Inventory: {items or 'You are not carrying anything.'}"
 
-    def observe_message(self, message: str) -> Observation:
-        expert = self._book.plan(self._have) if self._expert else ()
-        return Observation(message, legal=self._commands() if self._legal else (), expert=expert)
+    def expert_actions(self) -> tuple[str, ...]:
+        return self._book.plan(self._have)
 
-    def _commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         """Return ``inventory``, the crafts possible now, and ``get`` with the counts of recipes."""
         recipes = self._book.recipes.values()
         crafts = [str(recipe) for recipe in recipes if Counter(recipe.needs) <= self._have]
@@ -96,8 +95,7 @@ class Crafting(Environment):
     examples = tuple(f"d{depth}" for depth in DEPTHS)
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in self.examples:
-            raise self.unknown(task)
+        self.check_task(task)
         return {"depth": int(task[1:])}
 
     def max_turns(self, task: str) -> int:

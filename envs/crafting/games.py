@@ -119,11 +119,7 @@ def read(text: str) -> Book:
 
 
 def make(depth: int, seed: int) -> Book:
-    """Make a seed's game, whose goal has this depth.
-
-    Raises:
-        Rejected: its plan is too long.
-    """
+    """Make a seed's game, whose goal has this depth."""
     draw = random.Random(f"crafting {depth} {seed}")
     # 3 * depth names over 2 * depth things: some items are namesakes (red rope, blue rope)
     things = draw.sample(_THINGS, 2 * depth)

@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turngrid.envs.environment import Environment, Params
@@ -113,10 +113,6 @@ class Catalogue:
 
         Args:
             at_most: splits that may have fewer games than their count.
-
-        Raises:
-            TaskError: as ``listing``.
-            TooFewGames: as ``listing``.
         """
         made: dict[str, Listing] = {}
         seen = set(avoid)
@@ -171,21 +167,9 @@ class Catalogue:
         return SPLITS[split]
 
     def _ref(self, task: str, split: str, params: Params, seed: int, entry: Entry) -> TaskRef:
-        record = entry.record
-        assert record is not None
-        return TaskRef(
-            env=self._environment.name,
-            task=task,
-            params=params,
-            seed=seed,
-            split=split,
-            game_file=str(entry.file),
-            sha256=record.sha256,
-            goal=printable(record.goal),
-            expert_plan=record.expert_plan,
-            fingerprint=record.fingerprint,
-            max_score=record.max_score,
-        )
+        assert entry.record is not None and entry.file is not None
+        record = replace(entry.record, goal=printable(entry.record.goal))
+        return record.task(self._environment.name, task, params, seed, split, entry.file)
 
 
 class _Walk:

@@ -1,1 +1,0 @@
-"""Gymnasium's tabular games as text."""

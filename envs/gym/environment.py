@@ -9,7 +9,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.gym import games
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Observation, TaskError, TaskRef
 
 
@@ -19,8 +19,8 @@ class GymEnv(TextEnv):
     ends = ""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self._rules = json.loads(accepted_file(task).read_text())
-        self._described, self._goal, self._return = games.known(self._rules["id"]), task.goal, 0.0
+        self._rules = accepted_json(task)
+        self._described, self._return = games.known(self._rules["id"]), 0.0
         self._game = games.make(self._rules["id"], self._rules["kwargs"])
         self._state, _ = self._game.reset(seed=self._rules["seed"])
         self._words = games.words(self._game, self._described)
@@ -33,25 +33,20 @@ class GymEnv(TextEnv):
         self._state, reward, over, cut, _ = self._game.step(action)
         self._return += float(reward)
         won = over and games.is_win(self._rules, self._return)
-        return RawStep(
-            self.observe_message(""),
-            self._return,
-            won=won,
-            lost=over and not won,
-            terminated=over,
-            truncated=cut and not over,
-        )
+        seen, lost, cut = self.observe_message(""), over and not won, cut and not over
+        return RawStep(seen, self._return, won, lost, terminated=over, truncated=cut)
 
     def observe_message(self, message: str) -> Observation:
         shown = self._described.show(self._game.unwrapped, self._state)
-        asked = self._expert and games.is_certain(self._game)
-        plan = games.shortest_plan(self._game, self._rules, self._return) if asked else None
-        return Observation(
-            text=f"{message}\n{shown}" if message else shown,
-            goal=self._goal,
-            legal=self._words if self._legal else (),
-            expert=tuple(self._words[action] for action in plan or ()),
-        )
+        return super().observe_message(f"{message}\n{shown}" if message else shown)
+
+    def legal_actions(self) -> tuple[str, ...]:
+        return self._words
+
+    def expert_actions(self) -> tuple[str, ...]:
+        certain = games.is_certain(self._game)
+        plan = games.shortest_plan(self._game, self._rules, self._return) if certain else None
+        return tuple(self._words[action] for action in plan or ())
 
 
 @dataclass(frozen=True)
@@ -76,6 +71,8 @@ class Gym(Environment):
     name = "gym"
     Env = GymEnv
     package = "gymnasium"
+    modules = ("gymnasium",)
+    install = "pip install gymnasium"
     prompt = PromptStyle("You are playing a game.", "Answer with one of its actions and nothing else.")
     Settings = GymSettings
     lists_actions = True
@@ -90,6 +87,7 @@ class Gym(Environment):
         return ("sparse", "dense") if self._best_return() > 0 else ("sparse",)
 
     def parse_task(self, task: str) -> dict[str, Any]:
+        self.check_modules()
         chosen, game = self.settings, games.known(self.settings.id)
         if task != chosen.id:
             raise TaskError(f"env.task={task} follows env.id={chosen.id}; set env.id={task} instead")
@@ -128,13 +126,12 @@ class Gym(Environment):
         state, plan = getattr(game.unwrapped, "s", None), games.expert_plan(game, rules)
         if params.get("needs_walkthrough") and not plan:
             raise Rejected("no expert plan")
-        file = folder / "game.json"
-        file.write_text(json.dumps(rules))
         actions = games.words(game, described)
         seedless = params["distinct"] and games.is_certain(game)  # with chance, the seed makes the game too
         facts = [rules["id"], rules["kwargs"], str(state), None if seedless else seed]
-        return GameRecord(
-            file=file.name,
+        return GameRecord.written(
+            folder,
+            rules,
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
             fingerprint=facts_hash(facts),

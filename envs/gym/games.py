@@ -113,20 +113,13 @@ OTHER = Game("Play the game until it is won.", (), as_observed, 50)
 
 
 def known(game_id: str) -> Game:
-    """Return the texts of a game's id."""
     return GAMES.get(game_id.rsplit("-v", 1)[0], OTHER)
 
 
 def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
-    """Make a game.
+    """Make a game."""
+    import gymnasium
 
-    Raises:
-        TaskError: no such game, it rejects the arguments, or gymnasium is not installed.
-    """
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise TaskError("env=gym needs gymnasium: pip install gymnasium") from error
     try:
         with warnings.catch_warnings(action="ignore"):
             game = gymnasium.make(game_id, disable_env_checker=True, **kwargs)
@@ -140,11 +133,7 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def check_spaces(game: Any) -> None:
-    """Check that the game can be shown as text.
-
-    Raises:
-        TaskError: the game's observations or actions have no text.
-    """
+    """Check that the game can be shown as text."""
     from gymnasium.spaces import Discrete, Text, Tuple
 
     seen, acted = game.observation_space, game.action_space
@@ -172,11 +161,7 @@ def is_certain(game: Any) -> bool:
 
 
 def expert_plan(game: Any, rules: Rules) -> list[int]:
-    """Return a shortest plan that wins; [] if the game is not deterministic.
-
-    Raises:
-        Rejected: the game cannot be won.
-    """
+    """Return a shortest plan that wins; [] if the game is not deterministic."""
     plan = shortest_plan(game, rules) if is_certain(game) else []
     if plan is None:
         raise Rejected("it cannot be won")

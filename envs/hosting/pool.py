@@ -83,7 +83,6 @@ class EnvPool:
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the running workers."""
         return [slot.process.pid for slot in self._slots if slot.process and slot.process.alive]
 
 
@@ -162,11 +161,7 @@ class Session:
         return msgspec.convert(reply, StepResult)
 
     async def finish(self) -> StepResult:
-        """Grade the open episode and end it.
-
-        Raises:
-            EnvError: as ``step``.
-        """
+        """Grade the open episode and end it."""
         if not self._opening:
             raise EnvError("no episode is open: reset first")
         reply = await self._play({"op": "finish"}, self._step_deadline_s)

@@ -8,8 +8,6 @@ process ends when the socket closes or its parent is gone.
 import contextlib
 import dataclasses
 import os
-import threading
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +20,11 @@ from turngrid.envs.registry import load_environment
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.envs.utils import stacks
+from turngrid.envs.utils.parent import die_with_parent
 from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
 Reply = TypeVar("Reply")
-_PARENT_POLL_S = 1.0
 
 
 class Sessions:
@@ -119,18 +117,6 @@ def serve(lines: BinaryIO, replies: BinaryIO) -> None:
         reply(answer(sessions, msgspec.json.decode(line)))
 
 
-def _die_with_parent() -> None:
-    """Exit if the parent is gone; a process that hangs in a game does not read its socket."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_PARENT_POLL_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def _take_socket() -> tuple[BinaryIO, BinaryIO]:
     """Keep the socket from games: they print to the log and read end of file."""
     private = os.dup(0)
@@ -141,6 +127,6 @@ def _take_socket() -> tuple[BinaryIO, BinaryIO]:
 
 
 if __name__ == "__main__":
-    _die_with_parent()
+    die_with_parent()  # a process that hangs in a game does not read its socket
     stacks.register()
     serve(*_take_socket())

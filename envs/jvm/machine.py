@@ -6,18 +6,18 @@ with a token, and ends when its standard input closes: with this process, howeve
 
 import abc
 import contextlib
-import json
 import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.environment import Rejected
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.parent import die_with_parent
 
@@ -30,22 +30,17 @@ _OPTIONS = (
     "-XX:+UnlockExperimentalVMOptions",
     "-XX:hashCode=2",
 )
+REPLAYS = 2  # of a gold path; game_record adds one
 Answer = TypeVar("Answer")
 logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a dead JVM's objects, one by one
 
 
-class JvmGone(EnvError):
-    """The JVM died, and its games with it."""
-
-
-def check(env: str, package: str) -> None:
-    """Refuse an environment without its package or java.
+def check_java(env: str) -> None:
+    """Refuse an environment without java.
 
     Raises:
         TaskError: the message has the command that installs it.
     """
-    if find_spec(package) is None or find_spec("py4j") is None:
-        raise TaskError(f'env={env} needs {package.replace("_", "-")}: pip install "turngrid[{env}]"')
     if _java() is None:
         raise TaskError(f"env={env} needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless")
 
@@ -95,8 +90,7 @@ class Jvm:
         """Call a method of the simulator.
 
         Raises:
-            JvmGone: the JVM died.
-            EnvError: the method threw an exception.
+            EnvError: the method threw an exception, or the JVM died.
         """
         from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -106,7 +100,7 @@ class Jvm:
             raise EnvError(f"the simulator failed: {error.java_exception.toString()}") from error
         except (Py4JError, OSError) as error:  # the class depends on when the connection broke
             self.close()
-            raise JvmGone(f"the simulator's JVM died: {error}") from error
+            raise EnvError(f"the simulator's JVM died: {error}") from error
 
     def scala_object(self, name: str) -> Any:
         """Return a singleton such as ``scala.util.Random``."""
@@ -175,10 +169,20 @@ def close_all() -> None:
         _running.popitem()[1].close()
 
 
-class JvmEnv(TextEnv):
-    """One game at a time. If the JVM dies, the episode is played again in a new one.
+def check_gold(score: float, best: float, plays: Sequence[Any], length: int, turns: int) -> None:
+    """Reject a simulator's gold path that does not win, is too long, or differs when replayed."""
+    if score != best:
+        raise Rejected(f"the gold path ends with a score of {score:g}")
+    if any(play != plays[0] for play in plays):
+        raise Rejected("the gold path takes another course when it is played again")
+    if length > turns:
+        raise Rejected(f"a gold path of more than {turns} actions")
 
-    A subclass implements ``open_game`` and ``play``.
+
+class JvmEnv(TextEnv):
+    """One game at a time. If the JVM dies, its episodes fail, and are run again in a new one.
+
+    A subclass implements ``open_game``, ``play`` and ``legal_actions``.
 
     Attributes:
         simulator_class: that of ``simulator``, with its ``machine``; it runs one game.
@@ -189,53 +193,20 @@ class JvmEnv(TextEnv):
 
     @abc.abstractmethod
     def open_game(self, game: dict[str, Any]) -> str:
-        """Start the game of a file's content; return the first text.
-
-        Raises:
-            JvmGone: the JVM died.
-        """
+        """Start the game of a file's content; return the first text."""
 
     @abc.abstractmethod
     def play(self, command: str) -> RawStep:
-        """Play a command.
-
-        Raises:
-            InvalidAction: as ``step_game``.
-            JvmGone: the JVM died.
-        """
-
-    @abc.abstractmethod
-    def commands(self) -> tuple[str, ...]:
-        """Return what the simulator accepts now."""
+        """Play a command, as ``step_game``."""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self._game = json.loads(accepted_file(task).read_bytes())
+        self._game = accepted_json(task)
         self._rest: tuple[str, ...] | None = task.expert_plan
-        self._played: list[str] = []
-        with contextlib.suppress(JvmGone):
-            return self._opened()
-        return self._opened()
-
-    def _opened(self) -> Observation:
-        self._seen = self._open()
-        return self.observe_message(self._seen)
-
-    def _open(self) -> str:
         if self.simulator is None or not self.simulator.machine.alive:
             self.simulator = self.simulator_class()
-        return self.open_game(self._game)
+        return self.observe_message(self.open_game(self._game))
 
     def step_game(self, command: str) -> RawStep:
-        try:
-            step = self._step(command)
-        except JvmGone:
-            self._play_again()
-            step = self._step(command)
-        self._played.append(command)
-        self._seen = step.observation.text
-        return step
-
-    def _step(self, command: str) -> RawStep:
         step = self.play(command)
         if step.valid:
             self._rest = self._rest[1:] if self._rest and self._rest[0] == command else None
@@ -243,13 +214,5 @@ class JvmEnv(TextEnv):
             return step
         return replace(step, observation=self.observe_message(step.observation.text))
 
-    def _play_again(self) -> None:
-        text = self._open()
-        for command in self._played:
-            text = self.play(command).observation.text
-        if text != self._seen:
-            raise EnvError("the game took another course when it was played again in a new JVM")
-
-    def observe_message(self, message: str) -> Observation:
-        expert = self._rest or () if self._expert else ()
-        return Observation(message, legal=self.commands() if self._legal else (), expert=expert)
+    def expert_actions(self) -> tuple[str, ...]:
+        return self._rest or ()

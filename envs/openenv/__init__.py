@@ -1,1 +1,0 @@
-"""Environments behind an OpenEnv server."""

@@ -190,7 +190,6 @@ class Connections:
         )
 
     def drop(self, owner: object) -> None:
-        """Close the owner's session, if it has one."""
         if connection := self._open.pop(owner, None):
             self._full = False
             connection.close()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from turngrid.envs.openenv.connection import Answer, Connection, Connections, Refused, proxied
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Call, EnvError, InvalidAction, Observation, TaskRef
 
 _PORT = 8000  # of the server in an OpenEnv image
@@ -23,11 +23,7 @@ _LONGEST = 100_000  # characters of an action
 
 @functools.cache
 def schema(url: str) -> dict[str, Any]:
-    """Return the JSON schemas ``action`` and ``observation`` of a server.
-
-    Raises:
-        EnvError: it does not answer, or not with schemas.
-    """
+    """Return the JSON schemas ``action`` and ``observation`` of a server."""
     import httpx
 
     try:
@@ -54,11 +50,7 @@ def fields(url: str, of: str) -> Mapping[str, Any]:
 
 @functools.cache
 def connections(url: str | None, image: str | None) -> Connections:
-    """Return the sessions of this process at a server, or at that of a container of its own.
-
-    Raises:
-        EnvError: no container starts.
-    """
+    """Return the sessions of this process at a server, or at that of a container of its own."""
     return Connections(url or _start(str(image)))
 
 
@@ -105,18 +97,14 @@ class OpenEnvEnv(TextEnv):
         self._connections: Connections | None = None
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        rules = json.loads(accepted_file(task).read_text())
+        rules = accepted_json(task)
         if facts(self.open(rules), rules) != rules["opening"]:
             self.close_game()
             raise EnvError(f"{task.key}: the server makes another game of this seed")
         return self.observe_message("")
 
     def open(self, rules: Mapping[str, Any]) -> Answer:
-        """Start an episode.
-
-        Raises:
-            EnvError: the server does not answer, or refuses the reset.
-        """
+        """Start an episode."""
         self._rules, self._return, self._sent = rules, 0.0, list[dict[str, Any]]()
         self._connections = connections(*self._server)
         self._at = self._start(self._deadline())[1]
@@ -186,9 +174,11 @@ class OpenEnvEnv(TextEnv):
     def observe_message(self, message: str) -> Observation:
         shown = facts(self._at, self._rules)
         lines = [message, *(words(shown[name]) for name in self._rules["observation_fields"])]
-        listed = shown.get(self._rules["legal_field"]) if self._legal else None
-        legal = tuple(map(words, listed)) if isinstance(listed, list) else ()
-        return Observation("\n".join(line for line in lines if line), legal=legal)
+        return super().observe_message("\n".join(line for line in lines if line))
+
+    def legal_actions(self) -> tuple[str, ...]:
+        listed = facts(self._at, self._rules).get(self._rules["legal_field"])
+        return tuple(map(words, listed)) if isinstance(listed, list) else ()
 
     def close_game(self) -> None:
         """Leave the session: a server may have room for no other."""
@@ -197,11 +187,7 @@ class OpenEnvEnv(TextEnv):
 
 
 def facts(answer: Answer, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an observation that the agent sees.
-
-    Raises:
-        EnvError: one is missing.
-    """
+    """Return the fields of an observation that the agent sees."""
     names = [*rules["observation_fields"], *([rules["legal_field"]] if rules["legal_field"] else [])]
     if lacking := [name for name in names if name not in answer.observation]:
         has = ", ".join(answer.observation)

@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ _RULES = ("reset", "action_field", "action", "observation_fields", "legal_field"
 
 @dataclass(frozen=True)
 class OpenEnvSettings:
-    """Keys of ``env`` for ``env=openenv``; ``conf/env/openenv.yaml`` describes them."""
-
     url: str | None
     image: str | None
     action_field: str | None
@@ -37,6 +34,7 @@ class OpenEnv(Environment):
     """The task is any name that the user gives the environment; a seed is that of its reset."""
 
     name = "openenv"
+    modules = ("websockets",)
     Settings = OpenEnvSettings
 
     @property
@@ -65,8 +63,7 @@ class OpenEnv(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         chosen = self.settings
-        if find_spec("websockets") is None:
-            raise TaskError('env=openenv needs websockets: pip install "turngrid[openenv]"')
+        self.check_modules()
         if chosen.url is None and chosen.image is None:
             raise TaskError("env.url=null: env=openenv needs a server, or env.image; use env.url=http://HOST:PORT")
         if chosen.url is not None and chosen.image is not None:
@@ -91,11 +88,6 @@ class OpenEnv(Environment):
         return f", of {', '.join(self._fields(key.split('_')[0]))}"
 
     def _fields(self, of: str) -> list[str]:
-        """Return the names of the server's fields.
-
-        Raises:
-            TaskError: the server does not answer.
-        """
         url = self.settings.url
         if not url.startswith(("http://", "https://")):
             raise TaskError(f"env.url={url} must be an address such as http://localhost:8000")
@@ -129,11 +121,11 @@ class OpenEnv(Environment):
                 raise Rejected("two resets with one seed differ: the environment must follow reset(seed=...)")
         finally:
             env.close()
-        file = folder / "game.json"
-        file.write_text(json.dumps({**rules, "opening": opening}, sort_keys=True))
         fingerprint = facts_hash([rules["reset"], opening, None if params["distinct"] else seed])
-        best = max(float(params["winning_return"]), 0.0)
-        return GameRecord(file.name, goal=params["goal"], fingerprint=fingerprint, max_score=best)
+        about = {"goal": params["goal"], "max_score": max(float(params["winning_return"]), 0.0)}
+        return GameRecord.written(
+            folder, {**rules, "opening": opening}, sort_keys=True, fingerprint=fingerprint, **about
+        )
 
     def env(self, *, legal: bool = False, expert: bool = False) -> OpenEnvEnv:
         return OpenEnvEnv(self.settings.url, self.settings.image, self.settings.timeout_s, legal=legal)

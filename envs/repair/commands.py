@@ -48,8 +48,6 @@ class CommandError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """Limits of one answer."""
-
     lines: int = 40
     chars: int = 2000
 
@@ -108,7 +106,6 @@ def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
 
 
 def search(workspace: Workspace, argument: str, shape: Shape) -> str:
-    """List the lines of all files that contain a text."""
     wanted = argument.strip("\"'") or argument
     if not wanted:
         raise CommandError("search takes a text to look for.")
@@ -125,7 +122,6 @@ def search(workspace: Workspace, argument: str, shape: Shape) -> str:
 
 
 def replace(workspace: Workspace, argument: str) -> str:
-    """Change the one occurrence of a text."""
     path, old, new = _parts(argument)
     text = read(workspace, path)
     if (times := text.count(old)) != 1:
@@ -222,7 +218,6 @@ def lines_of(text: str) -> list[str]:
 
 
 def cut(text: str, shape: Shape) -> str:
-    """Cut to the maximum numbers of lines and characters."""
     lines = text.split("\n")
     kept = "\n".join(lines[: shape.lines + 4])
     if len(kept) > shape.chars:

@@ -1,6 +1,5 @@
 """Repair a repository by text commands: look, search, edit, run tests, submit."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from turngrid.envs.repair.score import Counts, Grade, grade
 from turngrid.envs.repair.workspace import Workspace
 from turngrid.envs.sandbox.sandbox import sweep
 from turngrid.envs.sandbox.types import Outcome, SandboxError
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, Observation, TaskRef
 
 GOAL_CHARS = 2000
@@ -40,8 +39,8 @@ class RepairEnv(TextEnv):
     """
 
     def __init__(self, setup: Setup | None = None, *, legal: bool = False, expert: bool = False) -> None:
+        super().__init__(legal=legal, expert=expert)
         self._setup = setup or Setup()
-        self._legal, self._expert = legal, expert
         self._workspace: Workspace | None = None
         self._expert_plan: tuple[str, ...] = ()
         self._followed = 0
@@ -49,7 +48,7 @@ class RepairEnv(TextEnv):
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.close_game()
-        instance = Instance.from_dict(json.loads(accepted_file(task).read_bytes()))
+        instance = Instance.from_dict(accepted_json(task))
         try:
             self._workspace = Workspace(instance, self._setup.provider_of(instance))
         except ProviderError as error:
@@ -138,11 +137,15 @@ class RepairEnv(TextEnv):
         return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
 
     def observe_message(self, message: str) -> Observation:
-        """Show a message; ``legal`` has what always works, since possible edits are endless."""
-        files = [path for path in self._open.paths if path.endswith(".py")][:8] if self._legal else []
-        legal = ("ls", "test", *(f"show {path}" for path in files), "submit") if self._legal else ()
-        expert = self._expert_plan[self._followed :] if self._expert else ()
-        return Observation(commands.cut(message, self._setup.shape), legal=legal, expert=expert)
+        return super().observe_message(commands.cut(message, self._setup.shape))
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return what always works, since possible edits are endless."""
+        files = [path for path in self._open.paths if path.endswith(".py")][:8]
+        return ("ls", "test", *(f"show {path}" for path in files), "submit")
+
+    def expert_actions(self) -> tuple[str, ...]:
+        return self._expert_plan[self._followed :]
 
 
 @contextmanager
@@ -155,7 +158,6 @@ def _as_env_error() -> Iterator[None]:
 
 
 def goal_text(instance: Instance) -> str:
-    """Return the problem statement, cut to ``GOAL_CHARS``."""
     text = "\n".join(line.rstrip() for line in instance.problem_statement.strip().splitlines())
     return text if len(text) <= GOAL_CHARS else f"{text[:GOAL_CHARS].rsplit(' ', 1)[0]} ... (cut)"
 

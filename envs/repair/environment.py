@@ -99,8 +99,6 @@ class RepairEnvironment(Environment):
 
 @dataclass(frozen=True)
 class Settings(RepairSettings):
-    """Keys of ``env`` for ``env=repo_repair``; conf/env/repo_repair.yaml explains them."""
-
     test_split: str = field(metadata={"choices": ("unseen_libraries", "seen_libraries")})
 
 

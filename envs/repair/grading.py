@@ -89,9 +89,6 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
 
     Args:
         tests: pytest ids, or files or folders; all tests of the repository if empty.
-
-    Raises:
-        SandboxError: the sandbox cannot be built.
     """
     options = options or Options()
     tests = list(tests)
@@ -108,11 +105,7 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
 
 
 def run_files(files: Mapping[str, str], tests: Iterable[str] = (), options: Options | None = None) -> TestRun:
-    """Run tests on a repository given as text by path.
-
-    Raises:
-        SandboxError: as in ``run_tests``.
-    """
+    """Run tests on a repository given as text by path."""
     with tempfile.TemporaryDirectory(prefix=sandbox.prefix()) as folder:
         write_files(Path(folder) / "repo", files)
         return run_tests([Path(folder) / "repo"], tests, options)
@@ -224,7 +217,6 @@ class Report:
         self._ended = True
 
     def outcome(self, done: Completed) -> tuple[Outcome, str]:
-        """Return the outcome of the run and its detail."""
         during = f" during {self._running}" if self._running else ""
         if self._problem and self._problem[0] is not Outcome.ENDED_EARLY:
             return self._problem

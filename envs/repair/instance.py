@@ -79,7 +79,6 @@ class Instance:
         return cls(**known, files=files, meta={**meta, **(given if isinstance(given, Mapping) else {})})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values that ``from_dict`` reads."""
         lists = {name: list(getattr(self, name)) for name in (*_LISTS, "test_files")}
         return {**vars(self), **lists, "files": dict(self.files), "meta": dict(self.meta)}
 

@@ -6,7 +6,6 @@ import io
 import shutil
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import ClassVar
 from turngrid.envs.repair.grading import BOOT, Options, TestRun, prepare, run_tests, understand, write_files
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.sandbox import sandbox
-from turngrid.envs.sandbox.types import Completed, Level, Limits
-from turngrid.envs.sandbox.watch import Watch
+from turngrid.envs.sandbox.types import Level, Limits
+from turngrid.envs.sandbox.watch import watched
 
 ENGINES = ("docker", "podman")
 _GIT_DEADLINE_S = 300.0
@@ -53,8 +52,6 @@ class RepoProvider(abc.ABC):
 
 
 class InlineFiles(RepoProvider):
-    """The files that the instance carries."""
-
     strict = True
 
     def texts(self, instance: Instance) -> Mapping[str, str]:
@@ -78,7 +75,6 @@ class GitMirror(RepoProvider):
     folder: Path
 
     def clone(self, repo: str) -> Path:
-        """Return the clone of ``owner/name``."""
         flat = repo.replace("/", "__")
         names = [f"{flat}.git", flat, f"{repo}.git", repo]
         folders = [self.folder / name for name in names]
@@ -141,7 +137,8 @@ class ContainerImage(RepoProvider):
         try:
             for layer in layers[1:]:  # the image has the first
                 _engine("cp", f"{layer}/.", f"{container}:{self.folder}")
-            return understand(_start(container, request, options.limits), key, tests)
+            command = [engine(), "start", "-a", "-i", container]
+            return understand(watched(command, options.limits, request, Level.CONTAINER), key, tests)
         finally:
             _engine("rm", "-f", container)
 
@@ -164,17 +161,6 @@ def engine() -> str:
         if subprocess.run([name, "info"], capture_output=True, timeout=60, check=False).returncode == 0:
             return name
     raise ProviderError("env.provider=container needs docker or podman, with a service that answers")
-
-
-def _start(container: str, request: bytes, limits: Limits) -> Completed:
-    begun = time.monotonic()
-    pipe = subprocess.PIPE
-    command = [engine(), "start", "-a", "-i", container]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as process:
-        watch = Watch(process, limits, mark="")
-        outcome = watch.run(request)
-    seconds = time.monotonic() - begun
-    return Completed(outcome, process.returncode, bytes(watch.stdout), bytes(watch.stderr), seconds, Level.CONTAINER)
 
 
 def _engine(*arguments: str) -> bytes:

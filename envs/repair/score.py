@@ -90,11 +90,7 @@ def grade(workspace: Workspace, options: Options) -> Grade:
 
 
 def run_graded(workspace: Workspace, options: Options) -> TestRun:
-    """Run the tests that grade a workspace.
-
-    Raises:
-        SandboxError, PatchError, ProviderError: as in ``grade``.
-    """
+    """Run the tests that grade a workspace."""
     instance = workspace.instance
     with workspace.layers(graded=True) as layers:
         return workspace.provider.run_tests(instance, layers, instance.tests, options)

@@ -72,11 +72,7 @@ def _known_uses(text: str) -> Iterable[Use]:
 
 
 def _uses(text: str) -> dict[Use, int]:
-    """Return each use in a file that ``harmless`` does not list, with its first line.
-
-    Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: it is not Python, or not in UTF-8.
-    """
+    """Return each use in a file that ``harmless`` does not list, with its first line."""
     data = text.encode()
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     if encoding not in ("utf-8", "utf-8-sig"):
@@ -165,7 +161,6 @@ class _Reader:
             yield Use("assignment", ast.unparse(node))
 
     def _chain(self, node: ast.AST) -> ast.AST:
-        """Return the node with all attributes after it."""
         while isinstance(self._parents[node], ast.Attribute):
             node = self._parents[node]
         return node

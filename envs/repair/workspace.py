@@ -66,7 +66,6 @@ class Workspace:
 
     @property
     def paths(self) -> list[str]:
-        """Paths of all files, new ones included, sorted."""
         return sorted(self._known.union(self.edits))
 
     def base_text(self, path: str) -> str:
@@ -81,11 +80,7 @@ class Workspace:
         return self._texts[path] if self._texts else (self.base / path).read_bytes().decode()
 
     def text(self, path: str) -> str:
-        """Return a file as the agent sees it.
-
-        Raises:
-            KeyError, UnicodeDecodeError: as in ``base_text``.
-        """
+        """Return a file as the agent sees it."""
         return self.edits[path] if path in self.edits else self.base_text(path)
 
     def write(self, path: str, text: str) -> Refusal | None:

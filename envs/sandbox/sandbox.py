@@ -10,13 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome, SandboxError
+from turngrid.envs.sandbox.types import Completed, Level, Limits, SandboxError
 from turngrid.envs.sandbox.walls import bubblewrap, command, environment
-from turngrid.envs.sandbox.watch import Watch
+from turngrid.envs.sandbox.watch import watched
 
 MODES = ("auto", "limits")
 
@@ -72,33 +71,19 @@ def run(
         folder.mkdir()
         home.mkdir()
         line = command(at, argv, [path.absolute() for path in layers], visible, limits, folder)
-        return _watched(line, at, limits, given, folder, home)
+        return _run(line, at, limits, given, folder, home)
 
 
-def _watched(line: Sequence[str], at: Level, limits: Limits, given: bytes, folder: Path, home: Path) -> Completed:
+def _run(line: Sequence[str], at: Level, limits: Limits, given: bytes, folder: Path, home: Path) -> Completed:
     """Run a command line to its end; ``folder`` and ``home`` are its folders without walls."""
-    bare, pipe, start = at is Level.LIMITS, subprocess.PIPE, time.monotonic()
-    mark = os.urandom(8).hex() if bare else ""
-    variables = environment(str(home)) | {"TURNGRID_RUN": mark} if bare else environment("/tmp")
-    with subprocess.Popen(
-        line,
-        cwd=folder if bare else "/",
-        env=variables,
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-        start_new_session=True,
-    ) as process:
-        watch = Watch(process, limits, mark and f"TURNGRID_RUN={mark}")
-        outcome = watch.run(given)
-    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
-        code = -1  # the sandbox ended it
-    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, at)
+    if at is not Level.LIMITS:
+        return watched(line, limits, given, at, cwd="/", env=environment("/tmp"))
+    mark = os.urandom(8).hex()
+    variables = environment(str(home)) | {"TURNGRID_RUN": mark}
+    return watched(line, limits, given, at, f"TURNGRID_RUN={mark}", cwd=folder, env=variables)
 
 
 def _works() -> bool:
-    """Return whether a command runs in bubblewrap."""
     try:
         done = run(["sh", "-c", "pwd && echo here"], limits=Limits(wall_s=10.0), at=Level.BUBBLEWRAP)
     except (OSError, subprocess.SubprocessError):  # found but cannot be started

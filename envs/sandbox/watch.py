@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from turngrid.envs.sandbox.types import Limits, Outcome
+from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome
 from turngrid.envs.sandbox.walls import WRITABLE
 
 _LOOK_EVERY_S = 0.05
@@ -101,7 +101,6 @@ class Watch:
         return None
 
     def _pids(self) -> list[int]:
-        """Return the process and its descendants."""
         pids: list[int] = []
         front = [self._process.pid]
         while front and len(pids) <= self._limits.processes + 8:
@@ -120,6 +119,18 @@ class Watch:
         self._process.wait()
         if self._mark:
             _kill_marked(self._mark.encode())
+
+
+def watched(line: Sequence[str], limits: Limits, given: bytes, level: Level, mark: str = "", **where: Any) -> Completed:
+    """Run a command line to its end, with ``given`` as its input; ``where`` is for ``Popen``."""
+    pipe, start = subprocess.PIPE, time.monotonic()
+    with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, **where) as process:
+        watch = Watch(process, limits, mark)
+        outcome = watch.run(given)
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
+        code = -1  # the sandbox ended it
+    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, level)
 
 
 def _feed(stdin: IO[bytes], given: bytes) -> None:

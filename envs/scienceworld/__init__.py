@@ -1,1 +1,0 @@
-"""ScienceWorld's tasks, from the package scienceworld."""

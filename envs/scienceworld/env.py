@@ -11,27 +11,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import GameRecord, Rejected
-from turngrid.envs.jvm.machine import Jvm, JvmEnv, jar, jvm
+from turngrid.envs.environment import GameRecord
+from turngrid.envs.jvm.machine import REPLAYS, Jvm, JvmEnv, check_gold, jar, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import TASK_TYPE, EnvError, Observation
 
 JAR = ("scienceworld", "scienceworld.jar")
 _UNKNOWN = ("No known action matches that input.", "Unknown action.")
-_REPLAYS = 2  # game_record adds one
 Replay = list[tuple[str, int, bool]]
 
 
-def understood(answer: str) -> bool:
-    return not answer.startswith(_UNKNOWN)
-
-
 class Simulator:
-    """One game at a time.
-
-    Raises:
-        JvmGone: in each method, if the JVM died.
-    """
+    """One game at a time."""
 
     _id: int  # the counter of this game's objects, while another game is active
 
@@ -65,7 +56,6 @@ class Simulator:
         return str(self._game.getTaskDescription())
 
     def gold(self) -> list[str]:
-        """Return the gold path that ``load`` made."""
         return list(self.machine.ask(self._game.getGoldActionSequence))
 
     def look(self) -> str:
@@ -103,27 +93,16 @@ class Simulator:
 
 
 def made(task: str, variation: int, simplifications: str, turns: int, folder: Path) -> GameRecord:
-    """Write a variation's game.
-
-    Raises:
-        Rejected: the gold path does not win within ``turns``, or not in every replay.
-    """
     simulator = Simulator()
     goal = simulator.load(task, variation, simplifications, gold=True)
     gold = simulator.gold()
-    first, *others = (_replay(simulator, task, variation, simplifications, gold) for _ in range(_REPLAYS))
-    if not first or first[-1][1] != 100:
-        raise Rejected(f"the gold path ends with a score of {first[-1][1] if first else 0}")
-    if any(other != first for other in others):
-        raise Rejected("the gold path takes another course when it is played again")
-    if len(first) > turns:
-        raise Rejected(f"a gold path of more than {turns} actions")
-    plan = tuple(gold[: len(first)])
+    plays = [_replay(simulator, task, variation, simplifications, gold) for _ in range(REPLAYS)]
+    plan = tuple(gold[: len(plays[0])])
+    check_gold(plays[0][-1][1] if plan else 0, 100, plays, len(plan), turns)
     game = {"task": task, "variation": variation, "simplifications": simplifications}
-    file = folder / "game.json"
-    file.write_text(json.dumps({**game, "gold": plan}))
     fingerprint = hashlib.sha256(json.dumps(game).encode()).hexdigest()
-    return GameRecord(file.name, goal=goal, expert_plan=plan, fingerprint=fingerprint, max_score=100)
+    about = {"goal": goal, "expert_plan": plan, "fingerprint": fingerprint}
+    return GameRecord.written(folder, {**game, "gold": plan}, **about, max_score=100)
 
 
 def _replay(simulator: Simulator, task: str, variation: int, simplifications: str, gold: list[str]) -> Replay:
@@ -151,8 +130,8 @@ class ScienceWorldEnv(JvmEnv):
     def play(self, command: str) -> RawStep:
         answer, score, over = self.simulator.step(command)
         won = score == 100
-        info, valid = {TASK_TYPE: self._game["task"]}, understood(answer)
+        info, valid = {TASK_TYPE: self._game["task"]}, not answer.startswith(_UNKNOWN)
         return RawStep(Observation(answer), max(0, score), won, score < 0, over, valid=valid, info=info)
 
-    def commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         return tuple(command for command in self.simulator.commands() if not self.refuses(command))

@@ -12,7 +12,7 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import check
+from turngrid.envs.jvm.machine import check_java
 from turngrid.envs.scienceworld.env import ScienceWorldEnv, made
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
@@ -116,6 +116,7 @@ class ScienceWorld(Environment):
     more_games = "use env.task=all"
     longest_making_s = 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
     package = "scienceworld"
+    modules = ("scienceworld", "py4j")
     recipe = 2
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
@@ -128,9 +129,8 @@ class ScienceWorld(Environment):
     settings: ScienceWorldSettings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in self.examples:
-            raise self.unknown(task)
-        check("scienceworld", "scienceworld")
+        self.check_task(task)
+        check_java(self.name)
         for name in filter(None, self.settings.simplifications.split(",")):
             if name not in SIMPLIFICATIONS:
                 near = nearest(name, SIMPLIFICATIONS)

@@ -1,1 +1,0 @@
-"""Questions answered with a search tool, over worlds made here or a user's own collection."""

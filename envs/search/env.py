@@ -1,13 +1,13 @@
 """Answer a question with a search tool."""
 
-import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from turngrid.envs.search.retrieval import Finder, GoldFact, cut, shows, words
 from turngrid.envs.search.scores import exact_match, f1, normalised
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import TASK_TYPE, InvalidAction, Observation, TaskRef
 from turngrid.envs.utils.printable import printable
 
@@ -28,7 +28,7 @@ class SearchEnv(TextEnv):
         self._opened = opened
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_bytes())
+        game = accepted_json(task)
         self._find = self._opened(game)
         self._top_k, self._result_chars = task.params["top_k"], task.params["result_chars"]
         self._budget: int | None = task.params.get("searches")
@@ -77,17 +77,19 @@ class SearchEnv(TextEnv):
         return counts | ({TASK_TYPE: self._kind} if self._kind else {})
 
     def observe_message(self, message: str) -> Observation:
-        missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
-        expert = self._plan[missing:] if self._expert else ()
         text = message if self._left is None else f"{message}\nSearches left: {self._left}"
-        return Observation(text, legal=self._commands() if self._legal else (), expert=expert, gold=self._golds)
+        return replace(super().observe_message(text), gold=self._golds)
+
+    def expert_actions(self) -> tuple[str, ...]:
+        missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
+        return self._plan[missing:]
 
     @property
     def _left(self) -> int | None:
         """The searches that are left; None without a budget."""
         return None if self._budget is None else self._budget - self._searches
 
-    def _commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         """Return searches for the question and for the titles shown last, which may be answers."""
         titles = dict.fromkeys(self._titles)
         listed = (f"search {self._question}", *(f"{verb} {title}" for title in titles for verb in ("search", "answer")))

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +34,6 @@ _FUNCTIONS = (
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Keys of ``env`` for ``env=search``; conf/env/search.yaml explains them."""
-
     worlds: int = field(metadata={"range": (1, 10_000)})
     passages: int = field(metadata={"range": (100, 20_000)})  # more would exhaust the names
     distractors: float = field(metadata={"range": (0, 20)})
@@ -56,6 +53,7 @@ class Search(Environment):
 
     name = "search"
     package = "bm25s"
+    modules = ("bm25s",)
     recipe = 2
     rewards = ("sparse", "dense", "f1")
     prompt = PromptStyle(
@@ -78,6 +76,7 @@ class Search(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         settings = self.settings
+        self.check_modules()
         check_settings(settings)
         shown: dict[str, Any] = {"top_k": settings.top_k, "result_chars": settings.result_chars}
         if (budget := settings.tell_budget) is not None:  # else absent: games have the key that they always had
@@ -141,11 +140,7 @@ class Search(Environment):
 
 
 def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
-    """Return what a game is searched in.
-
-    Raises:
-        EnvError: the world, or the file of the collection, is not what it was.
-    """
+    """Return what a game is searched in."""
     from turngrid.envs.search.games import collection_in
     from turngrid.envs.search.retrieval import corpus_of, search_in, server_of
 
@@ -159,11 +154,7 @@ def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
 
 
 def check_settings(settings: SearchSettings) -> None:
-    """Check what the task's name does not say.
-
-    Raises:
-        TaskError: bm25s is missing, or a setting cannot be.
-    """
+    """Check what the task's name does not say."""
     if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
         raise TaskError(
             f"env.url={settings.url}: env.retriever=http needs a server; use env.url=http://HOST:8000/retrieve"
@@ -175,5 +166,3 @@ def check_settings(settings: SearchSettings) -> None:
         raise TaskError(f"env.corpus={settings.corpus}: env.retriever=http searches its own; use env.retriever=bm25")
     if settings.corpus and not Path(settings.corpus).expanduser().is_file():
         raise TaskError(f"env.corpus={settings.corpus}: no such file; use a .jsonl file of passages with contents")
-    if find_spec("bm25s") is None:
-        raise TaskError('env=search needs bm25s: pip install "turngrid[search]"')

@@ -4,7 +4,6 @@ Rows are read as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +27,7 @@ def sentences(text: str) -> list[str]:
 
 
 def read_row(row: Mapping[str, Any]) -> Fields:
-    """Return a row's question, right answers, gold facts and paragraphs.
-
-    Raises:
-        ValueError: the row is no question with an answer.
-        KeyError: it lacks a field.
-    """
+    """Return a row's question, right answers, gold facts and paragraphs."""
     try:
         about = {**(row.get("metadata") or {}), **row}
         question, golds = _asked(about)
@@ -113,11 +107,7 @@ class QuestionFiles:
         return Path(self.data_dir).expanduser() / self.task
 
     def check(self) -> None:
-        """Check the folder.
-
-        Raises:
-            TaskError: it does not exist, or has no file of questions.
-        """
+        """Check the folder."""
         if not self.folder.parent.is_dir():
             raise TaskError(f"env.data_dir={self.data_dir}: no such folder; use one that has a folder for each set")
         sets = [path.name for path in sorted(self.folder.parent.iterdir()) if path.is_dir()]
@@ -131,11 +121,7 @@ class QuestionFiles:
             )
 
     def file(self, split: str) -> Path | None:
-        """Return the file whose name contains the word ``split``.
-
-        Raises:
-            TaskError: there are several.
-        """
+        """Return the file whose name contains the word ``split``."""
         files = [path for path in sorted(self.folder.iterdir()) if path.suffix in _SUFFIXES]
         found = [path for path in files if split in re.split("[^a-z]+", path.stem.lower())]
         if len(found) > 1:
@@ -144,11 +130,7 @@ class QuestionFiles:
         return found[0] if found else None
 
     def of_split(self, split: str) -> list[Row]:
-        """Return the rows of a split; training and validation have no question of the test split.
-
-        Raises:
-            TaskError: the split has no question that can be used.
-        """
+        """Return a split's rows; training and validation have no question of the test split."""
         if split in _TEST:
             return self._test()
         found = [row for row in self._train() if (row.place < VALIDATION) == (split == "validation")]
@@ -182,11 +164,6 @@ class QuestionFiles:
         return found
 
     def make(self, seed: int, split: str, folder: Path) -> GameRecord:
-        """Write the game of a row.
-
-        Raises:
-            Rejected: the row is no question, or is not there any more.
-        """
         found = self._test() if split in _TEST else self._train()
         row = next((row for row in found if row.seed == seed), None)
         if row is None or row.fields is None:
@@ -195,9 +172,9 @@ class QuestionFiles:
         if not self.paragraphs:
             facts = [[title, ""] for title in dict.fromkeys(title for title, _ in facts)]
         own = row.fields["paragraphs"] if self.paragraphs else []
-        (folder / "game.json").write_text(json.dumps({**row.fields, "facts": facts, "paragraphs": own}))
         same = hashlib.sha256(asked(row).encode()).hexdigest()
-        return GameRecord("game.json", "", row.fields["question"], (), same, len(facts) + 1)
+        about = {"goal": row.fields["question"], "fingerprint": same, "max_score": len(facts) + 1}
+        return GameRecord.written(folder, {**row.fields, "facts": facts, "paragraphs": own}, **about)
 
 
 def asked(row: Row) -> str:

@@ -163,7 +163,6 @@ def in_use(wording: str) -> tuple[int, ...]:
 
 
 def root_class(root: str) -> int:
-    """Return a root's class, 0 to 15."""
     return hashlib.blake2b(root.encode(), digest_size=1).digest()[0] % 16
 
 

@@ -54,8 +54,6 @@ def words(text: str) -> list[str]:
 
 
 class Bm25:
-    """An index of texts."""
-
     def __init__(self, texts: Iterable[str]) -> None:
         self._index = bm25s.BM25(backend="numpy")
         self._index.index([words(text) for text in texts], show_progress=False)
@@ -97,7 +95,6 @@ def cut(documents: Sequence[Document], limit: int) -> list[Document]:
 
 
 def shows(documents: Sequence[Document], fact: GoldFact) -> bool:
-    """Return whether documents, as cut, contain a fact."""
     return any(found.key == fact.key and (not fact.sentence or fact.sentence in found.sentences) for found in documents)
 
 
@@ -112,11 +109,7 @@ class Corpus:
     """A file of passages, ``{"id": ..., "contents": ...}`` a line, whose index is kept on disk."""
 
     def __init__(self, path: Path) -> None:
-        """Load the index, which the first process that needs it makes.
-
-        Raises:
-            EnvError: the file has a line that is no passage.
-        """
+        """Load the index, which the first process that needs it makes."""
         folder = _indexed(path)
         self._index = Bm25.load(folder)
         self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")

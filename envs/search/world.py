@@ -116,7 +116,6 @@ class World:
 
     @functools.cached_property
     def digest(self) -> str:
-        """A hash of the passages."""
         texts = (f"{passage.title}: {' '.join(passage.sentences)}" for passage in self.passages)
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 

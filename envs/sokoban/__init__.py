@@ -1,1 +1,0 @@
-"""Sokoban rooms, made here."""

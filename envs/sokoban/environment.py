@@ -42,7 +42,6 @@ class Room:
 
     @property
     def placed(self) -> int:
-        """Number of boxes on targets."""
         return len(self.boxes & self.targets)
 
     def moved(self, move: str) -> Self | None:
@@ -125,9 +124,6 @@ def make(side: int, boxes: int, seed: int) -> tuple[Room, tuple[str, ...]]:
     Targets are drawn in a random room; reverse play from the solved room gives every start that
     can be won. First the plan's length is drawn, then one of the starts of that length at which no
     box is on a target.
-
-    Raises:
-        Rejected: there is no such start.
     """
     draw = random.Random(f"sokoban {side} {boxes} {seed}")
     floor = _floor(side, draw)
@@ -197,8 +193,13 @@ class SokobanEnv(TextEnv):
 
     def observe_message(self, message: str) -> Observation:
         board = "\n".join(" ".join(line) for line in str(self._room).split("\n"))
-        legal = tuple(move for move in MOVES if self._room.moved(move)) if self._legal else ()
-        return Observation(f"{message}\n{board}".lstrip(), legal=legal, expert=plan_of(self._room, self._distances))
+        return super().observe_message(f"{message}\n{board}".lstrip())
+
+    def legal_actions(self) -> tuple[str, ...]:
+        return tuple(move for move in MOVES if self._room.moved(move))
+
+    def expert_actions(self) -> tuple[str, ...]:
+        return plan_of(self._room, self._distances)
 
 
 class Sokoban(Environment):
@@ -213,8 +214,7 @@ class Sokoban(Environment):
     lists_actions = True
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in self.examples:
-            raise self.unknown(task)
+        self.check_task(task)
         side, boxes = map(int, re.findall(r"\d", task))
         return {"side": side, "boxes": boxes}
 

@@ -1,1 +1,0 @@
-"""Repairs of real repositories (SWE-Gym's rows)."""

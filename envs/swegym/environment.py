@@ -23,8 +23,6 @@ _TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests
 
 @dataclass(frozen=True)
 class Settings(DataSetSettings, RepairSettings):
-    """Keys of ``env`` for ``env=swegym``; conf/env/swegym.yaml explains them."""
-
     test_instances: str = field()  # no default here: the YAML has it
     test_share: float = field(metadata={"range": (0, 1)})
     validation_share: float = field(metadata={"range": (0, 1)})

@@ -1,1 +1,0 @@
-"""tau2-bench's telecom domain in solo mode."""

@@ -9,26 +9,16 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import Function
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Call, EnvError, Observation, TaskError, TaskRef
-from turngrid.envs.utils.names import nearest
 
 CLONE = "git clone https://github.com/sierra-research/tau2-bench"
-PACKAGES = {
-    "loguru": "loguru",
-    "deepdiff": "deepdiff",
-    "addict": "addict",
-    "toml": "toml",
-    "dotenv": "python-dotenv",
-    "docstring_parser": "docstring-parser",
-}
 DATA = "data/tau2/domains/telecom"
 TASKS, SPLITS = f"{DATA}/tasks.json", f"{DATA}/split_tasks.json"
 NEEDED = (TASKS, SPLITS, f"{DATA}/db.toml", f"{DATA}/user_db.toml", "src/tau2/domains/telecom/environment.py")
@@ -61,22 +51,16 @@ def tasks(clone: Path) -> list[dict[str, Any]]:
 
 
 def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> GameRecord:
-    """Write a task's game.
-
-    Raises:
-        Rejected: tau2 grades it by other means than the final state and the calls, or it is solved
-            at its start.
-    """
     criteria = task["evaluation_criteria"]
     if other := set(criteria["reward_basis"]) - GRADED_BY:
         raise Rejected(f"it is graded by {', '.join(sorted(other))}")
     game = {"task": task, "policy": params["policy"], "source": params["source"]}
-    (folder / "game.json").write_text(json.dumps(game, sort_keys=True))
     if Ticket(clone, game).solved:
         raise Rejected("it is solved at its start")
     facts = [task["ticket"], task["initial_state"], criteria]
     plan = [str(Call(action["name"], action["arguments"])) for action in criteria["actions"]]
-    return GameRecord("game.json", expert_plan=(*plan, str(Call(DONE.name))), fingerprint=facts_hash(facts))
+    about = {"expert_plan": (*plan, str(Call(DONE.name))), "fingerprint": facts_hash(facts)}
+    return GameRecord.written(folder, game, sort_keys=True, **about)
 
 
 class Ticket:
@@ -115,7 +99,7 @@ class Tau2Env(TextEnv):
         self._clone = clone
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_text())
+        game = accepted_json(task)
         if game["source"] != source(self._clone):
             raise EnvError(f"{task.key} was made with another clone of tau2-bench than {self._clone}")
         self._ticket = Ticket(self._clone, game)
@@ -131,10 +115,6 @@ class Tau2Env(TextEnv):
             text = "The ticket is solved." if solved else "The ticket is not solved."
             return RawStep(self.observe_message(text), won=solved, lost=not solved)
         return RawStep(self.observe_message(self._ticket.run(call)))
-
-    def observe_message(self, message: str) -> Observation:
-        simple = (function.name for function in self.functions if not function.parameters.get("required"))
-        return Observation(message, legal=tuple(str(Call(name)) for name in simple) if self._legal else ())
 
 
 @functools.cache
@@ -179,6 +159,8 @@ class Tau2(Environment):
 
     name = "tau2"
     turns = 50
+    modules = ("loguru", "deepdiff", "addict", "toml", "dotenv", "docstring_parser")
+    install = "pip install loguru deepdiff addict toml python-dotenv docstring-parser"
     prompt = PromptStyle("You are a customer service agent and solve a ticket by calls.", functions=(DONE,))
     Settings = Tau2Settings
     examples = tuple(POLICIES)
@@ -187,8 +169,7 @@ class Tau2(Environment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if task not in POLICIES:
-            near = nearest(task, POLICIES)
-            raise TaskError(f"unknown task {task!r} of tau2; use {near} ({', '.join(POLICIES)})")
+            raise self.unknown(task)
         self._check_clone()
         return {"policy": POLICIES[task], "training": self.settings.training, "source": source(self._clone)}
 
@@ -212,15 +193,9 @@ class Tau2(Environment):
         return Path(self.settings.data_dir or "").expanduser().absolute()
 
     def _check_clone(self) -> None:
-        """Check the clone and the packages that tau2 imports.
-
-        Raises:
-            TaskError: a file or a package is missing.
-        """
         chosen = self.settings.data_dir
         if not chosen:
             raise TaskError(f"env.data_dir=null: env=tau2 needs a clone: {CLONE}; use env.data_dir=tau2-bench")
         if missing := next((name for name in NEEDED if not (self._clone / name).is_file()), ""):
             raise TaskError(f"env.data_dir={chosen}: no clone of tau2-bench, it has no {missing}; {CLONE}")
-        if lacking := [package for module, package in PACKAGES.items() if find_spec(module) is None]:
-            raise TaskError(f"env=tau2 needs packages that tau2 imports: pip install {' '.join(lacking)}")
+        self.check_modules()

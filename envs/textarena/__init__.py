@@ -1,1 +1,0 @@
-"""textarena's one-player games."""

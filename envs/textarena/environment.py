@@ -3,18 +3,16 @@
 textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.textarena.games import PLANS, legal_words
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
@@ -37,11 +35,43 @@ _FEW = {
 }
 
 
-class TextArenaEnv(TextEnv):
-    """One game at a time, without textarena's limits of turns and of invalid moves."""
+class ArenaEnv(TextEnv):
+    """One game at a time. A player's goal and board are those that it was shown last."""
+
+    game: Any
+
+    def _begin(self) -> Observation:
+        self._goals: dict[int, str] = {}
+        self._boards: dict[int, str] = {}
+        return self._read()
+
+    def _read(self, ending: str = "") -> Observation:
+        """Return what is new for the player to move, and the board."""
+        state, messages = self.game.state, []
+        for sender, words, kind in state.get_current_player_observation():
+            text = "\n".join(line.strip() for line in words.splitlines() if line.strip())
+            if kind.name == "PROMPT":
+                self._goals[state.current_player_id] = " ".join(text.split())
+            elif kind.name == "GAME_BOARD":
+                self._boards[state.current_player_id] = text
+            elif kind.name != "PLAYER_ACTION" or self._heard(sender):
+                messages.append(text)
+        return self.observe_message("\n".join([*messages, ending] if ending else messages))
+
+    def _heard(self, sender: int) -> bool:
+        """Return whether the player to move reads a player's own words."""
+        return False
+
+    def _shown(self, message: str) -> str:
+        board = self._boards.get(self.game.state.current_player_id, "")
+        return "\n".join(part for part in (message, board) if part) or "Make the first move."
+
+
+class TextArenaEnv(ArenaEnv):
+    """A game without textarena's limits of turns and of invalid moves."""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_text())
+        game = accepted_json(task)
         opening = self.open(game["id"], game["seed"])
         if opening.text != game["opening"]:
             raise EnvError(f"{task.key}: this textarena ({version('textarena')}) makes another game of its seed")
@@ -51,11 +81,10 @@ class TextArenaEnv(TextEnv):
         """Start a game by its seed, which determines its draws."""
         import textarena
 
-        self.game: Any = textarena.make(f"{game_id}-raw")
+        self.game = textarena.make(f"{game_id}-raw")
         self.game.reset(num_players=1, seed=seed)
         self.game.max_turns = self.game.state.max_turns = self.game.state.error_allowance = sys.maxsize
-        self._goal, self._board = "", ""
-        return self._read()
+        return self._begin()
 
     def clean_action(self, action: str) -> str:
         return super().clean_action(action).strip("[]").lower()
@@ -68,22 +97,8 @@ class TextArenaEnv(TextEnv):
         seen = self._read(state.game_info[0]["reason"] if over else "")
         return RawStep(seen, score, won=won, lost=over and not won, valid=state.error_count == 0)
 
-    def _read(self, ending: str = "") -> Observation:
-        """Return the game's new messages and its board, which it shows after valid moves only."""
-        messages = []
-        for _, words, kind in self.game.state.get_current_player_observation():
-            text = "\n".join(line.strip() for line in words.splitlines() if line.strip())
-            if kind.name == "PROMPT":
-                self._goal = " ".join(text.split())
-            elif kind.name == "GAME_BOARD":
-                self._board = text
-            elif kind.name != "PLAYER_ACTION":
-                messages.append(text)
-        return self.observe_message("\n".join([*messages, ending] if ending else messages))
-
     def observe_message(self, message: str) -> Observation:
-        text = "\n".join(part for part in (message, self._board) if part) or "Make the first move."
-        return Observation(text, self._goal, legal_words(self.game) if self._legal else ())
+        return Observation(self._shown(message), self._goals[0], legal_words(self.game) if self._legal else ())
 
 
 @dataclass(frozen=True)
@@ -102,22 +117,19 @@ class ArenaGames(Environment):
     """
 
     package = "textarena"
+    modules = ("textarena",)
+    install = 'pip install "turngrid[textarena]"'
     known: ClassVar[Mapping[str, int]]
     few: ClassVar[Mapping[str, int]]
 
     def check(self, task: str) -> None:
-        """Refuse a game that is not ``env.id``, or not known, and a missing package.
-
-        Raises:
-            TaskError: the message has the key to set.
-        """
+        """Refuse a game that is not ``env.id``, or not known, and a missing package."""
         if task != self.settings.id:
             raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
         if task not in self.known:
             near = nearest(task, self.known)
             raise TaskError(f"env.id={task} is no game of env={self.name}; use {near} ({', '.join(self.known)})")
-        if find_spec("textarena") is None:
-            raise TaskError(f'env={self.name} needs textarena: pip install "turngrid[textarena]"')
+        self.check_modules()
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         games = self.few.get(params["id"])
@@ -148,7 +160,6 @@ class TextArena(ArenaGames):
         plan = PLANS[params["id"].split("-")[0]](env.game)
         if plan is None or len(plan) > params["turns"]:
             raise Rejected(f"not to be won within {params['turns']} turns")
-        file = folder / "game.json"
-        file.write_text(json.dumps({"id": params["id"], "seed": seed, "opening": opening.text}))
+        game = {"id": params["id"], "seed": seed, "opening": opening.text}
         same = facts_hash([params["id"], opening.text, plan])  # the number to guess is in the plan only
-        return GameRecord(file.name, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)
+        return GameRecord.written(folder, game, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)

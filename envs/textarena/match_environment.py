@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import GameRecord, Params, PromptStyle, Rejected
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file, sanitise
-from turngrid.envs.textarena.environment import ArenaGames
+from turngrid.envs.text_env import RawStep, accepted_json, sanitise
+from turngrid.envs.textarena.environment import ArenaEnv, ArenaGames
 from turngrid.envs.textarena.games import BEST, best_actions, legal_actions
 from turngrid.envs.types import EnvError, Observation, TaskRef
 
@@ -34,7 +34,7 @@ PLIES = 3  # random moves at most
 _OPENINGS = {"TicTacToe-v0": 334, "Nim-v0": 110, "KuhnPoker-v0": 216}  # where there are few
 
 
-class MatchEnv(TextEnv):
+class MatchEnv(ArenaEnv):
     """One game at a time. An observation names the seat to move and its legal and best actions,
     from which scripted opponents choose.
 
@@ -44,7 +44,7 @@ class MatchEnv(TextEnv):
     """
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = json.loads(accepted_file(task).read_text())
+        game = accepted_json(task)
         opening = self.open(game["id"], game["seed"], game["plies"], game["errors"])
         if self.facts() != game["facts"]:
             raise EnvError(f"{task.key}: this textarena ({version('textarena')}) makes another game of its seed")
@@ -55,11 +55,9 @@ class MatchEnv(TextEnv):
         import textarena
 
         self._name = game_id.partition("-")[0]
-        self._goals: dict[int, str] = {}
-        self._boards: dict[int, str] = {}
         self._generator = random.Random(seed).getstate()
         with self._chance():
-            self.game: Any = textarena.make(f"{game_id}-raw")
+            self.game = textarena.make(f"{game_id}-raw")
             self.game.reset(num_players=2, seed=seed)
             self.game.state.error_allowance = errors
             for _ in range(plies):
@@ -69,7 +67,7 @@ class MatchEnv(TextEnv):
                 self.game.state.observations[player] = [
                     item for item in seen if item[2].name in ("PROMPT", "GAME_BOARD")
                 ]
-        return self._read()
+        return self._begin()
 
     def facts(self) -> str:
         """Return the game's state, whose turn it is, and what chance has in store, as text."""
@@ -121,25 +119,14 @@ class MatchEnv(TextEnv):
         reason, board = self.game.state.game_info[0]["reason"], self._boards.get(self.game.state.current_player_id)
         return Observation(f"{reason}\n{board}" if board and self._name in BOARDS else reason)
 
-    def _read(self) -> Observation:
-        """Return what is new for the player to move, and the board."""
-        player, messages = self.game.state.current_player_id, []
-        for sender, words, kind in self.game.state.get_current_player_observation():
-            text = "\n".join(line.strip() for line in words.splitlines() if line.strip())
-            if kind.name == "PROMPT":
-                self._goals[player] = " ".join(text.split())
-            elif kind.name == "GAME_BOARD":
-                self._boards[player] = text
-            elif kind.name != "PLAYER_ACTION" or (self._name == "SimpleNegotiation" and sender == 1 - player):
-                messages.append(text)
-        return self.observe_message("\n".join(messages))
+    def _heard(self, sender: int) -> bool:
+        return self._name == "SimpleNegotiation" and sender == 1 - self.game.state.current_player_id
 
     def observe_message(self, message: str) -> Observation:
         player = self.game.state.current_player_id
-        text = "\n".join(part for part in (message, self._boards.get(player, "")) if part) or "Make the first move."
         legal = () if self.over else legal_actions(self._name, self.game)
         best = () if self.over else best_actions(self._name, self.game)
-        return Observation(text, self._goals[player], legal, best, seat=str(player))
+        return Observation(self._shown(message), self._goals[player], legal, best, seat=str(player))
 
 
 @dataclass(frozen=True)
@@ -190,6 +177,5 @@ class TwoPlayer(ArenaGames):
         if env.over:
             raise Rejected("its random moves end the game")
         game = {"id": params["id"], "seed": seed, "plies": plies, "errors": params["errors"], "facts": env.facts()}
-        (folder / "game.json").write_text(json.dumps(game))
         same = hashlib.sha256(f"{params['id']} {env.facts()}".encode()).hexdigest()
-        return GameRecord("game.json", fingerprint=same)
+        return GameRecord.written(folder, game, fingerprint=same)

@@ -1,1 +1,0 @@
-"""TextWorld's games."""

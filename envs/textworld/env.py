@@ -6,6 +6,7 @@ thread, and any number of envs.
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from turngrid.envs.text_env import RawStep, TextEnv, sanitise
@@ -52,7 +53,7 @@ class TextWorldEnv(TextEnv):
         self._points = 0.0
         self._room, self._moves = _room_and_moves(state.feedback)
         self._inventory = state.inventory or ""
-        self._shown = self._read(state, _feedback_lines(_opening(state.feedback)), task.goal)
+        self._shown = self._read(state, _feedback_lines(_opening(state.feedback)))
         return self._shown
 
     def step_game(self, command: str) -> RawStep:
@@ -63,20 +64,18 @@ class TextWorldEnv(TextEnv):
         valid = won or lost or moves > self._moves  # a command that is not understood is no move
         self._room, self._moves = room or self._room, max(moves, self._moves)
         self._inventory = state.inventory or self._inventory
-        self._shown = self._read(state, _feedback_lines(state.feedback), self._shown.goal)
+        self._shown = self._read(state, _feedback_lines(state.feedback))
         return RawStep(self._shown, self._points, won=won, lost=lost, valid=valid)
 
-    def _read(self, state: Any, lines: list[str], goal: str) -> Observation:
+    def _read(self, state: Any, lines: list[str]) -> Observation:
         return Observation(
             text=_paragraph(self._room, lines, self._inventory),
-            goal=goal,
             legal=tuple(state.admissible_commands or ()),
             expert=tuple(state.policy_commands or ()),
         )
 
     def observe_message(self, message: str) -> Observation:
-        text = _paragraph(self._room, [message], self._inventory)
-        return Observation(text=text, goal=self._shown.goal, legal=self._shown.legal, expert=self._shown.expert)
+        return replace(self._shown, text=_paragraph(self._room, [message], self._inventory))
 
     def save_game(self) -> Any:
         """Return a copy of the interpreter's state; None with legal or expert commands."""
@@ -114,7 +113,6 @@ def _feedback_lines(raw: str) -> list[str]:
 
 
 def _paragraph(room: str, lines: list[str], inventory: str) -> str:
-    """Return the paragraph that the agent reads."""
     parts = [f"You are now in the {room}."] if room else []
     carried = " ".join(inventory.split())
     return " ".join([*parts, *lines, *([carried] if carried and carried not in lines else [])])

@@ -10,8 +10,6 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.textworld import interpreter
 from turngrid.envs.textworld.env import TextWorldEnv
-from turngrid.envs.types import TaskError
-from turngrid.envs.utils.names import nearest
 
 _TASK = re.compile(r"w([1-9]\d?)-o([1-9]\d?)-q([1-9]\d?)")
 _PAPER = ("w2-o3-q4", "w4-o3-q4", "w2-o6-q4", "w4-o6-q8", "w8-o12-q16")
@@ -47,7 +45,7 @@ class TextWorldCustom(TextWorldGames):
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))
         if not match:
-            raise TaskError(f"unknown task {task!r} of textworld; use {_nearest(str(task))}")
+            raise self.unknown(task)
         rooms, objects, quest = map(int, match.groups())
         return {"rooms": rooms, "objects": objects, "quest": quest}
 
@@ -90,12 +88,8 @@ class TwSimple(TextWorldGames):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         if str(task).replace("_", "-") != _SIMPLE:
-            raise TaskError(f"unknown task {task!r} of tw_simple; use {_SIMPLE}")
+            raise self.unknown(task)
         return {"rewards": "sparse", "goal": "detailed", "test": False}
-
-    def max_turns(self, task: str) -> int:
-        self.parse_task(task)
-        return 24
 
     def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
         """Choose the density of the score; a reward of another package gets the densest."""
@@ -108,11 +102,3 @@ class TwSimple(TextWorldGames):
         from turngrid.envs.textworld import games
 
         return games.finish(games.challenge(_SIMPLE, dict(params), seed), folder)
-
-
-def _nearest(task: str) -> str:
-    """Suggest a task: with the numbers in ``task`` if it has three, else the nearest known."""
-    numbers = [int(n) for n in re.findall(r"\d+", task)]
-    if len(numbers) == 3:
-        return "w{}-o{}-q{}".format(*(min(max(n, 1), 99) for n in numbers))
-    return nearest(task, _PAPER)

@@ -91,7 +91,6 @@ class Game:
         return state
 
     def after(self, state: State, command: str) -> State:
-        """Return the state after a command."""
         if (reached := state.after.get(command)) is not None:
             return reached
         if self._state is not state:
@@ -122,11 +121,7 @@ class Interpreter:
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Printed:
-        """Start a game and return its first output.
-
-        Raises:
-            EnvError: the story file is missing, or is not the accepted one.
-        """
+        """Start a game and return its first output."""
         if self._game is None or self._loaded != task.sha256:
             self._game = None
             self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
@@ -164,11 +159,7 @@ class Tracked:
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Any:
-        """Start a game and return TextWorld's state.
-
-        Raises:
-            EnvError: the story file is missing, or is not the accepted one.
-        """
+        """Start a game and return TextWorld's state."""
         if self._loaded != task.sha256:
             self.close()
             self._game = self._start(str(accepted_file(task, game_sha256)), self._infos)
@@ -177,7 +168,6 @@ class Tracked:
         return self._game.reset()
 
     def step(self, command: str) -> Any:
-        """Return TextWorld's state after a command."""
         return self._game.step(command)[0]
 
     def close(self) -> None:

@@ -1,1 +1,0 @@
-"""TextWorldExpress's games, from the package textworld-express."""

@@ -3,7 +3,6 @@
 Only processes that make or play games start a JVM.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +10,14 @@ from typing import Any
 
 import msgspec
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, facts_hash
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import JvmEnv, check, jar, jvm
+from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, check_java, jar, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskError
-from turngrid.envs.utils.names import nearest
 
 JAR = ("textworld_express", "textworld-express.jar")
 _ATTEMPTS = 50  # as in the simulator
-_REPLAYS = 2  # game_record adds one
 _ROOMS = {"includeDoors": (0, 1), "limitInventorySize": (0, 1)}
 # Options of each game with their smallest and largest values, as the simulator checks them.
 OPTIONS: Mapping[str, Mapping[str, tuple[int, int]]] = {
@@ -74,11 +71,7 @@ class Step(msgspec.Struct):
 
 
 class Simulator:
-    """One game at a time.
-
-    Raises:
-        JvmGone: in each method, if the JVM died.
-    """
+    """One game at a time."""
 
     def __init__(self) -> None:
         self.machine = jvm(jar(*JAR))
@@ -88,7 +81,6 @@ class Simulator:
         self._game = self.machine.names.textworldexpress.runtime.PythonInterface()
 
     def load(self, game: str, options: Mapping[str, int], fold: str, seed: int) -> Step:
-        """Start the game of a seed."""
         written = ",".join(f"{name}={value}" for name, value in options.items())
         if error := self.machine.ask(self._game.load, game, written):
             raise EnvError(f"TextWorldExpress does not load {game} {written}: {error}")
@@ -124,26 +116,16 @@ def _read(answer: str) -> Step:
 
 
 def made(params: Params, seed: int, folder: Path) -> GameRecord:
-    """Write a seed's game.
-
-    Raises:
-        Rejected: the gold path does not win within the turns of an episode, or not in each replay.
-    """
     game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
     simulator = Simulator()
     gold = simulator.gold(game)
     first = simulator.load(**game)
-    (plan, seen), *others = (_replay(simulator, game, gold) for _ in range(_REPLAYS))
-    if not seen[-1].tasksuccess or seen[-1].score != 1:
-        raise Rejected(f"the gold path ends with a score of {seen[-1].score:.2f}")
-    if any(other != (plan, seen) for other in others):
-        raise Rejected("the gold path takes another course when it is played again")
-    if len(plan) > params["turns"]:
-        raise Rejected(f"a gold path of more than {params['turns']} actions")
-    file = folder / "game.json"
-    file.write_text(json.dumps({**game, "gold": plan}, sort_keys=True))
+    plays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
+    plan, seen = plays[0]
+    check_gold(seen[-1].score, 1, plays, len(plan), params["turns"])
     facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
-    return GameRecord(file.name, goal=simulator.goal(), expert_plan=tuple(plan), fingerprint=facts_hash(facts))
+    about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
+    return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)
 
 
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:
@@ -173,7 +155,7 @@ class TextWorldExpressEnv(JvmEnv):
         now = self._now = self.simulator.step(written[command])
         return RawStep(Observation(now.observation), max(0.0, now.score), now.tasksuccess, now.taskfailure)
 
-    def commands(self) -> tuple[str, ...]:
+    def legal_actions(self) -> tuple[str, ...]:
         return tuple(sorted(set(self._now.validActions)))
 
 
@@ -191,6 +173,7 @@ class TextWorldExpress(Environment):
     Env = TextWorldExpressEnv
     more_games = "use larger env.options"
     package = "textworld-express"
+    modules = ("textworld_express", "py4j")
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are in a small world of text.",
@@ -203,14 +186,13 @@ class TextWorldExpress(Environment):
     settings: TextWorldExpressSettings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        if task not in self.examples:
-            near = nearest(str(task), self.examples)
-            raise TaskError(f"unknown task {task!r} of textworldexpress; use {near} ({', '.join(self.examples)})")
-        check("textworldexpress", "textworld_express")
+        self.check_task(task)
+        check_java(self.name)
         options = dict(self.settings.options or {})
         for name, value in options.items():
             _check_option(task, name, value)
-        return {"game": task, "options": options, "turns": _turns(task, options)}
+        turns = max(_TURNS.get(task, 12), 2 * options.get("gameLength", 0))
+        return {"game": task, "options": options, "turns": turns}
 
     def max_turns(self, task: str) -> int:
         return int(self.parse_task(task)["turns"])
@@ -231,7 +213,3 @@ def _check_option(task: str, name: str, value: Any) -> None:
     low, high = known[name]
     if type(value) is not int or not low <= value <= high:
         raise TaskError(f"env.options={{{name}: {value}}} must be from {low} to {high}")
-
-
-def _turns(task: str, options: Mapping[str, int]) -> int:
-    return max(_TURNS.get(task, 12), 2 * options.get("gameLength", 0))

@@ -1,1 +1,0 @@
-"""WebShop: search, choose and buy in a text shop, made here or of the official data."""

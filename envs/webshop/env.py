@@ -209,11 +209,12 @@ class WebShopEnv(TextEnv):
         return RawStep(Observation(end), parts["score"], parts["score"] == 1, parts["score"] < 1, info=parts)
 
     def observe_message(self, message: str) -> Observation:
-        text = text_of(self._page, self._shop)
-        expert = plan(self._shop, self._goal, self._page) if self._expert else ()
-        return Observation(f"{message}\n{text}".lstrip(), legal=self._commands() if self._legal else (), expert=expert)
+        return super().observe_message(f"{message}\n{text_of(self._page, self._shop)}".lstrip())
 
-    def _commands(self) -> tuple[str, ...]:
+    def expert_actions(self) -> tuple[str, ...]:
+        return plan(self._shop, self._goal, self._page)
+
+    def legal_actions(self) -> tuple[str, ...]:
         """Return the page's clicks; on the first page, a search for the instruction's words."""
         clicks = tuple(f"click[{label}]" for label in buttons_of(self._page, self._shop))
         return clicks or (f"search[{self._goal.instruction.lower()[: MAX_CHARS - 10]}]",)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import EnvError, TaskError
+from turngrid.envs.types import EnvError
 
 if TYPE_CHECKING:
     from turngrid.envs.webshop.shop import Shop
@@ -26,8 +25,6 @@ _FUNCTIONS = (
 
 @dataclass(frozen=True)
 class WebShopSettings:
-    """Keys of ``env`` for this environment; ``conf/env/webshop.yaml`` explains them."""
-
     data_dir: str
     goals: str = field(metadata={"choices": ("human", "synthetic")})
     products: int = field(metadata={"range": (1000, 1_000_000)})
@@ -40,6 +37,7 @@ class WebShop(Environment):
     turns = 15
     more_games = "use env.task=all, or more attributes and options"
     package = "bm25s"
+    modules = ("bm25s",)
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You are shopping online. Find, configure and buy a product that fits the instruction.",
@@ -51,15 +49,8 @@ class WebShop(Environment):
     settings: WebShopSettings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        """Return the numbers of attributes and options (None: any), and the shop.
-
-        Raises:
-            TaskError: unknown task or setting, a missing package, or a file missing in the data.
-        """
-        if task not in self.examples:
-            raise self.unknown(task)
-        if find_spec("bm25s") is None:
-            raise TaskError('env=webshop needs bm25s: pip install "turngrid[webshop]"')
+        """Return the numbers of attributes and options (None: any), and the shop."""
+        self.check_task(task)
         attributes, options = map(int, re.findall(r"\d", task)) if task != "all" else (None, None)
         return {"attributes": attributes, "options": options, **self._source()}
 
@@ -83,11 +74,7 @@ class WebShop(Environment):
         return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
 
     def shop(self, params: Params) -> Shop:
-        """Return the shop of a game's parameters.
-
-        Raises:
-            EnvError: the official data is not that of the game.
-        """
+        """Return the shop of a game's parameters."""
         from turngrid.envs.webshop import official
         from turngrid.envs.webshop.shop import opened
 

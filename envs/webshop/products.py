@@ -175,7 +175,6 @@ def _write(folder: Path, count: int) -> None:
 
 
 def _splits(count: int) -> Iterator[int]:
-    """Yield the code of each product's split."""
     draw = random.Random(f"webshop splits {VERSION}")
     for _ in range(count):
         yield shop.CODES["test"] if draw.random() < _TEST_SHARE else shop.code_of(draw.random())

@@ -162,7 +162,6 @@ def words(text: str) -> list[str]:
 
 
 def write_index(folder: Path, texts: Iterable[str]) -> None:
-    """Write the BM25 index of the products' texts."""
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(text)] for text in texts]
     index = bm25s.BM25(k1=_K1, b=_B, method="lucene", backend="numpy")

@@ -34,7 +34,7 @@ class TryAgain(Method):
         turns, count = view.episode.turns, len(view.episode.plays)
         actions = [tuple(turn.action for turn in turns if turn.attempt == number) for number in range(count)]
         paid = self.gamma ** (count - 1) * view.episode.won - self.lam * (1 - len({*actions}) / count)
-        return {TRAINED: [0.0] * (len(turns) - 1) + [paid]}
+        return view.only_last(paid)
 
 
 @dataclass(kw_only=True)

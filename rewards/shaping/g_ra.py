@@ -76,7 +76,6 @@ class GRa(Method):
         return {f"passed/{level.reward}": float(is_open) for level, is_open in zip(self.levels, passed, strict=False)}
 
     def _open(self, view: RewardView) -> Iterator[bool]:
-        """Yield whether each level counts."""
         is_open = True
         for level in self.levels:
             yield is_open

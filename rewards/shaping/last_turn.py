@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turngrid.rewards.declared import Card, Conflict, Method, in_range, number
-from turngrid.rewards.shaping.view import TRAINED, PlayedTurn, RewardView
+from turngrid.rewards.shaping.view import PlayedTurn, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 
@@ -105,7 +105,7 @@ class F1(Method):
         turns = sum(not turn.aside for turn in [*episode.prefix, *episode.turns])
         precision = min(1.0, recall * view.plan / max(1, turns)) if view.plan else recall
         paid = 2 * precision * recall / (precision + recall) if recall > 0 else 0.0
-        return {TRAINED: [0.0] * (len(episode.turns) - 1) + [paid]}
+        return view.only_last(paid)
 
 
 @dataclass(kw_only=True)
@@ -134,9 +134,8 @@ class CosineLength(Method):
     )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        turns = view.episode.turns
-        count = sum(len(turn.action_ids) for turn in turns)
+        count = sum(len(turn.action_ids) for turn in view.episode.turns)
         won = view.episode.won
         short, long = (self.won_short, self.won_long) if won else (self.lost_short, self.lost_long)
         paid = long + (short - long) * (1 + math.cos(math.pi * count / self.tokens)) / 2
-        return {TRAINED: [0.0] * (len(turns) - 1) + [self.beyond if count > self.tokens else paid]}
+        return view.only_last(self.beyond if count > self.tokens else paid)

@@ -7,9 +7,9 @@ must depend only on its argument, so that a resumed run computes the same number
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from turngrid.rewards.reward import ScoredTurn
+from turngrid.rewards.reward import ScoredTurn, on_last
 
 TRAINED = "trained"  # the reward that is trained on: the chosen one, then the transforms' result
 
@@ -34,36 +34,19 @@ class PlayedTurn(ScoredTurn, Protocol):
     def context_ids(self) -> Sequence[int]: ...
 
 
-class PlayedEpisode(Protocol):
-    @property
-    def turns(self) -> Sequence[PlayedTurn]: ...
-
-    @property
-    def prefix(self) -> Sequence[PlayedTurn]: ...
-
-    @property
-    def plays(self) -> Sequence[str]: ...
-
-    @property
-    def won(self) -> bool: ...
-
-    @property
-    def score(self) -> float | None: ...
-
-
 @dataclass(frozen=True)
 class RewardView:
     """A finished episode.
 
     Attributes:
-        episode: has at least one turn.
+        episode: a ``turngrid.rollouts.episode.Episode`` of at least one turn.
         rewards: one number per turn, by name: ``trained``, the chosen reward under its own name,
             and those that methods read.
         step: the training step, from 1, in which the episode's prompt was handed out.
         plan: actions of the game's expert plan; 0 without one.
     """
 
-    episode: PlayedEpisode
+    episode: Any
     rewards: Mapping[str, Sequence[float]]
     step: int
     plan: int = 0
@@ -74,7 +57,11 @@ class RewardView:
 
     def plus_last(self, added: float) -> dict[str, list[float]]:
         """Return the trained reward with ``added`` on the last turn."""
-        return self.plus([0.0] * (len(self.episode.turns) - 1) + [added])
+        return self.plus(on_last(self.episode.turns, added))
+
+    def only_last(self, paid: float) -> dict[str, list[float]]:
+        """Return, in place of the trained reward, a number on the last turn."""
+        return {TRAINED: on_last(self.episode.turns, paid)}
 
 
 class Transform(Protocol):

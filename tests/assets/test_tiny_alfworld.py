@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from turngrid.assets.make.alfworld_recipe import Noise, Recipe, Stage
 from turngrid.assets.make.searcher_transcripts import transcript
-from turngrid.assets.make.tiny_alfworld import build, with_tokenizer
+from turngrid.assets.make.tiny_alfworld import build
 from turngrid.assets.make.train import CHOSEN, SEEN, Encoder
 from turngrid.envs.registry import make_environment
 from turngrid.records.models.locate import environments_of
@@ -26,8 +26,7 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(ASSET)
 
 
-def test_it_is_small_and_at_home_in_alfworld(tokenizer):
-    assert sum(path.stat().st_size for path in ASSET.iterdir()) < 2_000_000
+def test_it_is_at_home_in_alfworld(tokenizer):
     assert environments_of("asset://tiny_alfworld") == ("alfworld",)
     for word in ("peppershaker", "countertop", "microwave", "desklamp", "from"):
         assert len(tokenizer.encode(f" {word}", add_special_tokens=False)) == 1, word
@@ -48,14 +47,6 @@ def test_a_row_has_the_tokens_of_play_and_trains_what_the_searcher_chose(tokeniz
         assert text == "".join(f"{action}<|im_end|>" for action in chosen)
         others += len(actions) - len(chosen)
     assert others
-
-
-def test_known_tokens_keep_their_embeddings(tokenizer):
-    old, model = AutoModelForCausalLM.from_pretrained("assets/tiny"), with_tokenizer("assets/tiny", tokenizer, 0)
-    before, after = (each.get_input_embeddings().weight for each in (old, model))
-    known, ours = AutoTokenizer.from_pretrained("assets/tiny").get_vocab(), tokenizer.get_vocab()
-    assert torch.equal(after[ours["Ġfrom"]], before[known["Ġfrom"]])
-    assert len({tuple(row.tolist()) for row in after.detach()}) == len(tokenizer)
 
 
 def test_the_making_makes_a_model_of_the_shipped_shape(tmp_path):

@@ -2,7 +2,6 @@
 are nobody else's."""
 
 import json
-import random
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -16,11 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from turngrid.assets.make.card import measure
 from turngrid.assets.make.noisy_transcripts import (
     Transcript,
-    drawn,
-    noisy_transcript,
     phase_transcripts,
-    rename,
-    thing_words,
 )
 from turngrid.assets.make.tiny import build
 from turngrid.assets.make.tiny_recipe import NoisyExpert, Phase, Recipe, TrainSettings
@@ -57,42 +52,26 @@ def transcripts(games: dict[str, list[TaskRef]]) -> list[Transcript]:
     return phase_transcripts(games["test"] + games["train"], phase((0.35, 1.0), games=2 * GAMES), 12, 0, workers=1)
 
 
-def test_the_weights_are_small_and_of_the_qwen3_type():
-    config = AutoConfig.from_pretrained(ASSET)
-    model = AutoModelForCausalLM.from_pretrained(ASSET)
-    # With model_type qwen2, AutoTokenizer drops a custom pre-tokenizer without a word.
-    assert config.model_type == "qwen3"
-    assert config.max_position_embeddings == 2048
-    assert 200_000 < model.num_parameters() < 500_000
-    assert sum(path.stat().st_size for path in ASSET.iterdir()) < 4_000_000
-
-
-def test_what_verl_joins_turns_with_is_one_token_each(tokenizer):
+@pytest.mark.parametrize(("name", "most"), [("tiny", 500_000), ("tiny_alfworld", 400_000), ("tiny_all", 1_000_000)])
+def test_a_shipped_model_is_small_and_joins_turns_as_verl_does(name: str, most: int):
+    folder = ASSET.with_name(name)
+    config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    assert config.model_type == "qwen3"  # with qwen2, AutoTokenizer drops a custom pre-tokenizer
+    assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() < most
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 2_000_000
+    assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
+    assert (config.eos_token_id, config.vocab_size) == (tokenizer.eos_token_id, len(tokenizer))
     for text in ("\n", "<|im_start|>", "<|im_end|>", "<|endoftext|>"):
         assert len(tokenizer.encode(text, add_special_tokens=False)) == 1, text
-    assert tokenizer.eos_token == "<|im_end|>"
-    assert tokenizer.pad_token == "<|endoftext|>"
-    assert AutoConfig.from_pretrained(ASSET).eos_token_id == tokenizer.eos_token_id
-    assert AutoConfig.from_pretrained(ASSET).vocab_size == len(tokenizer)
-    assert 1_000 <= len(tokenizer) <= 2_000
-
-
-def test_the_loaded_tokenizer_splits_as_the_saved_one(tokenizer, transcripts: list[Transcript]):
-    core = Tokenizer.from_file(str(ASSET / "tokenizer.json"))
-    for text in _texts(transcripts):
-        assert tokenizer.encode(text, add_special_tokens=False) == core.encode(text, add_special_tokens=False).ids
 
 
 def test_game_text_survives_a_round_trip(tokenizer, transcripts: list[Transcript]):
-    for text in [*_texts(transcripts), " two  spaces, a\ttab\n\nand Ünïcödé ☃ "]:
-        assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text.lower()
-
-
-def test_a_thing_has_the_same_tokens_wherever_it_is_named(tokenizer):
-    key = tokenizer.encode(" latchkey", add_special_tokens=False)
-    for text in ("take latchkey from shelf", "a latchkey.", "the latchkey's lock"):
+    """The loaded tokenizer splits as the saved one."""
+    core = Tokenizer.from_file(str(ASSET / "tokenizer.json"))
+    texts = [message["content"] for messages in transcripts for message in messages]
+    for text in [*texts, " two  spaces, a\ttab\n\nand Ünïcödé ☃ "]:
         ids = tokenizer.encode(text, add_special_tokens=False)
-        assert any(ids[place : place + len(key)] == key for place in range(len(ids))), text
+        assert tokenizer.decode(ids) == text.lower() and ids == core.encode(text, add_special_tokens=False).ids
 
 
 def test_a_transcript_has_the_ids_of_an_episode(tokenizer, transcripts: list[Transcript]):
@@ -115,41 +94,6 @@ def test_only_actions_and_their_end_are_marked_as_acted(tokenizer, transcripts: 
         acted = [token for token, kind in zip(row.ids, row.kinds, strict=True) if kind == CHOSEN]
         actions = [message["content"] for message in messages if message["role"] == "assistant"]
         assert tokenizer.decode(acted) == "".join(f"{action.lower()}<|im_end|>" for action in actions)
-
-
-def test_things_are_renamed_alike_in_every_message():
-    messages = [
-        {"role": "user", "content": "Goal: take the Brass key. A key is here; the keyboard is not."},
-        {"role": "assistant", "content": "take brass key from shelf"},
-    ]
-    assert thing_words(messages) == {"brass", "key", "shelf"}
-    renamed = rename(messages, ["key"], ["lamp"], 1.0, random.Random(0))
-    assert renamed[0]["content"] == "goal: take the brass lamp. a lamp is here; the keyboard is not."
-    assert renamed[1]["content"] == "take brass lamp from shelf"
-    assert rename(messages, ["key"], ["lamp"], 0.0, random.Random(0))[1] == messages[1]
-
-
-def test_a_policy_follows_the_plan_as_often_as_asked(games: dict[str, list[TaskRef]]):
-    expert = phase_transcripts(games["validation"], phase((1.0, 1.0), samples_per_game=2), 12, 0, workers=1)
-    assert [len(messages) for messages in expert] == [8] * 2 * GAMES  # four observations, four actions, won
-    noisy = phase((0.35, 1.0))
-    again = [phase_transcripts(games["validation"], noisy, 12, seed, workers=1) for seed in (0, 0, 1)]
-    assert again[0] == again[1] != again[2]
-
-
-def test_policies_are_drawn_by_their_weights(games: dict[str, list[TaskRef]]):
-    mixed = phase((1.0, 0.1), (0.2, 0.9))
-    shares = [drawn(mixed, games["test"][0], play, 0)[0] for play in range(1000)]
-    assert set(shares) == {1.0, 0.2}
-    assert 60 <= shares.count(1.0) <= 140  # 100 expected, standard deviation 9.5
-
-
-def test_noisy_play_ends_on_an_action(games: dict[str, list[TaskRef]]):
-    textworld = make_environment("textworld")
-    env = textworld.env(legal=True, expert=True)
-    messages = noisy_transcript(textworld, env, games["test"][0], 3, 0.0, random.Random(0))
-    env.close()
-    assert [message["role"] for message in messages] == ["user", "assistant"] * 3
 
 
 def test_no_other_split_holds_a_game_of_pretraining(games: dict[str, list[TaskRef]]):
@@ -175,7 +119,3 @@ def test_the_same_transcripts_give_the_same_bytes(transcripts: list[Transcript],
 def test_the_base_leaves_room():
     success = measure(ASSET, TASK, 100)
     assert 0.03 <= success[0.4].mean <= 0.30
-
-
-def _texts(transcripts: list[Transcript]) -> list[str]:
-    return [message["content"] for messages in transcripts for message in messages]

@@ -275,7 +275,7 @@ def what_users_bring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         (clone / name).touch()
     NEEDED["tau2"] = {"data_dir": str(clone)}
     with misbehaving() as url, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tau2, "PACKAGES", {})
+        patch.setattr(tau2.Tau2, "modules", ())
         NEEDED["openenv"] = {"url": url, "action_field": "move", "observation_fields": ["text"]}
         yield
 

@@ -33,8 +33,23 @@ def simple_games(game_cache):
     }
 
 
+@pytest.fixture(scope="session")
+def games(game_cache):
+    """ALFWorld's first test game of each type."""
+    from alfworld_stock import one_of_each
+
+    return one_of_each(game_cache)
+
+
 @pytest.fixture
 def fragile(monkeypatch, tmp_path):
     """The catalogue of an environment that hangs, dies and prints on command."""
     monkeypatch.setitem(registry.ENVIRONMENTS, "fragile", "fragile:Fragile")
     return Catalogue(registry.make_environment("fragile"), tmp_path / "cache with space")
+
+
+@pytest.fixture
+def listed(monkeypatch, tmp_path):
+    """The catalogue of an environment with listed games."""
+    monkeypatch.setitem(registry.ENVIRONMENTS, "listed", "fragile:Listed")
+    return Catalogue(registry.make_environment("listed", {"numbers": [3, -1, 2, 9]}), tmp_path)

@@ -53,7 +53,4 @@ def row(**changes: Any) -> dict[str, Any]:
 def task(folder: Path, instance: Instance, expert_plan: tuple[str, ...] = ()) -> TaskRef:
     """The instance as a game on disk, unchecked."""
     record = write(instance, folder, expert_plan)
-    file = str(folder / record.file)
-    return TaskRef(
-        "swegym", "all", {}, 0, "train", file, record.sha256, record.goal, record.expert_plan, record.fingerprint, 1.0
-    )
+    return record.task("swegym", "all", {}, 0, "train", folder / record.file)

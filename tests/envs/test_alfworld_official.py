@@ -4,18 +4,18 @@ itself is a download)."""
 import json
 import shutil
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from alfworld_stock import content, migrated, old, one_of_each, put_file
+from made import made as made_game
+from made import played
 
 from turngrid.envs import registry
 from turngrid.envs.alfworld import official
 from turngrid.envs.alfworld.kinds import TYPES
 from turngrid.envs.environment import Rejected
-from turngrid.envs.games.catalogue import Catalogue, games_hash
-from turngrid.envs.types import EnvError, TaskError, TaskRef
+from turngrid.envs.types import EnvError, TaskError
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +37,15 @@ def make_environment(data, **settings):
     return registry.make_environment("alfworld", {"data_dir": str(data), **settings})
 
 
-def catalogue(data, **settings):
-    return Catalogue(make_environment(data, **settings), data / "cache")
-
-
 def made(data, split, **settings):
-    """What the catalogue's makers would answer, in this process: the games, and the reasons why
-    others are none."""
-    environment = make_environment(data, **settings)
-    params = environment.for_split(environment.parse_task("all_types"), split)
-    tasks, reasons = [], []
-    for seed in environment.seeds(params, split):
-        folder = Path(tempfile.mkdtemp(dir=data))
+    """The games of a split, and the reasons why others are none."""
+    environment, tasks, reasons = make_environment(data, **settings), [], []
+    for seed in seeds(data, split, **settings):
         try:
-            record = environment.game_record(params, seed, folder)
+            folder = Path(tempfile.mkdtemp(dir=data))
+            tasks.append(made_game(environment, "all_types", seed, folder, split))
         except Rejected as reason:
             reasons.append(str(reason))
-        else:
-            about = {**asdict(record), "game_file": str(folder / record.file)}
-            about.pop("file")
-            tasks.append(TaskRef("alfworld", "all_types", params, seed, split, **about))
     return tasks, reasons
 
 
@@ -65,56 +54,40 @@ def seeds(data, split="train", **settings):
     return environment.seeds(environment.for_split(environment.parse_task("all_types"), split), split)
 
 
-def wins(data, task):
-    env = make_environment(data).env()
-    first = env.reset(task, 0)
-    results = [env.step(action) for action in task.expert_plan]
-    env.close()
-    return results[-1].won and first.goal == task.goal
-
-
 def test_both_kinds_of_files_are_played_with_todays_commands(data, games):
     """A game is in the data once with its plan and once without: the old one takes the plan that
     was made for it."""
     tasks, reasons = made(data, "test")
-    assert not reasons
-    assert {task.goal for task in tasks} == {task.goal for task in games}
-    plans = {task.goal: task.expert_plan for task in games}
-    env = make_environment(data).env()
+    plans, env = {task.goal: task.expert_plan for task in games}, make_environment(data).env()
+    assert not reasons and {task.goal for task in tasks} == set(plans)
     for task in tasks:
         assert task.expert_plan in ((), plans[task.goal])
-        env.reset(task, 0)
-        assert [env.step(action).won for action in plans[task.goal]][-1]
+        assert played(env, task, plans[task.goal])[1][-1].won
     assert sum(not task.expert_plan for task in tasks) == 3
-    env.close()
 
 
-def test_the_listing_is_sorted_whatever_the_file_system_does(data, games, tmp_path):
-    """The same files, written in the opposite order somewhere else: same seeds, same evaluation
-    set, same cache."""
-    copy = tmp_path / "copy"
-    for file in sorted((data / "json_2.1.1").rglob("*.tw-pddl"), reverse=True):
+def test_the_listing_is_sorted_and_types_come_in_turn_or_are_filtered(data, games, tmp_path):
+    """The same files, written in the opposite order somewhere else, are the same seeds. Movable and
+    sliced games are left out."""
+    copy, source = tmp_path / "copy", data / "json_2.1.1"
+    put_file(data, "train", games[0], content(games[0]), 7)
+    for name in (
+        "pick_and_place_with_movable_recep-Apple-Bowl-Desk-1",
+        "pick_and_place_simple-AppleSliced-None-Desk-1",
+    ):
+        file = source / "train" / name / "trial_T1" / "game.tw-pddl"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(content(games[0])))
+    for file in sorted(source.rglob("*.tw-pddl"), reverse=True):
         target = copy / file.relative_to(data)
         target.parent.mkdir(parents=True)
         shutil.copy(file, target)
     places = [make_environment(root) for root in (data, copy)]
     params = [place.for_split(place.parse_task("all_types"), "test") for place in places]
-    assert params[0] == params[1]
-    assert seeds(data, "test") == seeds(copy, "test")
-    first = [catalogue(root).tasks("all_types", "test", 1, workers=1, progress=False) for root in (data, copy)]
-    assert games_hash(first[0]) == games_hash(first[1])
-    paths = official.games(data / "json_2.1.1", "train").paths
-    assert list(paths) == sorted(paths)
-    assert sorted(seeds(data)) == [1, 2, 3, 4, 5, 6]
-
-
-def test_types_are_taken_in_turn_or_filtered(data, games):
-    put_file(data, "train", games[0], content(games[0]), 7)
-    put_file(data, "train", games[0], content(games[0]), 8)
-    listed = official.games(data / "json_2.1.1", "train")
-    mixed = [official.type_of(listed.file(seed)) for seed in seeds(data)]
-    assert mixed[:6] == list(TYPES)
-    assert sorted(seeds(data)) == list(range(1, 9))
+    assert params[0] == params[1] and seeds(data, "test") == seeds(copy, "test")
+    listed = official.games(source, "train")
+    assert list(listed.paths) == sorted(listed.paths) and sorted(seeds(data)) == list(range(1, 8))
+    assert [official.type_of(listed.file(seed)) for seed in seeds(data)][:6] == list(TYPES)
     kinds = {official.type_of(listed.file(seed)) for seed in seeds(data, task_types=[TYPES[2], TYPES[4]])}
     assert kinds == {TYPES[2], TYPES[4]}
 
@@ -135,15 +108,11 @@ def test_demonstrations_need_a_plan_and_the_searcher_makes_one(data):
     assert len(own) == 3
     assert reasons == ["no expert plan; use env.expert=searcher"] * 3
     searched, _ = made(data, "demonstrations", expert_max_commands=50)
-    assert len(searched) == 6 and all(wins(data, task) for task in searched)
+    assert len(searched) == 6 and all(played(make_environment(data).env(), task)[1][-1].won for task in searched)
     assert {len(task.expert_plan) for task in searched} != {len(task.expert_plan) for task in own}
-
-
-def test_an_expert_that_fails_is_counted(data):
-    """Through the catalogue, whose listing is what a run reports."""
-    short = catalogue(data, expert_max_commands=1, task_types=[TYPES[0], TYPES[4]])
-    listed = short.listing("all_types", "demonstrations", None, workers=1, progress=False)
-    assert [reason for _, reason in listed.rejected] == ["the searcher expert did not win within 1 commands"] * 2
+    assert (
+        made(data, "demonstrations", expert_max_commands=1)[1][0] == "the searcher expert did not win within 1 commands"
+    )
 
 
 BROKEN = {
@@ -181,49 +150,24 @@ def test_a_broken_file_is_skipped_and_counted(reason, games, tmp_path):
     assert reason in reasons[0]
 
 
-def test_the_catalogue_goes_on_after_broken_files(data):
-    """Their seeds and reasons are in the listing, and the count that was asked for is filled from
-    the rest."""
-    for file in (data / "json_2.1.1" / "train").rglob("*.tw-pddl"):
-        if file.parent.name in ("trial_T0", "trial_T3"):
-            file.write_text(file.read_text()[:500])
-    listed = catalogue(data).listing("all_types", "train", 4, workers=1, progress=False)
-    assert len(listed.tasks) == 4
-    assert 0 < len(listed.rejected) <= 2
-    assert {reason for _, reason in listed.rejected} == {"the game file is not JSON: truncated or corrupt"}
-    with pytest.raises(TaskError, match="4 games of the 5 asked for; 2 seeds rejected"):
-        catalogue(data).listing("all_types", "train", 5, workers=1, progress=False)
+def test_where_the_data_is(data, tmp_path_factory, monkeypatch):
+    def source(**settings):
+        return registry.make_environment("alfworld", settings).parse_task("all_types")["source"]
 
-
-def test_movable_and_sliced_games_are_left_out(data, games):
-    for name in (
-        "pick_and_place_with_movable_recep-Apple-Bowl-Desk-1",
-        "pick_and_place_simple-AppleSliced-None-Desk-1",
-    ):
-        file = data / "json_2.1.1" / "train" / name / "trial_T1" / "game.tw-pddl"
-        file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(content(games[0])))
-    assert len(seeds(data)) == 6
-
-
-def test_a_folder_without_data_is_said_at_once(tmp_path, monkeypatch):
+    assert source() == "generated"
+    for folder, kind in ((data, "official"), (Path.home() / ".cache" / "alfworld", "generated")):
+        monkeypatch.setenv("ALFWORLD_DATA", str(folder))
+        assert source() == kind
+    monkeypatch.setenv("ALFWORLD_DATA", str(data / "nowhere"))
+    with pytest.raises(TaskError, match="ALFWORLD_DATA=.*no folder json_2.1"):
+        source()
+    empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(TaskError, match="env.data_dir=.*no folder json_2.1"):
-        make_environment(tmp_path).parse_task("all_types")
-    (tmp_path / "json_2.1.1" / "train").mkdir(parents=True)
-    environment = make_environment(tmp_path)
+        source(data_dir=str(empty))
+    (empty / "json_2.1.1" / "train").mkdir(parents=True)
+    environment = make_environment(empty)
     with pytest.raises(TaskError, match="no train/TYPE"):
         environment.for_split(environment.parse_task("all_types"), "train")
-    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(TaskError, match="ALFWORLD_DATA=.*no folder json_2.1"):
-        registry.make_environment("alfworld").parse_task("all_types")
-
-
-def test_the_variable_names_the_data_too(data, monkeypatch):
-    assert registry.make_environment("alfworld").parse_task("all_types")["source"] == "generated"
-    monkeypatch.setenv("ALFWORLD_DATA", str(data))
-    assert registry.make_environment("alfworld").parse_task("all_types")["source"] == "official"
-    monkeypatch.setenv("ALFWORLD_DATA", str(Path.home() / ".cache" / "alfworld"))
-    assert registry.make_environment("alfworld").parse_task("all_types")["source"] == "generated"
 
 
 def test_data_that_changes_under_a_run_is_an_error(data, games, tmp_path):

@@ -5,25 +5,21 @@ from pathlib import Path
 
 import pytest
 from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
+from made import made
 
 from turngrid.envs.bfcl.env import FAILED
 from turngrid.envs.bfcl.environment import CATEGORIES, SCENARIOS, SPLIT_DIGITS
-from turngrid.envs.bfcl.functions import END_TURN, function_of, python_calls
+from turngrid.envs.bfcl.functions import END_TURN
 from turngrid.envs.bfcl.games import MORE_FUNCTIONS, _entry
-from turngrid.envs.environment import GameRecord
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import Call, InvalidAction, StepResult, TaskRef
+from turngrid.envs.types import Call, StepResult, TaskRef
 
 END = str(Call(END_TURN.name))
 
 
 def game(folder: Path, category: str = "base", number: int = 0) -> TaskRef:
-    environment, seed = make_environment("bfcl"), SCENARIOS * CATEGORIES.index(category) + number
-    record: GameRecord = environment.game_record({"categories": [category]}, seed, folder)
-    file, plan = str(folder / record.file), record.expert_plan
-    rest = (record.sha256, record.goal, plan, record.fingerprint, record.max_score)
-    return TaskRef("bfcl", category, {}, seed, "test", file, *rest)
+    return made(make_environment("bfcl"), category, SCENARIOS * CATEGORIES.index(category) + number, folder)
 
 
 def opened(task: TaskRef, **settings: bool) -> TextEnv:
@@ -80,13 +76,10 @@ def test_a_point_a_turn_and_calls_in_either_form(tmp_path: Path) -> None:
     assert [result.observation.text for result in listed] == [result.observation.text for result in results]
 
 
-def test_more_calls_than_an_answer_may_have_are_not_run(tmp_path: Path) -> None:
-    result = opened(game(tmp_path)).step("mkdir(dir_name='x')\n" * 17)
-    assert result.observation.text == "An answer may have 16 calls." and not result.valid
-
-
-def test_a_failed_turn_ends_the_episode(tmp_path: Path) -> None:
+def test_a_failed_turn_ends_the_episode_and_too_many_calls_are_not_run(tmp_path: Path) -> None:
     env = opened(game(tmp_path))
+    many = env.step("mkdir(dir_name='x')\n" * 17)
+    assert many.observation.text == "An answer may have 16 calls." and not many.valid
     result = env.step(END)
     assert result.lost and result.observation.text == FAILED and result.score_delta == 0
 
@@ -125,46 +118,20 @@ def test_episodes_share_no_state(tmp_path: Path) -> None:
 
 
 NO_CALLS = (
-    "cd(folder=open('/etc/passwd').read())",
-    "__import__('os').system('touch {file}')",
-    "cd(folder=__import__('pathlib').Path('{file}').touch())",
-    "cd.__call__('document')",
-    "(lambda: cd('document'))()",
-    "cd(folder=f'{{1}}')",
-    "cd(*['document'])",
-    "[cd(folder=x) for x in ['document']]",
-    "cd(folder='document') if True else ls()",
-    "import os",
-    "cd(folder={1, 2})",
-    "cd(folder=b'document')",
-    "cd(folder=1e999)",
-    "cd('document'",
-    "cd(folder='\ud800')",
-    "'" * 5000,
-    "(" * 20_000,
-    "f(" * 20_000,
-    "-" * 19_990 + "1",
-    "not " * 4_900 + "1",
-    "1+" * 9_000 + "1",
-    "a." * 9_000 + "b()",
-    "[" * 90 + "]" * 90,
-    "9" * 19_000,
-    "x" * 200_000,
-    "\u202e\x00\x1b[2J" * 1000,
-    "{" * 20_000,
-    '{"name": "cd", "arguments": ' + '{"a": ' * 4_000,
+    *("cd(folder=open('/etc/passwd').read())", "__import__('os').system('touch {file}')"),
+    *("cd(folder=__import__('pathlib').Path('{file}').touch())", "cd.__call__('document')"),
+    *("(lambda: cd('document'))()", "cd(folder=f'{{1}}')", "cd(*['document'])"),
+    *("[cd(folder=x) for x in ['document']]", "cd(folder='document') if True else ls()", "import os"),
+    *("cd(folder={1, 2})", "cd(folder=b'document')", "cd(folder=1e999)", "cd('document'"),
+    *("cd(folder='\ud800')", "'" * 5000, "(" * 20_000, "f(" * 20_000, "-" * 19_990 + "1", "not " * 4_900 + "1"),
+    *("1+" * 9_000 + "1", "a." * 9_000 + "b()", "[" * 90 + "]" * 90, "9" * 19_000, "x" * 200_000),
+    *("\u202e\x00\x1b[2J" * 1000, "{" * 20_000, '{"name": "cd", "arguments": ' + '{"a": ' * 4_000),
     '{"name": "cd", "arguments": {"folder": ' + "[" * 10_000 + "]" * 10_000 + "}}",
     '{"name": "cd", "arguments": {"folder": NaN}}',
 )
 BAD_CALLS = (
-    "_load_scenario({})",
-    "__init__()",
-    "__class__()",
-    "cd(name='document')",
-    "cd('document', 'temp', 'x')",
-    "cd(**{'folder': 'document'})",
-    "cd()",
-    "exit()",
+    *("_load_scenario({})", "__init__()", "__class__()", "cd(name='document')", "cd('document', 'temp', 'x')"),
+    *("cd(**{'folder': 'document'})", "cd()", "exit()"),
     '{"name": "_load_scenario", "arguments": {"scenario": {}}}',
     '{"name": "cd", "arguments": {"folder": ["document"]}}',
     '{"name": "cd", "arguments": {"folder": 1, "__class__": 2}}',
@@ -206,31 +173,6 @@ def test_copies_cannot_double_the_files_without_end(tmp_path: Path) -> None:
     assert len(env.step("find()").observation.text) < 100_000
 
 
-def test_only_literals_are_read() -> None:
-    assert python_calls("[f(1, -2.5, a='x', b=[True, None], c={'k': (1, 2)}), g()]") == [
-        ("f", [1, -2.5], {"a": "x", "b": [True, None], "c": {"k": [1, 2]}}),
-        ("g", [], {}),
-    ]
-    assert [call.name for call in python_calls("f()\ng()")] == ["f", "g"]
-    with pytest.raises(InvalidAction):
-        python_calls("")
-
-
-def test_documents_become_functions() -> None:
-    count = {"type": "integer", "description": "lines. ", "default": 9}
-    size = {"type": "float", "description": "Defaults to 1.", "default": 1}
-    names = {"type": "array", "items": {"type": "dict", "properties": {"a": {"type": "string"}}}}
-    parameters = {"type": "dict", "properties": {"count": count, "size": size, "names": names}, "required": ["count"]}
-    function = function_of({"name": "f", "description": "A tool. Tool description: Do it. ", "parameters": parameters})
-    assert (
-        function.described.startswith("f(count: integer, size?: number, names?: {")
-        and "): Do it." in function.described
-    )
-    assert function.described.endswith("; count: lines. Default: 9; size: Defaults to 1.")
-    assert function.problem({"count": 1, "size": 2, "names": [{"a": "x"}]}) == ""
-    assert function.problem({"count": 1, "names": [{"a": 1}]}) and function.problem({"size": 1.5})
-
-
 def test_splits_share_no_scenario_whatever_its_category() -> None:
     environment, numbers, sizes = make_environment("bfcl"), {}, {}
     for split in ("test", "validation", "demonstrations", "train"):
@@ -240,9 +182,7 @@ def test_splits_share_no_scenario_whatever_its_category() -> None:
         assert len(seeds) == len(set(seeds)) == 4 * sizes[split] and set(seeds) >= numbers[split]
     assert sizes == {"test": 80, "validation": 20, "demonstrations": 40, "train": 60}
     assert len(set.union(*numbers.values())) == sum(map(len, numbers.values())) == SCENARIOS
-    assert set(SPLIT_DIGITS) == {*sizes, "test_paper"} and not environment.seeds(
-        {"categories": ["base"]}, "pretraining"
-    )
+    assert set(SPLIT_DIGITS) == {*sizes, "test_paper"}
 
 
 @pytest.mark.slow

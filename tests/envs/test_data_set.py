@@ -2,18 +2,13 @@
 skipped."""
 
 import json
-from dataclasses import dataclass
 
 import pytest
 from page_modules import page_modules
 
 from turngrid.envs.games.catalogue import Catalogue
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
-from turngrid.rewards.registry import reward
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Reply
 
 ROWS = [{"id": number, "question": f"{number} + 1", "answer": number + 1} for number in range(40)]
 
@@ -35,13 +30,9 @@ def sums(tmp_path):
         yield make
 
 
-def listing(environment, folder, split, count=None):
-    return Catalogue(environment, folder).listing("sums", split, count, workers=1, progress=False)
-
-
 def test_rows_are_played(sums, tmp_path):
     environment = sums([*ROWS[:2], "{", {"id": 7, "question": "?"}], test_share=0.0)
-    found = listing(environment, tmp_path / "cache", "train")
+    found = Catalogue(environment, tmp_path / "cache").listing("sums", "train", None, workers=1, progress=False)
     assert min(reason for _, reason in found.rejected) == "a row has no field 'answer'"
     assert len(found.rejected) == 2
     env = environment.env()
@@ -51,30 +42,20 @@ def test_rows_are_played(sums, tmp_path):
         assert env.step(str(number + 1)).won
 
 
-def test_a_row_is_an_episode(sums, tmp_path, runner):
-    """In a process of its own, with the environment's prompt and a reward."""
-    environment = sums(ROWS[:1], test_share=0.0)
-    [task] = listing(environment, tmp_path / "cache", "train").tasks
-    spec = EpisodeSpec(task, environment.prompt, 3, reward("sparse"))
-
-    async def play():
-        async with EnvPool(NAME, 1, 60.0, settings=vars(environment.settings)) as pool:
-            return await run_episode(Says(["two", "1"]), await pool.open(), spec, None)
-
-    episode = runner.run(play())
-    assert episode.won and [turn.rewards["sparse"] for turn in episode.turns] == [0.0, 1.0]
-    first, _, second, _ = (message["content"] for message in episode.messages)
-    assert first == "You are asked a question. Answer with one number.\n0 + 1\nYour action:"
-    assert second == "The next answer?\nYour action:"
-
-
-@dataclass
-class Says:
-    texts: list[str]
-    name: str = "says"
-
-    async def act(self, context):
-        return Reply(self.texts[context.turn])
+def test_what_is_no_source_is_said_and_a_test_set_may_be_a_second_one(sums):
+    first, second = sums(ROWS[:3]).settings.instances, sums(ROWS[3:5]).settings.instances
+    environment = sums([], instances=first, test_instances=second)
+    assert (len(environment.seeds({}, "train")), len(environment.seeds({}, "test"))) == (3, 2)
+    for settings, message in (
+        ({"instances": "none.jsonl"}, "env.instances='none.jsonl': no such file"),
+        ({"test_instances": "none.json"}, "env.test_instances='none.json': no such file"),
+        ({"test_share": 0.7, "validation_share": 0.7}, "env.test_share and env.validation_share"),
+    ):
+        with pytest.raises(TaskError, match=message):
+            sums(ROWS, **settings).parse_task("sums")
+    for rows, message in (([{}], "none of its 1 rows .* the first: a row has no field 'question'"), ([], "its 0 rows")):
+        with pytest.raises(TaskError, match=message):
+            sums(rows).seeds({}, "train")
 
 
 def test_a_row_has_one_split_and_one_game_in_any_file(sums):
@@ -87,31 +68,3 @@ def test_a_row_has_one_split_and_one_game_in_any_file(sums):
     assert 10 <= len(seeds["validation"]) <= 32
     assert one.seeds({}, "test_paper") == seeds["test"]
     assert one.seeds({}, "demonstrations") == seeds["train"]
-
-
-def test_a_test_set_may_be_a_second_source(sums):
-    first, second = sums(ROWS[:3]).settings.instances, sums(ROWS[3:5]).settings.instances
-    environment = sums([], instances=first, test_instances=second)
-    assert (len(environment.seeds({}, "train")), len(environment.seeds({}, "test"))) == (3, 2)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"instances": "none.jsonl"}, "env.instances='none.jsonl': no such file"),
-        ({"test_instances": "none.json"}, "env.test_instances='none.json': no such file"),
-        ({"test_share": 0.7, "validation_share": 0.7}, "env.test_share and env.validation_share"),
-    ],
-)
-def test_sources_are_checked_before_anything_starts(sums, settings, message):
-    with pytest.raises(TaskError, match=message):
-        sums(ROWS, **settings).parse_task("sums")
-
-
-def test_a_file_without_a_task_says_why(sums):
-    with pytest.raises(
-        TaskError, match="none of its 1 rows is a usable instance; the first: a row has no field 'question'"
-    ):
-        sums([{}]).seeds({}, "train")
-    with pytest.raises(TaskError, match="none of its 0 rows"):
-        sums([]).seeds({}, "train")

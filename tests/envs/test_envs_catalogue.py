@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from turngrid.envs import registry
-from turngrid.envs.games.cache import cache_root
 from turngrid.envs.games.catalogue import SPLITS, Catalogue, games_hash
 from turngrid.envs.types import EnvError, TaskError
 
@@ -38,48 +38,57 @@ def run_script(cache):
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-def test_rejected_seeds_are_skipped_in_order_and_recorded(fragile):
-    listing = fragile.listing("fast", "test", 5, progress=False)
-    assert seeds(listing.tasks) == [1, 2, 4, 5, 7]
-    assert listing.rejected == [(3, "divisible by three"), (6, "divisible by three")]
+def test_the_first_accepted_seeds_are_listed_whatever_the_workers(fragile, tmp_path):
+    """Also inside a running event loop, as in a longer list, and without a process once they are
+    made."""
 
+    async def listing(count):
+        return fragile.listing("fast", "test", count, workers=1, progress=False)
 
-def test_a_longer_list_begins_with_the_shorter_one(fragile):
-    short = fragile.tasks("fast", "train", 3, progress=False)
-    longer = fragile.tasks("fast", "train", 6, progress=False)
-    assert longer[:3] == short
-    assert fragile.tasks("fast", "train", 3, progress=False) == short
-    assert games_hash(longer) != games_hash(short)
-
-
-def test_the_list_does_not_depend_on_the_number_of_workers(fragile, tmp_path):
-    many = Catalogue(registry.make_environment("fragile"), tmp_path / "other").tasks(
-        "fast", "test", 6, workers=3, progress=False
+    listed = asyncio.run(listing(5))
+    assert seeds(listed.tasks) == [1, 2, 4, 5, 7]
+    assert listed.rejected == [(3, "divisible by three"), (6, "divisible by three")]
+    longer = Catalogue(registry.make_environment("fragile"), tmp_path / "other").tasks(
+        "fast", "test", 8, workers=3, progress=False
     )
-    one = fragile.tasks("fast", "test", 6, workers=1, progress=False)
-    assert seeds(many) == seeds(one)
-    assert games_hash(many) == games_hash(one)
+    assert games_hash(longer[:5]) == games_hash(listed.tasks) != games_hash(longer)
 
 
-def test_the_same_game_twice_is_listed_once(fragile):
-    """``few`` has four fingerprints; seeds 1, 2, 4 and 7 are the first of theirs."""
-    listing = fragile.listing("few", "test", 4, progress=False)
-    assert seeds(listing.tasks) == [1, 2, 4, 7]
-    assert (5, "the same game as another seed's") in listing.rejected
+def test_what_is_in_the_cache_is_taken_as_it_is_and_leftovers_are_swept(fragile, tmp_path, monkeypatch):
+    """New times, same content: nothing is made again."""
+    listed = fragile.tasks("fast", "test", 3, progress=False)
+    os.utime(listed[0].game_file, (1, 1))
+    old = tmp_path / "cache with space" / "building" / "abandoned"
+    old.mkdir(parents=True)
+    os.utime(old, (1, 1))
+    monkeypatch.setattr(subprocess, "Popen", None)
+    again = Catalogue(registry.make_environment("fragile"), tmp_path / "cache with space")
+    assert again.tasks("fast", "test", 3, progress=False) == listed
+    assert not old.exists()
+
+
+def test_a_listed_split_keeps_its_order_and_counts_what_is_broken(listed):
+    settings = registry.make_environment("listed", OmegaConf.create({"numbers": [3], "unknown": 1})).settings
+    assert settings.numbers == (3,) and registry.make_environment("listed").settings.numbers == []
+    listing = listed.listing("", "train", None, progress=False)
+    assert [task.seed for task in listing.tasks] == [3, 2, 9]
+    assert listing.rejected == [(-1, "a broken file")]
+    assert listing.tasks[0].params == {"split": "train"}
+    with pytest.raises(TaskError, match=r"3 games of the 4 asked for; 1 seeds rejected \(1 x a broken file\)"):
+        listed.tasks("", "train", 4, progress=False)
+    with pytest.raises(TaskError, match="split train has 0 games"):
+        listed.listings("", {"test": 3, "train": 1}, progress=False)
 
 
 def test_splits_of_a_run_share_no_game(fragile):
-    made = {
-        split: found.tasks for split, found in fragile.listings("few", {"train": 2, "test": 2}, progress=False).items()
-    }
-    test, train = made["test"], made["train"]
-    assert seeds(test) == [1, 2]
-    assert not {t.fingerprint for t in test} & {t.fingerprint for t in train}
-    alone = fragile.tasks("few", "train", 2, progress=False)
-    assert {t.fingerprint for t in test} & {t.fingerprint for t in alone}  # else nothing had to be avoided
-
-
-def test_seeds_of_different_splits_never_overlap():
+    """``few`` has four fingerprints; seeds 1, 2, 4 and 7 are the first of theirs."""
+    every = fragile.listing("few", "test", 4, progress=False)
+    assert seeds(every.tasks) == [1, 2, 4, 7]
+    assert (5, "the same game as another seed's") in every.rejected
+    made = fragile.listings("few", {"train": 2, "test": 2}, progress=False)
+    test, train = ({task.fingerprint for task in made[split].tasks} for split in ("test", "train"))
+    assert seeds(made["test"].tasks) == [1, 2] and not test & train
+    assert test & {task.fingerprint for task in fragile.tasks("few", "train", 2, progress=False)}
     apart = sorted((s for name, s in SPLITS.items() if name != "test_paper"), key=lambda s: s.start)
     assert all(left.stop <= right.start for left, right in itertools.pairwise(apart))
 
@@ -99,6 +108,7 @@ def test_without_a_count_a_split_is_all_its_acceptable_seeds(fragile):
         (("fast", "test", 3, "balanced"), "fragile offers sparse, dense, not 'balanced'"),
         (("fast", "test_paper", 90), "test_paper has 67 games"),
         (("never", "test", 250), "never: split test has 0 games .* never"),
+        (("few", "test", 5), r"4 games of the 5 asked for; \d+ seeds rejected"),
     ],
 )
 def test_what_cannot_be_listed_is_said_in_one_line(fragile, arguments, message):
@@ -110,29 +120,6 @@ def test_what_cannot_be_listed_is_said_in_one_line(fragile, arguments, message):
 def test_a_generator_that_kills_its_process_is_an_error(fragile):
     with pytest.raises(EnvError, match="seed 1: worker died"):
         fragile.tasks("crash", "test", 1, progress=False)
-
-
-def test_it_works_inside_a_running_event_loop(fragile):
-    async def inside():
-        return fragile.tasks("fast", "test", 2, progress=False)
-
-    assert seeds(asyncio.run(inside())) == [1, 2]
-
-
-def test_a_copied_cache_is_taken_as_it_is(fragile, tmp_path):
-    """New times, same content: nothing is made again."""
-    task = fragile.tasks("fast", "test", 1, progress=False)[0]
-    late = Path(task.game_file).with_name("late.txt")
-    late.write_text("not part of the hash")
-    os.utime(task.game_file, (1, 1))
-    assert fragile.tasks("fast", "test", 1, progress=False) == [task]
-    assert late.read_text() == "not part of the hash"
-
-
-def test_a_listed_split_needs_no_process(fragile, monkeypatch):
-    listed = fragile.tasks("fast", "test", 3, progress=False)
-    monkeypatch.setattr(subprocess, "Popen", None)
-    assert fragile.tasks("fast", "test", 3, progress=False) == listed
 
 
 def test_killed_while_making_it_leaves_whole_games_or_none(fragile, tmp_path):
@@ -157,22 +144,6 @@ def test_two_processes_share_a_cache(fragile, tmp_path):
     hashes = {out.decode().strip() for out, _ in outputs}
     assert len(hashes) == 1, outputs
     assert not list((cache / "building").iterdir())
-
-
-def test_old_leftovers_are_swept(fragile, tmp_path):
-    old = tmp_path / "cache with space" / "building" / "abandoned"
-    old.mkdir(parents=True)
-    os.utime(old, (1, 1))
-    Catalogue(registry.make_environment("fragile"), tmp_path / "cache with space")
-    assert not old.exists()
-
-
-def test_where_the_cache_is(monkeypatch, tmp_path):
-    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
-    assert cache_root() == tmp_path
-    monkeypatch.delenv("TURNGRID_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_root() == tmp_path / ".cache" / "turngrid"
 
 
 def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):

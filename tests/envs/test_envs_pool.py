@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from made import played
 
 from turngrid.envs import registry
 from turngrid.envs.hosting import process
@@ -21,18 +22,7 @@ from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
 
 
 def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition, seconds=100.0):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture
@@ -63,45 +53,28 @@ async def finish(session, steps=3):
     return result
 
 
-def test_many_sessions_play_their_own_games(custom_games):
-    async def play(pool, task):
-        session = await pool.open()
-        texts = [(await session.reset(task, 0)).text]
-        for action in task.expert_plan:
-            result = await session.step(action)
-            texts.append(result.observation.text)
-        await session.close()
-        return texts, result.won
+def test_sessions_play_their_own_games_also_when_their_workers_are_killed(custom_games):
+    """Every session is in the middle of its game; none of them notices."""
 
     async def main():
         async with EnvPool("textworld", 2, 30.0) as pool:
-            assert len(pool.pids) == 2
-            return await asyncio.gather(*(play(pool, task) for task in custom_games * 3))
+            tasks = custom_games * 2
+            sessions = await started(pool, *tasks)
+            texts = [[] for _ in tasks]
+            for turn in range(4):
+                before = pool.pids
+                steps = (session.step(task.expert_plan[turn]) for session, task in zip(sessions, tasks, strict=True))
+                results = await asyncio.gather(*steps)
+                for seen, result in zip(texts, results, strict=True):
+                    seen.append(result.observation.text)
+                for pid in before if turn == 1 else ():
+                    os.kill(pid, signal.SIGKILL)
+            assert all(result.won and result.score_delta == 1.0 for result in results)
+            return texts
 
     env = registry.make_environment("textworld").env()
-    for (texts, won), task in zip(asyncio.run(main()), custom_games * 3, strict=True):
-        assert won
-        assert texts[0] == env.reset(task, 0).text
-        assert texts[1:] == [env.step(action).observation.text for action in task.expert_plan]
-    env.close()
-
-
-async def test_a_killed_worker_is_replaced_and_its_games_go_on(custom_games):
-    """Every session is in the middle of its game; none of them notices."""
-    async with EnvPool("textworld", 2, 30.0) as pool:
-        sessions = [await pool.open() for _ in custom_games]
-        for session, task in zip(sessions, custom_games, strict=True):
-            await session.reset(task, 0)
-            await session.step(task.expert_plan[0])
-        before = pool.pids
-        for pid in before:
-            os.kill(pid, signal.SIGKILL)
-        for turn in range(1, 4):
-            results = await asyncio.gather(
-                *(s.step(t.expert_plan[turn]) for s, t in zip(sessions, custom_games, strict=True))
-            )
-        assert not set(before) & set(pool.pids)
-    assert all(result.won and result.score_delta == 1.0 for result in results)
+    for texts, task in zip(asyncio.run(main()), custom_games * 2, strict=True):
+        assert texts == [result.observation.text for result in played(env, task)[1]]
 
 
 async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
@@ -124,12 +97,16 @@ async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
         assert (await finish(hung)).won
 
 
-def test_a_game_that_kills_its_worker_once_is_played_again(runner, pool, counting):
+@pytest.mark.parametrize("answer", [b'{"ok": {}}\n', b"half\n"], ids=["of no request", "no JSON"])
+def test_a_worker_that_dies_or_answers_out_of_turn_is_replaced(runner, pool, counting, answer, tmp_path):
     async def main():
         (session,) = await started(pool, counting[2])
+        pids = pool.pids
         await session.step("add")
         await session.step("die once")
+        pool._slots[0].process.data_received(answer)
         assert (await session.step("add")).observation.text == "2 of 3"
+        assert not set(pool.pids) & set(pids)
 
     runner.run(main())
 
@@ -179,33 +156,6 @@ def test_half_an_answer_is_asked_for_again(runner, pool, counting):
         return await step
 
     assert runner.run(main()).observation.text.startswith("0 of 3!")
-
-
-def test_steps_of_one_turn_of_the_loop_are_one_message(runner, pool, counting, monkeypatch):
-    written = []
-
-    async def main():
-        sessions = await started(pool, *counting)
-        transport = pool._slots[0].process._transport
-        write = transport.write
-        monkeypatch.setattr(transport, "write", lambda data: (written.append(data), write(data)))
-        results = await asyncio.gather(*(s.step("add") for s in sessions))
-        assert [result.observation.text for result in results] == ["1 of 3"] * 4
-
-    runner.run(main())
-    assert [data.count(b"\n") for data in written] == [4]
-
-
-@pytest.mark.parametrize("answer", [b'{"ok": {}}\n', b"half\n"], ids=["of no request", "no JSON"])
-def test_a_worker_that_answers_out_of_turn_is_replaced(runner, pool, counting, answer):
-    async def main():
-        (session,) = await started(pool, counting[0])
-        pids = pool.pids
-        pool._slots[0].process.data_received(answer)
-        assert (await finish(session)).won
-        assert not set(pool.pids) & set(pids)
-
-    runner.run(main())
 
 
 @pytest.mark.parametrize(
@@ -262,6 +212,9 @@ def test_a_wrong_environment_or_a_missing_game_is_said_at_once(runner, pool, cou
         EnvPool("fragil", 1, 60.0)
 
     async def main():
+        with pytest.raises(EnvError, match="No module named 'no_such_module'"):
+            async with EnvPool("no_such_module:Environment", 1, 60.0):
+                pass
         session = await pool.open()
         Path(counting[3].game_file).unlink()
         with pytest.raises(EnvError, match="FileNotFoundError"):
@@ -270,27 +223,6 @@ def test_a_wrong_environment_or_a_missing_game_is_said_at_once(runner, pool, cou
             await session.step("add")
 
     runner.run(main())
-
-
-def test_an_environment_that_cannot_be_imported_says_so():
-    async def main():
-        async with EnvPool("no_such_module:Environment", 1, 60.0):
-            pass
-
-    with pytest.raises(EnvError, match="No module named 'no_such_module'"):
-        asyncio.run(main())
-
-
-async def test_no_worker_outlives_its_pool(counting):
-    async with EnvPool("fragile", 2, 60.0) as pool:
-        session = await pool.open()
-        await session.reset(counting[0], 0)
-        stuck = asyncio.create_task(session.step("sleep"))
-        await asyncio.sleep(0.1)
-        stuck.cancel()
-        pids = pool.pids
-    assert len(pids) == 2
-    assert not any(alive(pid) for pid in pids)
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1], ids=["while it imports", "as soon as it is there"])
@@ -341,4 +273,23 @@ asyncio.run(main())
     assert alive(pid)
     owner.kill()
     owner.wait()
-    assert wait_until(lambda: not alive(pid))
+    end = time.monotonic() + 100
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not alive(pid)
+
+
+async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed):
+    """Two of three turns will do."""
+    task = listed.tasks("", "train", 1, progress=False)[0]
+    async with EnvPool("listed", 1, 20.0, settings={"numbers": [3]}) as pool:
+        session = await pool.open()
+        for turns in (1, 2):
+            await session.reset(task, 0)
+            for _ in range(turns):
+                await session.step("add")
+            os.kill(pool.pids[0], signal.SIGKILL)
+            last = await session.finish()
+            assert (last.won, last.terminated, last.info) == (turns == 2, True, {"count": turns})
+        with pytest.raises(EnvError, match="no episode is open"):
+            await session.finish()

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cheats import games, honest
+from cheats import cheat as tricks
+from cheats import games
 from cheats.cheat import Cheat
 from cheats.games import Game
-from cheats.tricks import CHEATS as TRICKS
 
 from turngrid.envs.types import StepResult
 
-CHEATS = {cheat.name: cheat for cheat in TRICKS}
+CHEATS = {cheat.name: cheat for cheat in tricks.CHEATS}
 UNDETECTABLE = [name for name, cheat in CHEATS.items() if cheat.undetectable]
 PAGE = Path(__file__).parents[2] / "docs" / "sandbox.md"
 
@@ -51,7 +51,7 @@ def test_what_no_grader_can_tell_is_in_the_docs(name, prepared):
     assert submitted(CHEATS[name], prepared)[0] == 1.0
 
 
-@pytest.mark.parametrize("repair", honest.REPAIRS, ids=lambda repair: repair.name)
+@pytest.mark.parametrize("repair", tricks.REPAIRS, ids=lambda repair: repair.name)
 def test_an_honest_repair_is_paid_in_full(repair, prepared):
     score, last = submitted(repair, prepared)
     assert (score, last.won) == (1.0, True), last.observation.text

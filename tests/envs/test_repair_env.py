@@ -1,12 +1,15 @@
 """The repair environment as an agent meets it: its commands, its answers, its grading."""
 
 import contextlib
+import itertools
 import os
 import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
+from made import played
 from repair_samples import GOLD, WRONG, row, task
 
 from turngrid.envs.environment import Rejected
@@ -15,7 +18,9 @@ from turngrid.envs.repair.env import RepairEnv, Setup, goal_text
 from turngrid.envs.repair.games import accept
 from turngrid.envs.repair.grading import Options
 from turngrid.envs.repair.instance import Instance, InstanceError
+from turngrid.envs.repair.patches import diff
 from turngrid.envs.repair.providers import InlineFiles
+from turngrid.envs.repair.score import grade
 from turngrid.envs.repair.workspace import Workspace
 from turngrid.envs.sandbox.sandbox import prefix, sweep
 from turngrid.envs.sandbox.types import Limits
@@ -54,17 +59,17 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
-def test_no_command_takes_long_to_read(unit, tmp_path):
+def test_no_command_takes_long_to_read():
     """100 kB of the same, alone, behind a file's name, and with an end that does not fit."""
-    line = unit * (100_000 // len(unit))
+    lines = [unit * (100_000 // len(unit)) for unit in HOSTILE]
+    texts = [(line, f"shop/calc.py {line}", f"shop/calc.py: {line}x", f"shop/calc.py: a {line} b") for line in lines]
     with Workspace(Instance.from_dict(row()), InlineFiles()) as place:
         readers = [
             *(clean, lambda text: clean(f"edit {text}"), parse, lambda text: ls(place, text)),
             *(lambda text: show(place, text, Shape()), lambda text: search(place, text, Shape())),
             *(lambda text: replace(place, text), lambda text: edit(place, text, ())),
         ]
-        for text in (line, f"shop/calc.py {line}", f"shop/calc.py: {line}x", f"shop/calc.py: a {line} b"):
+        for text in itertools.chain(*texts):
             for read in readers:
                 start = time.thread_time()
                 with contextlib.suppress(CommandError):
@@ -80,16 +85,13 @@ def test_looking(env):
     assert told(env, "search nonsense") == "nonsense is nowhere."
 
 
-@pytest.mark.parametrize(
-    ("action", "answer"),
-    [
+def test_what_cannot_be_done_is_said(env):
+    for action, answer in (
         ("show calc.py", "There is no file calc.py. There is shop/calc.py."),
         ("show /etc/passwd", "Paths are those that ls shows, inside the repository."),
-        ("show ../../etc/passwd", "Paths are those that ls shows, inside the repository."),
         ("show shop/calc.py 20-30", "shop/calc.py has 9 lines."),
-        pytest.param(f"show shop/calc.py {'9' * 5_000}", "shop/calc.py has 9 lines.", id="a gigantic number"),
+        (f"show shop/calc.py {'9' * 5_000}", "shop/calc.py has 9 lines."),
         ("show shop/calc.py 1-3 9", "show takes a file and line numbers, such as show a.py 10-30."),
-        ("show shop/calc.py first", "show takes a file and line numbers, such as show a.py 10-30."),
         ("ls nowhere", "There is no folder nowhere."),
         ("edit ../x.py 1-0\nx = 1", "../x.py cannot be a file of this repository."),
         ("edit /tmp/x.py 1-0\nx = 1", "/tmp/x.py cannot be a file of this repository."),
@@ -100,25 +102,32 @@ def test_looking(env):
         (f"edit shop/calc.py 9-{'9' * 12}\nx", "shop/calc.py has 9 lines; 9-999999999 is not among them."),
         ("edit shop/new.py 3-4\nx = 1", "There is no file shop/new.py; a new one begins with edit shop/new.py 1-0."),
         ("replace shop/calc.py: return => x", "return stands 2 times in shop/calc.py; it must be there once."),
-        ("replace shop/calc.py", NO_REPLACE),
         ("replace", NO_REPLACE),
-        pytest.param(f"replace shop/calc.py:{' ' * 5_000}b", NO_REPLACE, id="many spaces"),
+        (f"replace shop/calc.py:{' ' * 5_000}b", NO_REPLACE),
         ("replace shop/calc.py: => b", NO_REPLACE),
         ("replace shop/calc.py: a =>  => b", "a stands 5 times in shop/calc.py; it must be there once."),
         ("test tests/test_none.py", "There is no test file tests/test_none.py."),
         ("search", "search takes a text to look for."),
-    ],
-)
-def test_what_cannot_be_done_is_said(env, action, answer):
-    result = env.step(action)
-    assert (result.observation.text, result.valid, result.terminated) == (answer, False, False)
-
-
-def test_an_unknown_command_is_answered_with_the_known_ones(env):
-    result = env.step("rm -rf /")
-    assert result.observation.text.startswith("That is not a command. Answer with one command: ls [DIR]")
-    assert not result.valid
+    ):
+        result = env.step(action)
+        assert (result.observation.text, result.valid, result.terminated) == (answer, False, False)
     assert not env.step("  \n ").valid
+    unknown = env.step("rm -rf /")
+    assert unknown.observation.text.startswith("That is not a command. Answer with one command: ls [DIR]")
+    assert not unknown.valid
+
+
+def test_running_tests(env):
+    answer = told(env, "test")
+    assert answer.startswith("2 of 3 tests passed.\nFAILED tests/test_calc.py::test_add\n  E   assert -1 == 3")
+    assert told(env, "test tests/test_calc.py::test_mul") == "1 of 1 tests passed."
+    told(env, "edit shop/calc.py 1-1\nnothing()")
+    answer = told(env, "test")
+    assert answer.startswith("0 of 0 tests passed.\nERROR tests/test_calc.py\n")
+    assert "name 'nothing' is not defined" in answer
+    broken = told(env, "edit shop/calc.py 5-5\n    return a +")
+    assert "shop/calc.py is now broken: SyntaxError: invalid syntax (line 5)." in broken
+    assert env.finish().info["tests"] == {"f2p_passed": 0, "f2p": 1, "p2p_passed": 0, "p2p": 2}
 
 
 def test_editing(env):
@@ -128,31 +137,6 @@ def test_editing(env):
     assert '1| x = 1\n2| """Sums."""' in told(env, "edit shop/calc.py 1-0\nx = 1")
     assert told(env, "edit shop/calc.py 1-1") == 'Edited.\nshop/calc.py, lines 1-2 of 9:\n1| """Sums."""\n2| '
     assert "9|     return b * a" in told(env, "replace shop/calc.py: a * b => b * a")
-
-
-def test_broken_syntax_is_said_and_pays_nothing(env):
-    assert "shop/calc.py is now broken: SyntaxError: invalid syntax (line 5)." in told(
-        env, "edit shop/calc.py 5-5\n    return a +"
-    )
-    told(env, "test")
-    result = env.step("submit")
-    assert (result.score_delta, result.won, result.terminated) == (0.0, False, True)
-    assert result.info["tests"] == {"f2p_passed": 0, "f2p": 1, "p2p_passed": 0, "p2p": 2}
-
-
-def test_running_tests(env):
-    answer = told(env, "test")
-    assert answer.startswith("2 of 3 tests passed.\nFAILED tests/test_calc.py::test_add\n  E   assert -1 == 3")
-    assert told(env, "test tests/test_calc.py::test_mul") == "1 of 1 tests passed."
-    told(env, FIX)
-    assert told(env, "test") == "3 of 3 tests passed."
-
-
-def test_tests_of_a_broken_module_say_why(env):
-    told(env, "edit shop/calc.py 1-1\nnothing()")
-    answer = told(env, "test")
-    assert answer.startswith("0 of 0 tests passed.\nERROR tests/test_calc.py\n")
-    assert "name 'nothing' is not defined" in answer
 
 
 def test_a_repair_wins(env):
@@ -172,37 +156,39 @@ def test_a_repair_wins(env):
     ["tests/test_calc.py 1-1", "README.md 1-1", "shop/new.py 1-0", "test_calc/__init__.py 1-0", "conftest.py 1-0"],
 )
 def test_only_source_files_of_the_library_are_edited(env, place):
+    """What is assumed of an untouched repository is so: nothing is run for it."""
     result = env.step(f"edit {place}\nx = 1")
     assert (result.valid, result.info) == (False, {"refused": "file"})
     assert result.observation.text == (
         f"{place.split()[0]} is not a source file of the library; a repair changes existing ones only. "
         "Nothing was changed."
     )
-    assert env.step("submit").info["patch"] == ""
-
-
-def test_an_untouched_repository_scores_nothing_and_what_is_assumed_of_it_is_so(env):
-    """Nothing is run for it: what its tests do was checked when the instance was accepted."""
-    result = env.step("submit")
-    assert (result.won, result.terminated, result.score_delta) == (False, True, 0.0)
-    assert result.info["detail"] == "nothing was changed"
-    from turngrid.envs.repair.providers import InlineFiles
-    from turngrid.envs.repair.score import grade
-
+    last = env.step("submit")
+    assert (last.won, last.terminated, last.score_delta, last.info["patch"]) == (False, True, 0.0, "")
+    assert last.info["detail"] == "nothing was changed"
     with Workspace(Instance.from_dict(row()), InlineFiles()) as workspace:
         really = grade(workspace, Options())
-    assert really.to_info("")["tests"] == result.info["tests"]
-    assert really.counts.ratio == 0.0
-
-
-def test_an_episode_that_is_cut_off_is_graded_as_it_stands(env):
-    told(env, FIX)
-    result = env.finish()
-    assert (result.won, result.score_delta, result.info["tests"]["f2p_passed"]) == (True, 1.0, 1)
+    assert (really.to_info("")["tests"], really.counts.ratio) == (last.info["tests"], 0.0)
 
 
 def test_the_expert_plan_wins(tmp_path):
+    """Also a longer one: new files, insertions, removals, several places and files."""
+    lines = WRONG.split("\n")
+    after = {
+        "shop/calc.py": "\n".join(["import shop.names", *lines[3:4], "    return shop.names.plus(a, b)", *lines[5:]]),
+        "shop/names.py": "def plus(a, b):\n\treturn a + b  # \\n stays\n\n",
+        "README.md": "# Shop\nSums.\n",
+    }
+    patch = diff({path: text for path, text in row()["files"].items() if path in after}, after)
+    longer = accept(Instance.from_dict(row(patch=patch)), tmp_path, Setup()).expert_plan
+    assert len([command for command in longer if command.startswith("edit")]) == 4
+    bare = Instance.from_dict(row(patch=""))
+    assert accept(bare, tmp_path, Setup()).expert_plan == ()
+    with pytest.raises(Rejected, match="cannot be demonstrated"):
+        accept(bare, tmp_path, Setup(), demonstration=True)
     instance = Instance.from_dict(row())
+    assert Instance.from_dict(instance.to_dict()) == instance
+    assert (instance.meta, instance.test_files) == ({"patch_lines": 2, "tests": 3}, ("tests/test_calc.py",))
     record = accept(instance, tmp_path, Setup(), demonstration=True)
     assert record.expert_plan == ("show shop/calc.py 1-9", FIX, "submit")
     env = RepairEnv(expert=True)
@@ -213,22 +199,6 @@ def test_the_expert_plan_wins(tmp_path):
     env.close()
 
 
-def test_a_longer_patch_has_a_expert_plan_too(tmp_path):
-    """New files, insertions, removals, several places and files."""
-    from turngrid.envs.repair import patches
-
-    before = row()["files"]
-    lines = WRONG.split("\n")
-    after = {
-        "shop/calc.py": "\n".join(["import shop.names", *lines[3:4], "    return shop.names.plus(a, b)", *lines[5:]]),
-        "shop/names.py": "def plus(a, b):\n\treturn a + b  # \\n stays\n\n",
-        "README.md": "# Shop\nSums.\n",
-    }
-    patch = patches.diff({path: before[path] for path in after if path in before}, after)
-    record = accept(Instance.from_dict(row(patch=patch)), tmp_path, Setup())
-    assert len([command for command in record.expert_plan if command.startswith("edit")]) == 4
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -237,7 +207,7 @@ def test_a_longer_patch_has_a_expert_plan_too(tmp_path):
         ({"files": {"a.py": ""}}, "no tests: the repository has none of the tests that it names"),
         (
             {"patch": GOLD.replace("    return a - b", "    return b")},
-            "the hunk at line 2 of shop/calc.py does not fit",
+            "the hunk at line 2 of .* does not fit",
         ),
         ({"files": {}}, "carries no files"),
     ],
@@ -247,24 +217,15 @@ def test_what_is_no_task_is_rejected(tmp_path, change, reason):
         accept(Instance.from_dict(row(**change)), tmp_path, Setup())
 
 
-def test_without_a_reference_there_is_play_but_no_demonstration(tmp_path):
-    instance = Instance.from_dict(row(patch=""))
-    assert accept(instance, tmp_path, Setup()).expert_plan == ()
-    with pytest.raises(Rejected, match="cannot be demonstrated"):
-        accept(instance, tmp_path, Setup(), demonstration=True)
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"repo": ""}, "shop__calc-1: field repo is missing or empty"),
-        ({"problem_statement": None}, "shop__calc-1: field problem_statement is missing or empty"),
         ({"FAIL_TO_PASS": []}, "shop__calc-1: FAIL_TO_PASS is missing or empty"),
         ({"FAIL_TO_PASS": "tests/a.py"}, "shop__calc-1: field FAIL_TO_PASS: JSON is malformed"),
         ({"PASS_TO_PASS": [1]}, "shop__calc-1: field PASS_TO_PASS: Expected `str`"),
         ({"instance_id": None}, "an instance without instance_id: field instance_id is missing or empty"),
         ({"files": {"../x": ""}}, r"shop__calc-1: files has the path '\.\./x', which leaves the repository"),
-        ({"files": "{"}, "shop__calc-1: field files: Input data was truncated"),
     ],
 )
 def test_an_instance_with_missing_fields_says_which(change, problem):
@@ -273,26 +234,14 @@ def test_an_instance_with_missing_fields_says_which(change, problem):
     assert "\n" not in str(caught.value)
 
 
-def test_an_instance_survives_json():
-    instance = Instance.from_dict(row())
-    assert Instance.from_dict(instance.to_dict()) == instance
-    assert instance.meta == {"patch_lines": 2, "tests": 3}
-    assert instance.test_files == ("tests/test_calc.py",)
-
-
-@pytest.mark.parametrize(
-    ("action", "command"),
-    [
-        ("  ls  \nsubmit", "ls"),
-        ("\n\nshow a.py\x00 1-2", "show a.py 1-2"),
-        ("```python\nedit a.py 1-2\n    x = 1\n\n    y\n```", "edit a.py 1-2\n    x = 1\n\n    y"),
-        ("edit a.py 1-1\r\n\tx = 'é\\n'  \r\n", "edit a.py 1-1\n\tx = 'é\\n'  "),
-        ("", ""),
-        ("```\n```", ""),
-    ],
-)
-def test_what_an_action_is_taken_for(action, command):
-    assert clean(action) == command
+def test_what_an_action_is_taken_for():
+    for action, command in {
+        "\n\nshow a.py\x00 1-2\nsubmit": "show a.py 1-2",
+        "```python\nedit a.py 1-2\n    x = 1\n\n    y\n```": "edit a.py 1-2\n    x = 1\n\n    y",
+        "edit a.py 1-1\r\n\tx = 'é\\n'  \r\n": "edit a.py 1-1\n\tx = 'é\\n'  ",
+        "```\n```": "",
+    }.items():
+        assert clean(action) == command
 
 
 def test_observations_are_short(tmp_path):
@@ -313,17 +262,6 @@ def folders():
     return {path.name for path in Path(tempfile.gettempdir()).glob(f"{prefix()}*")}
 
 
-def test_nothing_lies_about_between_two_runs_of_tests(tmp_path):
-    before, env = folders(), RepairEnv()
-    ref = task(tmp_path, Instance.from_dict(row()))
-    for _ in range(2):
-        env.reset(ref, 0)
-        env.step("test")
-        assert folders() == before  # a worker may be killed at any moment
-    env.close()
-    assert folders() == before
-
-
 def test_folders_of_killed_processes_are_swept():
     """Where nobody of that number runs, and the number is one of ours."""
     place, ours = Path(tempfile.gettempdir()), prefix()
@@ -335,10 +273,6 @@ def test_folders_of_killed_processes_are_swept():
     assert [folder.exists() for folder in (dead, alive, others)] == [False, True, True]
     alive.rmdir()
     others.rmdir()
-
-
-def resident_mib():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def open_files():
@@ -354,26 +288,26 @@ def open_files():
 
 @pytest.mark.parametrize(
     ("commands", "warm", "times"),
-    [(("show shop/calc.py", FIX), 100, 1000), ((FIX, "submit"), 2, 4)],  # each grading starts and ends a sandbox
+    [(("show shop/calc.py", FIX), 100, 1000), (("test", FIX, "submit"), 1, 3)],  # each run starts and ends a sandbox
     ids=["edits", "gradings"],
 )
 def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
+    """Not even between two runs of tests: a worker may be killed at any moment."""
     before, env = folders(), RepairEnv()
     ref = task(tmp_path, Instance.from_dict(row()))
 
     def play(times):
         for _ in range(times):
-            env.reset(ref, 0)
-            results = [env.step(command) for command in commands]
+            results = played(env, ref, commands)[1]
             assert results[-1].won or "submit" not in commands
+            assert folders() == before
 
     play(warm)
-    memory, files = resident_mib(), open_files()
+    memory, files = psutil.Process().memory_info().rss, open_files()
     play(times)
-    assert resident_mib() < 1.1 * memory
+    assert psutil.Process().memory_info().rss < 1.1 * memory
     assert open_files() == files
     env.close()
-    assert folders() == before
 
 
 def test_slow_tests_of_the_agent_are_ended(tmp_path):
@@ -383,4 +317,5 @@ def test_slow_tests_of_the_agent_are_ended(tmp_path):
     assert "The run did not end well: out of cpu time during tests/test_calc.py::test_add." in told(env, "test")
     result = env.step("submit")
     assert (result.info["outcome"], result.score_delta) == ("out_of_cpu_time", 0.0)
+    assert result.info["tests"]["p2p_passed"] == 0  # they come after it, and did not finish
     env.close()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from turngrid.envs.repair.grading import Options, Status, run_files
+from turngrid.envs.repair.grading import Options, run_files
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles
 from turngrid.envs.repair.score import Grade, grade
@@ -36,7 +36,6 @@ ROW = {
     "files": {"calc.py": WRONG, "tests/test_calc.py": TESTS},
 }
 OPTIONS = Options(limits=Limits(wall_s=30.0, cpu_s=30.0, memory_mib=1024, file_mib=4, output_mib=1))
-IMPATIENT = Options(limits=Limits(wall_s=3.0))
 
 
 class AnyEdit(InlineFiles):
@@ -63,10 +62,8 @@ IGNORED = {
         "conftest.py": "import pytest\n@pytest.hookimpl(tryfirst=True)\n"
         "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"
     },
-    "pyproject.toml": {"pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--collect-only'\n"},
     "sitecustomize": {"sitecustomize.py": "import os\nos._exit(0)\n", "usercustomize.py": "import os\nos._exit(0)\n"},
     "a package that hides the test module": {"test_calc/__init__.py": "def test_add(): pass\n"},
-    "a package of tests": {"tests/__init__.py": "import os\nos._exit(0)\n"},
     "a pytest of one's own": {
         "pytest.py": "import os\nos._exit(0)\n",
         "pluggy/__init__.py": "import os\nos._exit(0)\n",
@@ -82,9 +79,7 @@ def test_what_changes_nothing(name):
     """Graded as if it were not there: nothing repaired, nothing broken."""
     result = graded(IGNORED[name])
     assert result.outcome is Outcome.FINISHED, result
-    assert (result.counts.f2p_passed, result.counts.p2p_passed) == (0, 1)
-    assert result.counts.ratio == 0.0
-    assert not result.resolved
+    assert (result.counts.f2p_passed, result.counts.p2p_passed) == (0, 1) and not result.resolved
 
 
 PATCH_A_TEST = """
@@ -95,81 +90,61 @@ def mul(a, b):
     return a * b
 def add(a, b): return 0
 """
-CAUGHT = {
-    "os._exit on import": (in_module("import os; os._exit(0)"), {Outcome.ENDED_EARLY}),
-    "os._exit in a function": (
-        {"calc.py": "import os\n" + WRONG.replace("return a - b", "os._exit(0)")},
-        {Outcome.ENDED_EARLY},
-    ),
-    "every test made to pass": (
-        in_module("import _pytest.python\n_pytest.python.Function.runtest = lambda self: None"),
-        {Outcome.TAMPERED},
-    ),
-    "pytest's code changed in place": (
-        in_module(
-            "import _pytest.python\n_pytest.python.pytest_pyfunc_call.__code__ = (lambda pyfuncitem: True).__code__"
-        ),
-        {Outcome.TAMPERED},
-    ),
-    "a plugin registered behind our back": (
-        in_module(
-            "import gc\nfrom _pytest.config import Config\n"
-            "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return True\n"
-            "for thing in gc.get_objects():\n    if type(thing) is Config: thing.pluginmanager.register(Plugin())"
-        ),
-        {Outcome.TAMPERED},
-    ),
-    "tests changed in memory": ({"calc.py": PATCH_A_TEST}, {Outcome.TAMPERED}),
-    "the assertion error gone": (
-        in_module("import builtins\nclass Quiet(SystemExit): pass\nbuiltins.AssertionError = Quiet"),
-        {Outcome.TAMPERED},
-    ),
-    "lines on every open file": (
-        in_module(
-            'import os\nline = b\'{"event": "test", "test": "tests/test_calc.py::test_add"}\\n\'\n'
-            "for number in range(3, 64):\n    try:\n        os.write(number, line)\n    except OSError:\n        pass"
-        ),
-        {Outcome.FORGED},
-    ),
-    "slow on import": (in_module("import time; time.sleep(60)"), {Outcome.TIMED_OUT}),
-    "a huge file": (in_module("open('/tmp/big', 'wb').write(b'x' * (8 << 20))"), {Outcome.FINISHED}),
-    "all memory": (in_module("held = bytearray(4 << 30)"), {Outcome.FINISHED}),
-    "a fork bomb": (
-        in_module("import os\ntry:\n    while True: os.fork()\nexcept OSError: os._exit(0)"),
-        {Outcome.ENDED_EARLY, Outcome.TOO_MANY_PROCESSES, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT, Outcome.FORGED},
-    ),
-    "the parent killed": (
-        in_module("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)"),
-        {Outcome.FINISHED, Outcome.KILLED, Outcome.ENDED_EARLY},
-    ),
-    "such a plugin from a function": (
-        {
+# Outcome -> what ends so: code in front of the wrong module, or whole edits.
+ENDS = {
+    Outcome.ENDED_EARLY: {"os._exit on import": "import os; os._exit(0)"},
+    Outcome.TAMPERED: {
+        "every test made to pass": "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None",
+        "pytest's code changed in place": "import _pytest.python\n"
+        "_pytest.python.pytest_pyfunc_call.__code__ = (lambda pyfuncitem: True).__code__",
+        "a plugin registered behind our back": "import gc\nfrom _pytest.config import Config\n"
+        "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return True\n"
+        "for thing in gc.get_objects():\n    if type(thing) is Config: thing.pluginmanager.register(Plugin())",
+        "tests changed in memory": {"calc.py": PATCH_A_TEST},
+        "the assertion error gone": "import builtins\nclass Quiet(SystemExit): pass\nbuiltins.AssertionError = Quiet",
+        "such a plugin from a function": {
             "calc.py": "import gc\nfrom _pytest.config import Config\n"
             "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return 'add' in pyfuncitem.name or None\n"
             "def mul(a, b):\n    for thing in gc.get_objects():\n"
             "        if type(thing) is Config: thing.pluginmanager.register(Plugin())\n    return a * b\n"
             "def add(a, b): return 0\n"
         },
-        {Outcome.TAMPERED},
-    ),
-    "syntax": ({"calc.py": "def add(a, b:\n"}, {Outcome.FINISHED}),
+    },
+    Outcome.FORGED: {
+        "lines on every open file": "import os\n"
+        'line = b\'{"event": "test", "test": "tests/test_calc.py::test_add"}\\n\'\n'
+        "for number in range(3, 64):\n    try:\n        os.write(number, line)\n    except OSError:\n        pass"
+    },
+    Outcome.FINISHED: {"syntax": {"calc.py": "def add(a, b:\n"}},
+}
+CAUGHT = {
+    name: (in_module(code) if isinstance(code, str) else code, outcome)
+    for outcome, codes in ENDS.items()
+    for name, code in codes.items()
 }
 
 
 @pytest.mark.parametrize("name", CAUGHT)
 def test_what_is_caught(name):
     """No test is repaired by it, and how the run ended is told."""
-    edits, outcomes = CAUGHT[name]
-    result = graded(edits, IMPATIENT if Outcome.TIMED_OUT in outcomes else OPTIONS)
-    assert result.outcome in outcomes, result
-    assert result.counts.f2p_passed == 0
-    assert result.counts.ratio == 0.0
-    assert not result.resolved
+    edits, outcome = CAUGHT[name]
+    result = graded(edits)
+    assert result.outcome is outcome, result
+    assert (result.counts.f2p_passed, result.counts.ratio, result.resolved) == (0, 0.0, False)
 
 
-def test_a_repair_is_paid():
-    result = graded({"calc.py": RIGHT})
-    assert (result.outcome, result.counts.ratio, result.resolved) == (Outcome.FINISHED, 1.0, True)
+@pytest.mark.parametrize(
+    ("change", "passed", "ratio"),
+    [({"a - b": "a + b"}, (2, 1), 1.0), ({"a - b": "a + b", "a * b": "a"}, (2, 0), 0.0), ({"a - b": "3"}, (1, 1), 0.5)],
+    ids=["whole", "breaks what worked", "half"],
+)
+def test_a_repair_is_paid(change, passed, ratio):
+    text = WRONG
+    for old, new in change.items():
+        text = text.replace(old, new)
+    result = graded({"calc.py": text})
+    assert (result.counts.f2p_passed, result.counts.p2p_passed) == passed
+    assert (result.outcome, result.counts.ratio, result.resolved) == (Outcome.FINISHED, ratio, ratio == 1.0)
 
 
 def test_grading_is_the_same_with_limits_alone():
@@ -177,21 +152,9 @@ def test_grading_is_the_same_with_limits_alone():
     repaired = graded({"calc.py": RIGHT}, limits)
     assert (repaired.level, repaired.outcome, repaired.counts.ratio) == (Level.LIMITS, Outcome.FINISHED, 1.0)
     for name in ("os._exit on import", "every test made to pass", "lines on every open file"):
-        edits, outcomes = CAUGHT[name]
+        edits, outcome = CAUGHT[name]
         caught = graded(edits, limits)
-        assert (caught.level, caught.outcome in outcomes, caught.counts.ratio) == (Level.LIMITS, True, 0.0)
-
-
-def test_a_repair_that_breaks_what_worked_is_not():
-    result = graded({"calc.py": RIGHT.replace("a * b", "a")})
-    assert (result.counts.f2p_passed, result.counts.p2p_passed) == (2, 0)
-    assert result.counts.ratio == 0.0
-    assert not result.resolved
-
-
-def test_half_a_repair_is_paid_half():
-    result = graded({"calc.py": WRONG.replace("a - b", "3")})
-    assert result.counts.ratio == 0.5
+        assert (caught.level, caught.outcome, caught.counts.ratio) == (Level.LIMITS, outcome, 0.0)
 
 
 def test_a_conftest_written_while_tests_run_helps_nobody_afterwards():
@@ -216,12 +179,6 @@ def test_what_no_runner_in_the_same_process_can_tell():
     assert (result.outcome, result.counts.ratio) == (Outcome.FINISHED, 1.0)
 
 
-def test_a_marked_expected_failure_counts_as_in_swe_bench():
-    tests = "import pytest\n@pytest.mark.xfail\ndef test_x():\n    assert 0\n\ndef test_y():\n    pytest.xfail('no')\n"
-    run = run_files({"test_a.py": tests})
-    assert run.statuses == {"test_a.py::test_x": Status.PASSED, "test_a.py::test_y": Status.FAILED}
-
-
 def test_statuses():
     tests = """
 import pytest, unittest
@@ -244,7 +201,8 @@ class TestOld(unittest.TestCase):
             with self.subTest(n=n): self.assertEqual(n, 0)
     def test_fine(self): pass
 """
-    run = run_files({"test_a.py": tests, "test_b.py": "import nothing_like_it\n"})
+    marked = "import pytest\n@pytest.mark.xfail\ndef test_x():\n    assert 0\n\ndef test_y():\n    pytest.xfail('no')\n"
+    run = run_files({"test_a.py": tests + marked, "test_b.py": "import nothing_like_it\n"})
     assert run.outcome is Outcome.FINISHED, run.detail
     names = {test.split("::", 1)[1]: str(status) for test, status in run.statuses.items()}
     assert names == {
@@ -256,25 +214,15 @@ class TestOld(unittest.TestCase):
         "test_each[c]": "passed",
         "TestOld::test_sub": "failed",
         "TestOld::test_fine": "passed",
+        "test_x": "passed",  # as in SWE-bench
+        "test_y": "failed",
     }
     assert "nothing_like_it" in run.messages["test_b.py"]
     assert run.has_passed("test_a.py::test_each[a")
     assert not run.has_passed("test_a.py::test_none")
-
-
-def test_tests_that_did_not_finish_have_failed():
-    tests = "import time\ndef test_a(): pass\ndef test_b(): time.sleep(600)\ndef test_c(): pass\n"
-    run = run_files({"test_a.py": tests}, options=Options(limits=Limits(wall_s=20.0)))
-    assert run.outcome is Outcome.TIMED_OUT
-    assert "during test_a.py::test_b" in run.detail
-    assert not run.has_passed("test_a.py::test_b")
-    assert not run.has_passed("test_a.py::test_c")
-
-
-def test_only_the_tests_asked_for_are_run():
-    files = {"test_a.py": "def test_a(): pass\ndef test_b(): pass\n", "test_c.py": "def test_c(): pass\n"}
-    assert list(run_files(files, ["test_a.py::test_b"]).statuses) == ["test_a.py::test_b"]
-    assert list(run_files(files, ["test_c.py"]).statuses) == ["test_c.py::test_c"]
+    for asked in ("test_a.py::test_b", "test_c.py"):  # only these are run
+        files = {"test_a.py": "def test_a(): pass\ndef test_b(): pass\n", "test_c.py": "def test_b(): pass\n"}
+        assert list(run_files(files, [asked]).statuses) == [f"{asked.split('::')[0]}::test_b"]
 
 
 def test_tests_that_patch_what_they_please_are_not_taken_for_tampering():

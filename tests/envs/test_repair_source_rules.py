@@ -9,7 +9,10 @@ from repair_samples import row, task
 from turngrid.envs.registry import make_environment
 from turngrid.envs.repair import bugs, harmless
 from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.patches import diff
+from turngrid.envs.repair.providers import InlineFiles
 from turngrid.envs.repair.source_rules import refusal
+from turngrid.envs.repair.workspace import Workspace
 
 BEFORE = """
 import functools
@@ -44,15 +47,7 @@ REFUSED = {
     ],
     "name": [
         *("exec('1')", "run = eval", "globals()", "open('/x')", "vars(x)", "raise SystemExit", "ｅxec('1')"),
-        *(
-            "x.cr_frame",
-            "x.ag_frame",
-            "x.tb_frame",
-            "raise KeyboardInterrupt",
-            "quit()",
-            "license()",
-            "compile('1', '', 'eval')",
-        ),
+        *("x.cr_frame", "x.ag_frame", "x.tb_frame", "raise KeyboardInterrupt", "quit()", "compile('1', '', 'eval')"),
         *("functools.reduce(getattr, names, x)", "setattr(math, 'isclose', f)", "vars(object)"),
         *("getattr(x, name)", "type(type(x))('A', (int,), {})", "x.gi_frame.f_back", "int.mro()", "x.sys.modules"),
         *("'{0.x}'.format(x)", "'{:{}}'.format(x, y)", "text.format(x)", "str.format('{0.x}', x)", "'a'.format_map(x)"),
@@ -64,10 +59,8 @@ REFUSED = {
         "import collections.abc\ncollections.abc.Set.x, collections.sysconfig",
     ],
     "dunder": [
-        *(
-            f"class Same:\n    def {name}(self, *given): return True"
-            for name in ("__bool__", "__set_name__", "__exit__")
-        ),
+        *(f"class Same:\n    def {name}(self, *given): return True" for name in ("__bool__", "__exit__")),
+        *("def __getattr__(name): return name", "Counter.__eq__ = lambda self, other: True"),
         *("x.__traceback__", "x.__globals__", "x.__subclasses__()", "__loader__", "class A:\n    __annotations__ = {}"),
         *("x.__class__", "__builtins__", "class Same:\n    def __eq__(self, other): return True", "__eq__ = 1"),
         *("match x:\n    case object(__class__=y): pass", "f(__x=1)", "def f(__x): pass", "global __name__"),
@@ -79,13 +72,7 @@ REFUSED = {
         *("plus.y.z += 1", "plus.all[0].x = 1", "a, plus.c = d", "import math\nmath.isclose = f"),
     ],
     "class": ["class Answer(int): pass", "class Late(str, Version): pass"],
-    "syntax": [
-        "def (:",
-        "(" * 300,
-        "-" * 9000 + "1",
-        "a." * 3000 + "b",
-        b"x = '\\ud800'".decode("unicode_escape"),
-    ],
+    "syntax": ["def (:", "(" * 300, "-" * 9000 + "1", "a." * 3000 + "b", b"x = '\\ud800'".decode("unicode_escape")],
 }
 ALLOWED = [
     *("import math\nmath.isclose(1, 2)", "import collections.abc as c\nc.Mapping", "from itertools import pairwise"),
@@ -98,21 +85,17 @@ ALLOWED = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "code"), [(reason, code) for reason in REFUSED for code in REFUSED[reason]])
-def test_what_a_repair_may_not_have(reason, code):
-    found = refusal("calc.py", BEFORE + code, [BEFORE])
-    assert found
-    assert found.reason == reason
-    assert found.message.startswith("calc.py ")
-    assert "\n" not in found.message
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_a_repair_may_not_have(reason):
+    for code in REFUSED[reason]:
+        found = refusal("calc.py", BEFORE + code, [BEFORE])
+        assert found and found.reason == reason, code
+        assert found.message.startswith("calc.py ") and "\n" not in found.message
 
 
-@pytest.mark.parametrize("code", ALLOWED)
-def test_what_a_repair_may_have(code):
-    assert refusal("calc.py", BEFORE + code, [BEFORE]) is None
-
-
-def test_what_the_reference_repair_uses_is_allowed():
+def test_what_a_repair_may_have():
+    """Also what the reference repair uses."""
+    assert [code for code in ALLOWED if refusal("calc.py", BEFORE + code, [BEFORE])] == []
     assert refusal("calc.py", "import socket\n", ["", "import socket\n"]) is None
     assert refusal("calc.py", "import math\n", ["def (:"]) is None  # a file that was broken to begin with
 
@@ -120,9 +103,7 @@ def test_what_the_reference_repair_uses_is_allowed():
 @pytest.mark.parametrize("cookie", ["utf-7", "rot13", "unicode_escape", "latin-1", "nonsense"])
 def test_a_file_is_read_as_python_reads_it(cookie):
     """In another encoding a comment may be code."""
-    found = refusal("calc.py", f"# coding: {cookie}\nx = 1\n", [])
-    assert found
-    assert found.reason == "syntax"
+    assert refusal("calc.py", f"# coding: {cookie}\nx = 1\n", []).reason == "syntax"
 
 
 def test_the_harmless_names_exist_and_are_no_modules():
@@ -149,3 +130,46 @@ def test_a_refused_edit_is_an_invalid_action_that_says_why(tmp_path):
     assert result.observation.text == "shop/calc.py line 5: a repair may not add __import__. Nothing was changed."
     assert env.step("submit").info["patch"] == ""
     env.close()
+
+
+# ---- which files: none that tests import
+
+# path -> (text, whether it belongs to the tests)
+REPOSITORY = {
+    "checks/test_all.py": ("import helped\nfrom shop.calc import add\nfrom shop import words", True),
+    "checks/conftest.py": ("pytest_plugins = ['kit.fixtures']", True),
+    "checks/helped.py": ("def read(:", True),
+    "kit/fixtures/__init__.py": ("from . import near\nfrom .deep.last import *", True),
+    "kit/fixtures/near.py": ("def later():\n    from ..far import x", True),
+    "kit/fixtures/deep/last.py": ("from .... import above", True),
+    "kit/far.py": ("import json, kit.fixtures", True),
+    "src/shop/__init__.py": ("", True),
+    "src/shop/words.py": ("import plain", True),
+    "src/shop/calc.py": ("from . import parts", False),  # the reference repair changes it
+    "src/shop/parts.py": ("", False),
+    "src/shop/json.py": ("", False),
+    "tools/other.py": ("import helped", False),
+}
+
+
+FILES = {path: text for path, (text, _) in REPOSITORY.items()}
+
+
+def workspace(files: dict[str, str], **changes: str) -> Workspace:
+    tests = {"FAIL_TO_PASS": ["checks/test_all.py::test_add"], "PASS_TO_PASS": []}
+    return Workspace(Instance.from_dict(row(files=files, **tests, **changes)), InlineFiles())
+
+
+def test_what_the_tests_import_is_no_source_file():
+    changed = {**FILES, "src/shop/calc.py": FILES["src/shop/calc.py"] + "\nadd = max"}
+    with workspace(FILES, patch=diff(FILES, changed)) as place:
+        assert {path: not place.is_source(path) for path in FILES} == {
+            path: ours for path, (_, ours) in REPOSITORY.items()
+        }
+
+
+def test_tests_that_come_with_the_instance_are_read_too():
+    hidden = diff(FILES, {**FILES, "checks/test_all.py": "import other"})
+    with workspace({**FILES, "a.py": ""}, patch=diff({"a.py": ""}, {"a.py": "x"}), test_patch=hidden) as place:
+        assert not place.is_source("tools/other.py")
+        assert place.is_source("src/shop/words.py")

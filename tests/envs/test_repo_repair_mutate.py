@@ -1,4 +1,5 @@
-"""Bugs in working code: each kind by hand, small in the text, the same every time."""
+"""The libraries that env=repo_repair breaks: whole, tested, of all sizes. The bugs in them: each
+by hand, small in the text, the same every time."""
 
 import ast
 import difflib
@@ -6,8 +7,11 @@ import difflib
 import pytest
 
 from turngrid.envs.repair import bugs as making_bugs
-from turngrid.envs.repair.bugs import TESTS, library_edits
+from turngrid.envs.repair.bugs import SUITES, TESTS, UNSEEN, library_edits
+from turngrid.envs.repair.games import LIMITS
+from turngrid.envs.repair.grading import Options, run_files
 from turngrid.envs.repair.mutate import apply, edits
+from turngrid.envs.sandbox.types import Outcome
 
 
 def bugs(body: str, head: str = "def f(a, b):") -> dict[str, list[str]]:
@@ -57,10 +61,6 @@ def test_each_kind_by_hand(body, kind, broken):
     assert bugs(body)[kind] == broken
 
 
-def test_a_block_never_stays_empty():
-    assert "if a:\n    pass\ny(b)" in bugs("if a:\n    x(a)\ny(b)")["missing statement"]
-
-
 def test_defaults_are_changed_too():
     head = "def f(a, b=3, *, word='x', flag=False):"
     source = f"{head}\n    pass\n"
@@ -68,40 +68,29 @@ def test_defaults_are_changed_too():
     assert heads == {head.replace(*change) for change in (("3", "2"), ("3", "4"), ("'x'", '""'), ("False", "True"))}
 
 
-def test_what_ends_a_while_loop_stays():
-    assert bugs("while a < b:\n    a += 1").keys() == {"missing block"}
+def test_what_is_left_alone():
+    assert "if a:\n    pass\ny(b)" in bugs("if a:\n    x(a)\ny(b)")["missing statement"]  # no empty block
+    assert bugs("while a < b:\n    a += 1").keys() == {"missing block"}  # what ends a loop stays
     assert "arithmetic" in bugs("for c in b:\n    a += 1")
-
-
-@pytest.mark.parametrize("body", ["x = f'{a + 1} {b < 2}'", "'''1 + 2'''", "x: int = y", "x = y", "import m"])
-def test_text_annotations_and_definitions_are_left_alone(body):
-    assert bugs(body) == {}
-
-
-def test_only_functions_are_broken():
+    for body in ("x = f'{a + 1} {b < 2}'", "'''1 + 2'''", "x: int = y", "x = y", "import m"):
+        assert bugs(body) == {}
     assert edits("m.py", "N = 1 + 2\nclass A:\n    size: int = 3\n") == []
-    [edit] = [edit for edit in edits("m.py", "class A:\n    def f(self):\n        return self.n\n")]
+    [edit] = edits("m.py", "class A:\n    def f(self):\n        return self.n\n")
     assert (edit.scope, edit.kind) == ("A.f", "wrong return")
 
 
-def test_other_alphabets_do_not_move_the_places():
-    source = "def f(a):\n    x('é ü', a < 1)\n"
-    [edit] = [edit for edit in edits("m.py", source) if edit.kind == "boundary"]
-    assert apply(source, [edit]) == "def f(a):\n    x('é ü', a <= 1)\n"
-
-
-def test_several_edits_are_made_together():
-    source = "def f(a):\n    return g(a < 1, a + 2)\n"
+def test_edits_are_made_together_beside_other_alphabets():
+    source = "def f(a):\n    return g('é ü', a < 1, a + 2)\n"
     chosen = [edit for edit in edits("m.py", source) if edit.kind in ("boundary", "arithmetic")]
-    assert apply(source, chosen) == "def f(a):\n    return g(a <= 1, a - 2)\n"
-    assert not chosen[0].overlaps(chosen[1])
-    assert chosen[0].overlaps(chosen[0])
+    assert apply(source, chosen) == "def f(a):\n    return g('é ü', a <= 1, a - 2)\n"
+    assert not chosen[0].overlaps(chosen[1]) and chosen[0].overlaps(chosen[0])
 
 
 @pytest.mark.parametrize("name", sorted(TESTS))
 def test_edits_of_a_library_read_and_leave_the_rest_as_it_was(name):
     library = making_bugs.library(name)
     found = library_edits(name)
+    assert found == tuple(edit for path in library.sources for edit in edits(path, library.files[path]))
     assert len(found) >= 60
     assert len({(edit.path, edit.start, edit.stop, edit.text) for edit in found}) == len(found)
     for edit in found:
@@ -113,12 +102,6 @@ def test_edits_of_a_library_read_and_leave_the_rest_as_it_was(name):
         assert broken.endswith(source[edit.stop :])
 
 
-def test_the_same_edits_are_found_every_time():
-    for path in making_bugs.library("arith").sources:
-        source = making_bugs.library("arith").files[path]
-        assert edits(path, source) == edits(path, source)
-
-
 def test_there_are_single_lines_and_long_ones_of_many_kinds():
     found = [(name, edit) for name in TESTS for edit in library_edits(name)]
     assert len({edit.kind for _, edit in found}) >= 14
@@ -128,3 +111,53 @@ def test_there_are_single_lines_and_long_ones_of_many_kinds():
         changed = difflib.ndiff(source.split("\n"), apply(source, [edit]).split("\n"))
         sizes.add(sum(line[0] in "+-" for line in changed))
     assert {1, 2, 3, 4, 5, 6, 7, 8, 9, 10} <= sizes
+
+
+# ---- libraries
+
+ALLOWED = {
+    *("__future__", "calendar", "collections", "dataclasses", "datetime", "decimal", "fractions", "functools", "heapq"),
+    *("itertools", "re", "typing"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_every_suite_is_green_in_the_sandbox_and_has_the_declared_size(name):
+    run = run_files(making_bugs.library(name).files, options=Options(limits=LIMITS))
+    assert run.outcome is Outcome.FINISHED
+    assert len(run.passed) == len(run.statuses) == TESTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_a_library_is_small_and_stands_alone(name):
+    """Every public function and class says what it does, which statements of problems quote."""
+    library = making_bugs.library(name)
+    texts = {path: library.files[path] for path in library.sources}
+    assert len(texts) <= 3 and 70 <= sum(text.count("\n") for text in texts.values()) <= 250
+    own = {path.removesuffix(".py") for path in texts}
+    for path, text in texts.items():
+        assert {module.split(".")[0] for module in _imports(text)} <= own | ALLOWED
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{path}: {node.name}"
+
+
+def test_every_folder_is_declared_and_both_groups_have_suites_of_every_size():
+    assert sorted(folder.name for folder in making_bugs.ROOT.iterdir() if any(folder.glob("*.py"))) == sorted(TESTS)
+    for held_out in (False, True):
+        sizes = [TESTS[name] for name in TESTS if (name in UNSEEN) == held_out]
+        assert all(any(low <= size <= high for size in sizes) for low, high in SUITES.values())
+
+
+def test_the_environment_s_version_follows_the_libraries(monkeypatch):
+    before = making_bugs.digest.__wrapped__()
+    assert before == making_bugs.digest.__wrapped__()
+    other = making_bugs.library("caches")
+    monkeypatch.setattr(making_bugs, "library", lambda name: other)
+    assert making_bugs.digest.__wrapped__() != before
+
+
+def _imports(text: str) -> list[str]:
+    nodes = list(ast.walk(ast.parse(text)))
+    plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return plain + [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from made import made, played
 
-from turngrid.envs.environment import Rejected
 from turngrid.envs.functions import calls_of
-from turngrid.envs.games.catalogue import SPLITS, Catalogue
+from turngrid.envs.games.catalogue import SPLITS
 from turngrid.envs.jvm import machine
 from turngrid.envs.registry import make_environment
 from turngrid.envs.scienceworld.env import Simulator
@@ -32,37 +32,30 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[TaskRef]:
 
 
 def game(folder: Path, task: str, variation: int) -> TaskRef:
-    environment, seed = make_environment("scienceworld"), 10_000 * NUMBERS[task] + variation
-    params = environment.parse_task(task)
-    (folder / str(seed)).mkdir(parents=True)
-    record = environment.game_record(params, seed, folder / str(seed))
-    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
-    return TaskRef("scienceworld", task, params, seed, "test", str(folder / str(seed) / record.file), *rest)
+    seed = 10_000 * NUMBERS[task] + variation
+    return made(make_environment("scienceworld"), task, seed, folder / str(seed))
 
 
-def played(task: TaskRef) -> list[StepResult]:
-    env = make_environment("scienceworld").new_env()
-    env.reset(task, 0)
-    return [env.step(action) for action in task.expert_plan]
+def results_of(task: TaskRef) -> list[StepResult]:
+    return played(make_environment("scienceworld").new_env(), task)[1]
 
 
 def test_gold_paths_win_a_hundred_points_as_commands_and_as_calls(two: list[TaskRef]) -> None:
     environment = make_environment("scienceworld")
     for task in two:
         env = environment.new_env(expert=True)
-        assert env.reset(task, 0).expert == task.expert_plan
-        results = [env.step(str(calls_of(environment.prompt.functions, action)[0])) for action in task.expert_plan]
+        calls = [str(calls_of(environment.prompt.functions, action)[0]) for action in task.expert_plan]
+        first, results = played(env, task, calls)
         assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
         assert sum(result.score_delta for result in results) == task.max_score == 100
         assert results[0].info == {"task_type": task.task}  # by which success is reported too
-        assert [result.observation.expert for result in results[:-1]] == [
-            task.expert_plan[number:] for number in range(1, len(results))
-        ]
+        seen = [first, *(result.observation for result in results[:-1])]
+        assert [one.expert for one in seen] == [task.expert_plan[number:] for number in range(len(seen))]
 
 
 def test_games_of_one_jvm_do_not_disturb_each_other(two: list[TaskRef]) -> None:
     """They share random numbers, ids and simplifications there; the slow tests compare two JVMs."""
-    alone = [played(task) for task in two]
+    alone = [results_of(task) for task in two]
     envs = [make_environment("scienceworld").new_env() for _ in two]
     for env, task in zip(envs, two, strict=True):
         env.reset(task, 0)
@@ -100,27 +93,6 @@ def test_what_is_not_understood_takes_no_time_and_commands_to_the_program_are_re
     assert results[-1].won
 
 
-def test_a_gold_path_that_does_not_always_win_is_rejected(
-    two: list[TaskRef], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gold, load, step = list(two[0].expert_plan), Simulator.load, Simulator.step
-    monkeypatch.setattr(Simulator, "load", lambda self, *game, gold=False: load(self, *game))  # which takes seconds
-    monkeypatch.setattr(Simulator, "gold", lambda self: gold[:2])
-    with pytest.raises(Rejected, match="the gold path ends with a score of "):
-        game(tmp_path / "lost", "find-non-living-thing", 225)
-    monkeypatch.setattr(Simulator, "gold", lambda self: gold)
-    calls: list[str] = []
-
-    def unsteady(self: Simulator, command: str) -> tuple[str, int, bool]:
-        calls.append(command)
-        answer, score, over = step(self, command)
-        return f"{answer} {len(calls)}", score, over
-
-    monkeypatch.setattr(Simulator, "step", unsteady)
-    with pytest.raises(Rejected, match="the gold path takes another course when it is played again"):
-        game(tmp_path / "unsteady", "find-non-living-thing", 225)
-
-
 def test_splits_are_the_official_ones_and_share_no_variation() -> None:
     environment = make_environment("scienceworld")
     seeds = {split: set(environment.seeds(environment.parse_task("all"), split)) for split in SPLITS}
@@ -141,42 +113,15 @@ def test_splits_are_the_official_ones_and_share_no_variation() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_shows_the_same_in_each_jvm(task: str, tmp_path: Path) -> None:
+def test_every_task_shows_the_same_in_each_jvm_and_has_the_tables_variations(task: str, tmp_path: Path) -> None:
     ref = game(tmp_path, task, official(task, "test")[0])
-    seen = played(ref)
+    seen = results_of(ref)
     assert seen[-1].won
     machine.close_all()
-    assert played(ref) == seen
-
-
-@pytest.mark.slow
-def test_a_gold_path_does_not_depend_on_the_games_before() -> None:
-    """The simulator would take the routes of the first game."""
-
-    def gold(*games: tuple[int, str]) -> list[str]:
-        machine.close_all()
-        simulator = Simulator()
-        for variation, simplifications in games:
-            simulator.load("boil", variation, simplifications, gold=True)
-        return simulator.gold()
-
-    assert gold((25, "easy")) == gold((0, ""), (23, "easy"), (25, "easy"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS)
-def test_the_tables_are_the_simulators_for_every_task(task: str) -> None:
+    assert results_of(ref) == seen
     simulator = Simulator()
     assert list(simulator._game.getTaskNames()) == list(TASKS)
     assert simulator._game.getTaskMaxVariations(task) == TASKS[task][0]
     simulator.load(task, 0, "")
     for part in ("Train", "Dev", "Test"):
         assert list(getattr(simulator._game, f"getVariations{part}")()) == list(official(task, part.lower()))
-
-
-@pytest.mark.slow
-def test_the_expert_wins_95_of_100(game_cache: Path) -> None:
-    catalogue = Catalogue(make_environment("scienceworld"), game_cache)
-    listing = catalogue.listing("short", "train", 100, reward="dense", workers=1, progress=False)
-    assert len(listing.rejected) <= 5, listing.rejected
-    assert all(played(task)[-1].won for task in listing.tasks)

@@ -1,28 +1,21 @@
 """Fictional worlds and their questions: proven again by other means, hard to shortcut, paid."""
 
 import itertools
-import json
 import random
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from usual import form_of
 
 from turngrid.envs.games.catalogue import Catalogue
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
-from turngrid.envs.search import games as search_games
 from turngrid.envs.search.games import Collection, Question, ask, collection_in, collection_of, mentions
-from turngrid.envs.search.relations import CLASSES, RELATIONS, in_use, keys, root_class
+from turngrid.envs.search.relations import CLASSES, RELATIONS, keys, root_class
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows, words
 from turngrid.envs.search.scores import exact_match, f1
 from turngrid.envs.search.world import World, WorldSpec, make_world
 from turngrid.envs.types import Call, EnvError
-from turngrid.rewards.registry import reward
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages
 
 TOP_K, CHARS = 3, 1200
@@ -75,15 +68,11 @@ def test_kinds_of_worlds_share_no_name_and_no_new_sentence() -> None:
         ]
         assert len(roots) >= len(entities)  # so each name has one
     assert sum(map(len, names.values())) == len(set().union(*names.values()))
-    assert in_use("usual") == (0, 1, 2) and in_use("new") == (3,)
-
-
-def test_relations_are_asked_in_other_words_than_they_are_told_in() -> None:
     in_questions = set(words(" ".join(relation.asks for relation in RELATIONS.values())))
     told = [wording for relation in RELATIONS.values() for wording in relation.wordings]
-    for wording in told:
-        sentences = filter(None, wording[1:])
-        assert all(wording.key in words(sentence) for sentence in sentences) and wording.key not in in_questions
+    for wording in told:  # relations are asked in other words than they are told in
+        assert all(wording.key in words(sentence) for sentence in filter(None, wording[1:]))
+        assert wording.key not in in_questions
     assert len({sentence for wording in told for sentence in wording[1:] if sentence}) == 4 * (2 * 14 - 3)
     assert keys("employer", "usual") == "post wages" and keys("employer", "new") == "desk"
 
@@ -220,26 +209,11 @@ def test_retrieval_is_not_trivial(questions: list[tuple[Collection, Question]]) 
         if question.form == "chain" and len(passages) > 1:
             whole.append(passages[-1] in best(question.text, TOP_K))
         kinds.append(world.entities[question.chain[-1]].kind)
+    index = Bm25(["red fox", "blue fox", "red fox", "red hare", "red fox"])
+    assert index.best("Fox, RED!", 3) == [0, 2, 4] and index.best("owl", 3) == index.best("!", 3) == []  # ties in order
     assert 0.6 <= sum(bare) / len(bare) <= 0.8
     assert sum(whole) / len(whole) < 0.05
     assert max(kinds.count(kind) for kind in kinds) < 0.3 * len(kinds)
-
-
-def test_a_bare_name_shows_a_single_fact_in_60_to_80_percent() -> None:
-    found = []
-    for seed in range(300):
-        collection = collection_of(WorldSpec("train", seed % 8, 700, 2.0, "usual"))
-        question = ask(collection, 1, TOP_K, CHARS, random.Random(f"one hop {seed}"))
-        passage, _ = collection.world.told[question.facts[0]]
-        found.append(passage in collection.index.best(collection.world.entities[question.chain[0]].name, TOP_K))
-    assert 0.6 <= sum(found) / len(found) <= 0.8
-
-
-def test_ties_are_in_the_order_of_documents() -> None:
-    index = Bm25(["red fox", "blue fox", "red fox", "red hare", "red fox"])
-    assert index.best("Fox, RED!", 3) == [0, 2, 4] and index.best("fox red", 9)[:3] == [0, 2, 4]
-    assert index.best("owl", 3) == index.best("!", 3) == []
-    assert len(index.best("red", 100)) == 4
 
 
 # ---- games
@@ -256,11 +230,20 @@ def task(place, game_cache: Path):
     return task
 
 
-def test_games_are_worth_a_point_a_step_of_their_plan(tmp_path: Path) -> None:
-    place = make_environment("search", {"worlds": 2, "passages": 300})
-    tasks = Catalogue(place, tmp_path).tasks("h1-4", "train", 15, workers=1, progress=False)
+def test_new_wording_is_a_test_split_of_its_own(tmp_path: Path) -> None:
+    """A game is worth a point a step of its plan; a world that changed is an error."""
+    place = make_environment("search", {"worlds": 2, "passages": 300, "test_split": "new_wording"})
+    params = place.parse_task("h1-4")
+    wordings = {split: place.for_split(params, split)["wording"] for split in ("train", "validation", "test")}
+    assert wordings == {"train": "usual", "validation": "usual", "test": "new"}
+    tasks = Catalogue(place, tmp_path).tasks("h1-4", "test", 15, workers=1, progress=False)
     assert [len(task.expert_plan) for task in tasks] == [task.max_score for task in tasks]
     assert {task.max_score for task in tasks} >= {2, 3, 4, 5}
+    for collection, question in of_form("chain", asked("test", "new", 5)):
+        assert solved(collection.world, question.text) == set(question.golds)
+    world = {"names": "test", "number": 1, "passages": 100, "distractors": 2.0, "wording": "usual"}
+    with pytest.raises(EnvError, match="has other passages in this version"):
+        collection_in({"world": world, "sha256": "of another"})
 
 
 def test_facts_are_paid_once_and_only_if_shown(place, task) -> None:
@@ -282,6 +265,15 @@ def test_facts_are_paid_once_and_only_if_shown(place, task) -> None:
     env.reset(task, 0)
     won = env.step(answer.replace("answer ", "Answer: The "))  # articles and commands' case are free
     assert won.won and won.score_delta == 1 and (won.info["em"], won.info["f1"], won.info["facts"]) == (1, 1, 0)
+    shown = PLAIN_FORM.head(place.prompt, task.goal) + str(messages(PLAIN_FORM, opening))
+    assert not any(mentions(shown, gold) for gold in opening.gold)
+    env.reset(task, 0)
+    calls = [
+        Call(*action.split(" ", 1)[:1], {name: action.split(" ", 1)[1]})
+        for action, name in zip(task.expert_plan, ("query", "query", "query", "text"), strict=True)
+    ]
+    step = env.step("\n".join(map(str, calls)))
+    assert step.won and step.score_delta == task.max_score and len(step.observation.results) == 4
 
 
 def test_a_fact_that_was_cut_off_is_not_paid(place, task) -> None:
@@ -345,87 +337,3 @@ def test_hostile_answers_change_nothing(place, task) -> None:
         assert env.step(f"answer {words_}").lost
     env.reset(task, 0)
     assert env.step('search "' + task.expert_plan[0].removeprefix("search ") + '"\nanswer nothing').score_delta == 1
-
-
-def test_calls(place, task) -> None:
-    env = place.new_env()
-    env.reset(task, 0)
-    calls = [
-        str(Call(action.split(" ")[0], {name: action.split(" ", 1)[1]}))
-        for action, name in zip(task.expert_plan, ("query", "query", "query", "text"), strict=True)
-    ]
-    step = env.step("\n".join(calls))
-    assert step.won and step.score_delta == task.max_score and len(step.observation.results) == 4
-
-
-@dataclass
-class Says:
-    texts: list[str]
-    name: str = "says"
-
-    async def act(self, context: TurnContext) -> Reply:
-        return Reply(self.texts[context.turn])
-
-
-async def test_an_episode_of_the_expert_in_tags(place, task) -> None:
-    """Demonstrations name no entity before a search has shown it; f1 pays the answer."""
-    form = form_of("search_tags")
-    texts = [form.demonstrate(task.goal, task.expert_plan[number:]) for number in range(len(task.expert_plan))]
-    policy, spec = (
-        Says(["<search>no thought</search>", *texts]),
-        EpisodeSpec(task, place.prompt, 6, reward("f1"), form=form),
-    )
-    async with EnvPool("search", 1, 60.0, settings=vars(place.settings)) as pool:
-        episode = await run_episode(policy, await pool.open(), spec, None)
-    assert episode.won and [turn.rewards["f1"] for turn in episode.turns] == [0, 0, 0, 0, 1]
-    assert episode.task_type == "3 hops" and not episode.turns[0].parsed
-    assert form.format_error in episode.turns[1].observation
-    known = task.goal
-    for turn, text in zip(episode.turns[1:], texts, strict=True):
-        words_ = re.search(r"<(?:search|answer)>(.*)</", text)[1]  # type: ignore[index]
-        name = words_ if turn is episode.turns[-1] else words_.rsplit(" ", 2)[0]
-        known += turn.observation
-        assert mentions(known, name)
-    assert not any(mentions(message["content"], gold) for message in episode.messages[:2] for gold in golds_of(task))
-
-
-def golds_of(task) -> list[str]:
-    return json.loads(Path(task.game_file).read_text())["golds"]
-
-
-def test_gold_is_in_no_prompt(place, task) -> None:
-    opening = place.new_env(legal=True).reset(task, 0)
-    shown = PLAIN_FORM.head(place.prompt, task.goal) + str(messages(PLAIN_FORM, opening))
-    assert opening.gold and not any(mentions(shown, gold) for gold in opening.gold)
-
-
-def test_a_world_that_changed_is_an_error() -> None:
-    world = {"names": "test", "number": 1, "passages": 100, "distractors": 2.0, "wording": "usual"}
-    with pytest.raises(EnvError, match="has other passages in this version"):
-        collection_in({"world": world, "sha256": "of another"})
-
-
-def test_so_many_worlds_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last used ones; of large worlds fewer."""
-    monkeypatch.setattr(search_games, "_kept", {})
-    monkeypatch.setattr(search_games, "_KEPT_PASSAGES", 200)
-    one, two, three = (WorldSpec("train", number, 100, 2.0, "usual") for number in range(3))
-    first = collection_of(one)
-    collection_of(two)
-    assert collection_of(one) is first
-    collection_of(three)
-    assert [*search_games._kept] == [one, three]
-    large = replace(one, passages=300)
-    assert collection_of(large) is collection_of(large) and [*search_games._kept] == [large]
-
-
-def test_new_wording_is_a_test_split_of_its_own() -> None:
-    place = make_environment("search", {"test_split": "new_wording"})
-    params = place.parse_task("h2")
-    assert [place.for_split(params, split)["wording"] for split in ("train", "validation", "test")] == [
-        "usual",
-        "usual",
-        "new",
-    ]
-    for collection, question in of_form("chain", asked("test", "new", 5)):
-        assert solved(collection.world, question.text) == set(question.golds)

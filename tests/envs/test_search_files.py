@@ -1,17 +1,17 @@
 """env=search over users' questions, in the forms in which others publish them, and a retrieval
 server that answers, fails, hangs and talks nonsense."""
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+from chat_stub import chat_stub
+from made import played
 
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
@@ -79,38 +79,34 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("row", "question", "golds", "facts", "paragraphs", "kind"),
-    [
-        (HOTPOT, WHERE, ["Tamm"], FACTS, 3, "bridge"),
-        (TWO_WIKI, WHERE, ["Tamm"], FACTS, 3, "bridge"),
-        (COLUMNS, WHERE, ["Tamm"], FACTS, 3, "bridge"),
-        (MUSIQUE, WHERE, ["Tamm", "Tamm Town"], [("Orlen Bridge", BRIDGE[0]), ("Ada Rull", RULL[0])], 3, ""),
-        (PLAIN, "who built the bridge", ["Ada Rull", "Rull"], [], 0, ""),
-        (SEARCH_R1, "who built it?", ["Ada Rull"], [], 0, ""),
-    ],
-    ids=["hotpotqa", "2wiki", "flashrag", "musique", "nq", "search-r1"],
-)
-def test_rows_of_each_form(row, question, golds, facts, paragraphs, kind) -> None:
+FORMS = {
+    "hotpotqa": (HOTPOT, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+    "2wiki": (TWO_WIKI, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+    "flashrag": (COLUMNS, WHERE, ["Tamm"], FACTS, 3, "bridge"),
+    "musique": (MUSIQUE, WHERE, ["Tamm", "Tamm Town"], [("Orlen Bridge", BRIDGE[0]), ("Ada Rull", RULL[0])], 3, ""),
+    "nq": (PLAIN, "who built the bridge", ["Ada Rull", "Rull"], [], 0, ""),
+    "search-r1": (SEARCH_R1, "who built it?", ["Ada Rull"], [], 0, ""),
+}
+NO_QUESTIONS = {
+    "no answer": ({**MUSIQUE, "answerable": False}, {**PLAIN, "golden_answers": ["the"]}),
+    "no question": ({**PLAIN, "question": " "},),
+    "another form": ({**HOTPOT, "context": 3}, {**SEARCH_R1, "prompt": []}, {**PLAIN, "metadata": [1]}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_each_form(form: str) -> None:
+    row, question, golds, facts, paragraphs, kind = FORMS[form]
     read = read_row(row)
     assert (read["question"], read["golds"], read["facts"], read["kind"]) == (question, golds, facts, kind)
     assert len(read["paragraphs"]) == paragraphs
 
 
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ({**MUSIQUE, "answerable": False}, "no answer"),
-        ({**PLAIN, "golden_answers": ["the"]}, "no answer"),
-        ({**PLAIN, "question": " "}, "no question"),
-        ({**HOTPOT, "context": 3}, "another form"),
-        ({**SEARCH_R1, "prompt": []}, "another form"),
-        ({**PLAIN, "metadata": [1]}, "another form"),
-    ],
-)
-def test_rows_that_are_no_questions(row, why) -> None:
-    with pytest.raises(ValueError, match=why):
-        read_row(row)
+def test_rows_that_are_no_questions() -> None:
+    for why, rows in NO_QUESTIONS.items():
+        for row in rows:
+            with pytest.raises(ValueError, match=why):
+                read_row(row)
     with pytest.raises(KeyError):
         read_row({"id": 1})
 
@@ -149,6 +145,8 @@ def test_splits_of_files(tmp_path: Path) -> None:
     lines(tmp_path / "nq/dev.jsonl", [PLAIN, {**PLAIN, "id": "2", "question": "another"}])
     lines(tmp_path / "nq/test.jsonl", [{"id": "no", "question": "hidden"}])
     corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
+    with pytest.raises(TaskError, match="use env.corpus=FILE.jsonl or env.retriever=http"):
+        place(tmp_path).seeds(place(tmp_path).parse_task("nq"), "test")
     environment = place(tmp_path, corpus=str(corpus))
     params = environment.parse_task("nq")
     seeds = {split: environment.seeds(params, split) for split in ("test", "validation", "train", "demonstrations")}
@@ -162,6 +160,7 @@ def test_splits_of_files(tmp_path: Path) -> None:
 
 
 def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
+    """In a collection a title is the fact."""
     (tmp_path / "nq_search").mkdir()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([SEARCH_R1]), tmp_path / "nq_search/test.parquet")
     corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
@@ -172,20 +171,14 @@ def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
     text = env.step("search orlen bridge").observation.text
     assert text.startswith("<information>\nDoc 1 (Orlen Bridge): The Orlen Bridge crosses the Vask. It was built")
     assert env.step("answer Ada Rull.").won
+    lines(tmp_path / "musique/musique_ans_v1.0_dev.jsonl", [MUSIQUE])
+    [task] = games(environment, tmp_path / "cache", "musique", "test")
+    assert [step.score_delta for step in played(env, task, ["search rull"] * 2)[1]] == [2, 0]
+    with pytest.raises(TaskError, match="has no file train.jsonl"):
+        environment.seeds(environment.parse_task("musique"), "train")
     (tmp_path / "nq_search/train.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(TaskError, match=r"train.parquet' cannot be read as parquet"):
         environment.seeds(environment.parse_task("nq_search"), "train")
-
-
-def test_a_title_is_the_fact_in_another_collection(tmp_path: Path) -> None:
-    lines(tmp_path / "musique/musique_ans_v1.0_dev.jsonl", [MUSIQUE])
-    corpus = lines(tmp_path / "corpus.jsonl", [{"contents": '"Ada Rull"\nOther words on her.'}, {"contents": "Alone"}])
-    environment = place(tmp_path, corpus=str(corpus))
-    [task] = games(environment, tmp_path / "cache", "musique", "test")
-    env = environment.new_env()
-    env.reset(task, 0)
-    assert [env.step("search rull").score_delta for _ in range(2)] == [1, 0]
-    assert "Doc 1 (Alone): Alone" in env.step("search alone").observation.text
 
 
 def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,69 +222,40 @@ def test_what_cannot_be_is_refused(tmp_path: Path, task: str, settings: dict[str
         make_environment("search", {"data_dir": str(tmp_path), **settings}).parse_task(task)
 
 
-def test_questions_without_paragraphs_need_a_collection(tmp_path: Path) -> None:
-    lines(tmp_path / "nq/test.jsonl", [PLAIN])
-    environment = place(tmp_path)
-    with pytest.raises(TaskError, match="use env.corpus=FILE.jsonl or env.retriever=http"):
-        environment.seeds(environment.parse_task("nq"), "test")
-    with pytest.raises(TaskError, match="has no file train.jsonl"):
-        environment.seeds(environment.parse_task("nq"), "train")
-
-
 # ---- Search-R1's server
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers as ``server.says`` has it, the first of several once; as the real one, it fails
-    without scores."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(body)  # type: ignore[attr-defined]
-        says = self.server.says  # type: ignore[attr-defined]
-        said = says.pop(0) if len(says) > 1 else says[0]
-        if said == "hang":
-            self.server.over.wait(60.0)  # type: ignore[attr-defined]
-        status, text = (500, "") if said == 500 or not body["return_scores"] else (200, said)
-        with contextlib.suppress(OSError):
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 GOOD = json.dumps({"result": [[{"document": row, "score": 1.5} for row in CORPUS]]})
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Answers as ``says`` has it, the first of several once; as the real one, it fails without
+    scores."""
+    over = threading.Event()
+
+    def answer(body: dict[str, Any]) -> tuple[int, str]:
+        said = stub.says.pop(0) if len(stub.says) > 1 else stub.says[0]
+        if said == "hang":
+            over.wait(60.0)
+        return (500, "") if said == 500 or not body["return_scores"] else (200, said)
+
     monkeypatch.setattr(retrieval, "WAITS_S", (0.0, 0.0))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.asked, running.says, running.over = [], [GOOD], threading.Event()  # type: ignore[attr-defined]
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield running
-        running.over.set()  # type: ignore[attr-defined]
-        running.shutdown()
-        thread.join()
-
-
-def address(server: ThreadingHTTPServer) -> str:
-    return f"http://127.0.0.1:{server.server_port}/retrieve"
+    stub: Any
+    with chat_stub(answer) as stub:
+        stub.says = [GOOD]
+        yield stub
+        over.set()
 
 
 def test_the_server_is_asked_as_search_r1_asks_it(server: Any) -> None:
-    found = Server(address(server), 30.0).search("the bridge", 2)
-    assert server.asked == [{"queries": ["the bridge"], "topk": 2, "return_scores": True}]
+    """If it fails twice, a third time."""
+    found = Server(server.url, 30.0).search("the bridge", 2)
+    assert server.seen[0][2] == {"queries": ["the bridge"], "topk": 2, "return_scores": True}
     assert found == [Document(title, title, tuple(texts)) for title, texts in LISTED[:2]]
     assert document("no title") == Document("no title", "no title", ("no title",))
-
-
-def test_a_server_that_fails_twice_is_asked_a_third_time(server: Any) -> None:
     server.says = [500, "{", GOOD]
-    assert len(Server(address(server), 30.0).search("x", 3)) == 3 == len(server.asked)
+    assert len(Server(server.url, 30.0).search("x", 3)) == 3 and len(server.seen) == 1 + 3
 
 
 @pytest.mark.parametrize(
@@ -299,7 +263,7 @@ def test_a_server_that_fails_twice_is_asked_a_third_time(server: Any) -> None:
     [
         (500, "answered 500"),
         ("hang", "did not answer: ReadTimeout"),
-        *((said, "sent no passages") for said in ("", "[]", '{"result": []}', '{"result": [[{"document": null}]]}')),
+        *((said, "sent no passages") for said in ("", '{"result": []}', '{"result": [[{"document": null}]]}')),
         ('{"result": [[{"document": {"contents": 3}}]]}', "sent no passages"),
         ("[" * 100_000, "sent no passages"),
     ],
@@ -307,14 +271,14 @@ def test_a_server_that_fails_twice_is_asked_a_third_time(server: Any) -> None:
 def test_nonsense_is_an_error_of_the_environment(server: Any, said: Any, message: str) -> None:
     server.says = [said]
     with pytest.raises(EnvError, match=message) as error:
-        Server(address(server), 0.2 if said == "hang" else 30.0).search("x", 3)
-    assert len(server.asked) == 3 and len(str(error.value)) < 400
+        Server(server.url, 0.2 if said == "hang" else 30.0).search("x", 3)
+    assert len(server.seen) == 3 and len(str(error.value)) < 400
 
 
 async def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
     """Through a worker: the next game of the same session goes on when the server is back."""
     lines(tmp_path / "nq/test.jsonl", [PLAIN])
-    environment = place(tmp_path, retriever="http", url=address(server), timeout_s=10.0)
+    environment = place(tmp_path, retriever="http", url=server.url, timeout_s=10.0)
     assert environment.longest_step_s == 30.0
     [task] = games(environment, tmp_path / "cache", "nq", "test")
     async with EnvPool("search", 1, 60.0, settings=vars(environment.settings)) as pool:

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from made import made
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.tau2 import environment as module
@@ -18,23 +19,18 @@ real = pytest.mark.skipif(not CLONE, reason="needs TAU2_CLONE, a clone of tau2-b
 DONE = str(Call("done"))
 
 
-def refusal(data_dir: Path | None, task: str = "telecom", training: str = "train") -> str:
-    settings = {"data_dir": str(data_dir) if data_dir else None, "training": training}
-    with pytest.raises(TaskError) as error:
-        make_environment("tau2", settings).parse_task(task)
-    return str(error.value)
-
-
 def test_what_is_missing_is_named_with_its_fix(tmp_path, monkeypatch):
-    assert "use telecom-workflow (telecom, telecom-workflow)" in refusal(None, "telecom-workflows")
-    assert "use env.training=full (choices: train, full)" in refusal(None, training="all")
-    assert "git clone https://github.com/sierra-research/tau2-bench; use env.data_dir=" in refusal(None)
-    assert "it has no data/tau2/domains/telecom/tasks.json" in refusal(tmp_path)
+    def refusal() -> str:
+        with pytest.raises(TaskError) as error:
+            make_environment("tau2", {"data_dir": str(tmp_path)}).parse_task("telecom")
+        return str(error.value)
+
+    assert "it has no data/tau2/domains/telecom/tasks.json" in refusal()
     for name in module.NEEDED:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    monkeypatch.setattr(module, "PACKAGES", {"no_such_module": "its-package"})
-    assert refusal(tmp_path).endswith("pip install its-package")
+    monkeypatch.setattr(module.Tau2, "modules", ("no_such_module",))
+    assert "env=tau2 needs no-such-module: pip install loguru" in refusal()
 
 
 @pytest.fixture(scope="module")
@@ -42,29 +38,12 @@ def environment():
     return make_environment("tau2", {"data_dir": CLONE, "training": "full"})
 
 
-def game(environment, seed: int, folder: Path) -> TaskRef:
-    params = environment.parse_task("telecom")
-    record = environment.game_record(params, seed, folder)
-    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, record.max_score)
-    return TaskRef("tau2", "telecom", params, seed, "test", str(folder / record.file), *rest)
-
-
-@real
-def test_no_ticket_is_in_two_splits(environment):
-    params = environment.parse_task("telecom")
-    splits = [environment.seeds(params, split) for split in ("test", "validation", "demonstrations", "train")]
-    assert len(splits[0]) == 40
-    assert sum(map(len, splits)) == len(set().union(*splits))
-
-
 @real
 def test_the_verdict_is_that_of_tau2_for_the_plan_and_without_each_call(environment, tmp_path):
     tickets = environment.seeds(environment.parse_task("telecom"), "test")[:3]
     verdicts = set()
     for seed in tickets:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        task = game(environment, seed, folder)
+        task = made(environment, "telecom", seed, tmp_path / str(seed))
         env, calls = environment.new_env(), task.expert_plan[:-1]
         for left_out in range(len(calls) + 1):
             env.reset(task, 0)
@@ -100,7 +79,7 @@ def tau2_verdict(task: TaskRef, actions: tuple[str, ...]) -> bool:
 @real
 def test_calls_that_do_not_fit_change_nothing_and_episodes_do_not_share_state(environment, tmp_path):
     [seed] = environment.seeds(environment.parse_task("telecom"), "test")[:1]
-    task = game(environment, seed, tmp_path)
+    task = made(environment, "telecom", seed, tmp_path)
     one, other = environment.new_env(), environment.new_env()
     opening = one.reset(task, 0)
     assert opening.text.startswith("Ticket: ")

@@ -6,36 +6,26 @@ import json
 from pathlib import Path
 
 import pytest
+from made import made, played
 
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
-from turngrid.envs.types import EnvError, TaskError, TaskRef
+from turngrid.envs.types import EnvError
 
 
 def place(name="Sokoban-v0"):
     return make_environment("textarena", {"id": name})
 
 
-def made(name, seed, folder):
-    """In this process, which has imported textarena already."""
-    folder.mkdir()
-    params = place(name).parse_task(name)
-    record = dataclasses.asdict(place(name).game_record(params, seed, folder))
-    about = {"env": "textarena", "task": name, "params": params, "seed": seed, "split": "test"}
-    return TaskRef(**about, game_file=str(folder / record.pop("file")), **record)
-
-
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory):
     """Three games of each kind."""
     root = tmp_path_factory.mktemp("games")
-    return {name: [made(name, seed, root / f"{name} {seed}") for seed in (1, 2, 3)] for name in KNOWN}
+    return {name: [made(place(name), name, seed, root / f"{name} {seed}") for seed in (1, 2, 3)] for name in KNOWN}
 
 
 def steps(task, actions, **options):
-    env = place().env(**options)
-    return env.reset(task, 0), [env.step(action) for action in actions]
+    return played(place().env(**options), task, actions)
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -47,15 +37,6 @@ def test_every_expert_plan_wins_on_its_last_step_and_scores_one(tasks, name) -> 
         assert sum(result.score_delta for result in results) == pytest.approx(task.max_score)
         assert results[-1].observation.text.count("Congratulations!") == 1
         assert len(task.expert_plan) <= place(name).max_turns(name)
-
-
-def test_sokoban_scores_the_share_of_boxes_on_targets(tasks) -> None:
-    task = tasks["Sokoban-v0"][0]
-    first, results = steps(task, task.expert_plan)
-    assert first.text.count("X") == 3
-    for before, result in zip([first, *(r.observation for r in results)], results, strict=False):
-        placed = result.observation.text.count("√") - before.text.count("√")
-        assert result.score_delta == pytest.approx(placed / 3)
 
 
 def test_a_hole_ends_the_game_and_is_no_success(tasks) -> None:
@@ -78,15 +59,6 @@ def test_guesses_are_answered_and_the_plan_halves(tasks) -> None:
     assert "The target number is" in results[1].observation.text
     assert "10" not in results[1].observation.legal
     assert "Congratulations" in results[-1].observation.text
-
-
-def test_twenty_numbers_are_twenty_games(game_cache: Path) -> None:
-    """The catalogue meets each of them and says so when there are no more."""
-    name = "GuessTheNumber-v0"
-    listing = Catalogue(place(name), game_cache).listing(name, "train", 20, workers=1, progress=False)
-    assert len({task.expert_plan for task in listing.tasks}) == 20
-    with pytest.raises(TaskError, match="20 games of the 21 asked for"):
-        Catalogue(place(name), game_cache).tasks(name, "train", 21, workers=1, progress=False)
 
 
 def test_another_game_than_the_accepted_one_is_not_played(tasks, tmp_path: Path) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import re
 from pathlib import Path
 
 import pytest
+from made import made as made_game
 
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.games import value
 from turngrid.envs.textarena.match_environment import DEALT, KNOWN
-from turngrid.envs.types import StepResult, TaskError, TaskRef
+from turngrid.envs.types import StepResult, TaskRef
 
 
 def environment(name="TicTacToe-v0", errors=0):
@@ -22,11 +22,7 @@ def environment(name="TicTacToe-v0", errors=0):
 
 
 def made(name: str, seed: int, folder: Path, errors: int = 0) -> TaskRef:
-    folder.mkdir(parents=True, exist_ok=True)
-    params = environment(name, errors).parse_task(name)
-    record = dataclasses.asdict(environment(name, errors).game_record(params, seed, folder))
-    about = {"env": "two_player", "task": name, "params": params, "seed": seed, "split": "test"}
-    return TaskRef(**about, game_file=str(folder / record.pop("file")), **record)
+    return made_game(environment(name, errors), name, seed, folder)
 
 
 def empty(name: str, folder: Path, errors: int = 0) -> TaskRef:
@@ -130,14 +126,6 @@ def test_splits_have_no_position_or_deal_in_common(name, game_cache: Path) -> No
     assert not prints["test"] & prints["train"] and all(len(found) == 8 for found in prints.values())
     assert not any(task.expert_plan for task in listings["train"].tasks)
     assert name in DEALT or len({len(task.goal) for task in listings["train"].tasks}) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "task", "answer"), [("TicTacTo-v0", "TicTacTo-v0", "use TicTacToe-v0"), ("Nim-v0", "x", "env.id=x")]
-)
-def test_unknown_games_are_refused(name, task, answer) -> None:
-    with pytest.raises(TaskError, match=answer):
-        environment(name).parse_task(task)
 
 
 def test_every_game_is_in_the_table_of_the_page() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.registry import make_environment
-from turngrid.envs.types import Call, TaskError, TaskRef
+from turngrid.envs.types import Call, TaskRef
 from turngrid.envs.webshop import products
 from turngrid.envs.webshop.env import SEARCH, Page, buttons_of, text_of
-from turngrid.envs.webshop.products import _OPENINGS, DEPARTMENTS, drawn, made_shop, product
+from turngrid.envs.webshop.products import DEPARTMENTS, drawn, made_shop, product
 from turngrid.envs.webshop.reward import likeness, same_option
 from turngrid.envs.webshop.shop import CODES, TOP, Shop, opened
 
@@ -61,13 +61,6 @@ def test_the_products_are_the_same_bytes_everywhere(tmp_path: Path, monkeypatch:
     assert {path.name for path in folder.parent.iterdir()} == {folder.name, f".{folder.name}.lock"}
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "file"))
-    with pytest.raises(TaskError, match=f"webshop cannot be kept in {tmp_path}/file/webshop .*TURNGRID_CACHE$"):
-        made_shop(1000)
-
-
 def test_searches(shop: Shop) -> None:
     for number in range(0, 1000, 50):
         assert number in shop.search(shop.product(number).title)
@@ -98,19 +91,8 @@ def test_the_pages_have_webshops_form(shop: Shop) -> None:
     item = buttons_of(results, shop)[first.asin]
     (look, looks), (size, sizes) = first.options.items()
     facts = [first.title, f"Price: {first.price_tag}", f"Rating: {first.rating}"]
-    shown = [
-        "Back to Search",
-        "< Prev",
-        look,
-        *looks,
-        size,
-        *sizes,
-        *facts,
-        "Description",
-        "Features",
-        "Reviews",
-        "Buy Now",
-    ]
+    shown = ["Back to Search", "< Prev", look, *looks, size, *sizes, *facts]
+    shown += ["Description", "Features", "Reviews", "Buy Now"]
     assert text_of(item, shop).split(" [SEP] ") == shown
     red = buttons_of(item, shop)[looks[1]]
     large = buttons_of(red, shop)[sizes[2]]
@@ -126,7 +108,8 @@ def test_the_pages_have_webshops_form(shop: Shop) -> None:
 # ---- the games
 
 
-def test_splits_share_no_product(shop: Shop) -> None:
+def test_splits_share_no_product_and_equal_instructions_are_one_game(shop: Shop) -> None:
+    """Whatever the price, how it begins, and the order of its attributes."""
     environment = make_environment("webshop", SMALL)
     asked: dict[str, str] = {}
     for split in SPLITS:
@@ -135,46 +118,20 @@ def test_splits_share_no_product(shop: Shop) -> None:
             goal = drawn(shop, params, seed)
             assert asked.setdefault(goal.asin, params["split"]) == params["split"]
     assert Counter(asked.values()).keys() == CODES.keys()
-
-
-def test_equal_instructions_are_one_game(shop: Shop) -> None:
-    """Whatever the price, how it begins, and the order of its attributes."""
-    environment = make_environment("webshop", SMALL)
     params = environment.for_split(environment.parse_task("a2-o1"), "train")
     goals = [drawn(shop, params, seed) for seed in range(2000)]
     facts = {(shop.product(goal.product).query, *sorted(goal.attributes), *goal.options) for goal in goals}
-    assert len({goal.same for goal in goals}) == len(facts) < 2000
-    assert len({goal.instruction for goal in goals}) > len(facts)
-
-
-@pytest.mark.slow
-def test_splits_of_two_thousand_games_share_no_product_and_no_instruction(tmp_path: Path) -> None:
-    wanted = {"test": 500, "validation": 300, "demonstrations": 400, "train": 700, "pretraining": 100}
-    environment = make_environment("webshop", {**SMALL, "products": 10_000})
-    listings = Catalogue(environment, tmp_path).listings("a1-o1", wanted, progress=False)
-    tasks = [task for listing in listings.values() for task in listing.tasks]
-    goals = {task.key: json.loads(Path(task.game_file).read_text()) for task in tasks}
-    by_split = {(task.split, goals[task.key]["asin"]) for task in tasks}
-    assert len({asin for _, asin in by_split}) == len(by_split)
-    asked = [goal["instruction"].split(", and price")[0] for goal in goals.values()]
-    facts = {text.removeprefix(next(start for start in _OPENINGS if text.startswith(start))) for text in asked}
-    assert len({task.fingerprint for task in tasks}) == len(facts) == len(tasks) == 2000
-
-
-def test_the_instruction_names_what_is_scored(games: list[TaskRef], shop: Shop) -> None:
-    for task in games:
-        goal = json.loads(Path(task.game_file).read_text())
-        target = shop.product(goal["product"])
-        words = [*goal["attributes"], *goal["options"], target.query, f"price lower than {goal['price_upper']:.2f}"]
-        assert all(word in task.goal for word in words) and task.expert_plan[-1] == "click[Buy Now]"
-        assert len(goal["attributes"]) == len(goal["options"]) == 2
-        assert target.price < goal["price_upper"] <= target.price + 40 and goal["price_upper"] % 10 == 0
+    assert len({goal.same for goal in goals}) == len(facts) < len({goal.instruction for goal in goals})
 
 
 def test_the_expert_wins_from_wherever_a_customer_is(games: list[TaskRef]) -> None:
+    """An instruction names what is scored."""
     draw, env = random.Random(5), make_environment("webshop", SMALL).env(legal=True, expert=True)
     for task in games:
-        seen = env.reset(task, 0)
+        goal = json.loads(Path(task.game_file).read_text())
+        words = [*goal["attributes"], *goal["options"], f"price lower than {goal['price_upper']:.2f}"]
+        assert all(word in task.goal for word in words) and len(words) == 5
+        seen, saved = env.reset(task, 0), env.saved()
         assert seen.expert == task.expert_plan
         for _ in range(draw.randint(1, 9)):
             actions = [action for action in seen.legal if action != "click[Buy Now]"]
@@ -187,6 +144,8 @@ def test_the_expert_wins_from_wherever_a_customer_is(games: list[TaskRef]) -> No
             result = env.step(seen.expert[0])
             seen = result.observation
         assert result.won and result.score_delta == 1
+        env.restore(saved)
+        assert [env.step(action).won for action in task.expert_plan][-1]
 
 
 def test_another_purchase_loses_with_its_share_of_the_score(games: list[TaskRef], shop: Shop) -> None:
@@ -205,20 +164,6 @@ def test_another_purchase_loses_with_its_share_of_the_score(games: list[TaskRef]
     assert result.lost and result.terminated and not result.won
 
 
-def test_calls_and_saved_states(games: list[TaskRef]) -> None:
-    environment = make_environment("webshop", SMALL)
-    env, task = environment.new_env(), games[1]
-    env.reset(task, 0)
-    saved, results = env.saved(), []
-    for action in task.expert_plan:
-        [(name, given)] = [(f.name, given) for f in environment.prompt.functions if (given := f.arguments(action))]
-        results.append(env.step(str(Call(name, given))))
-    assert results[-1].won and all(result.valid for result in results)
-    env.restore(saved)
-    again = [env.step(action) for action in task.expert_plan]
-    assert [step.observation.text for step in again] == [step.observation.text for step in results]
-
-
 HOSTILE = [
     *('click["]', "click[']", "click[${x}]", "click[__import__('os').system('x')]", "search[]", "search[ ]", "click[]"),
     *("click[B000000000]", "search", "click[Buy Now]", "buy", "searc[h]", "click[<script>alert(1)</script>]"),
@@ -227,24 +172,17 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("answer", HOSTILE, ids=lambda answer: ascii(answer[:30]))
-def test_hostile_answers_change_nothing(games: list[TaskRef], answer: str) -> None:
-    environment = make_environment("webshop", SMALL)
-    for env, text in ((environment.env(), answer), (environment.new_env(), str(Call("click", {"button": answer})))):
-        opening = env.reset(games[0], 0).text
+def test_hostile_answers_change_nothing_and_any_words_may_be_searched(games: list[TaskRef]) -> None:
+    env = make_environment("webshop", SMALL).new_env()
+    opening = env.reset(games[0], 0).text
+    for text in (*HOSTILE, *(str(Call("click", {"button": answer})) for answer in HOSTILE)):
         result = env.step(text)
-        assert not result.valid and result.score_delta == 0 and not result.over
+        assert not result.valid and result.score_delta == 0 and not result.over, ascii(text[:40])
         assert result.observation.text.endswith(opening) and len(result.observation.text) < 400
         result.observation.text.encode()
-        assert [env.step(action).won for action in games[0].expert_plan][-1]
-
-
-@pytest.mark.parametrize(
-    "query", ["'; drop table --", "\u202e\u0000 caf\u00e9 \u4e2d\u6587", "a] click[Buy Now", "{0} %s \\x41"]
-)
-def test_any_words_may_be_searched(games: list[TaskRef], query: str) -> None:
-    env = make_environment("webshop", SMALL).new_env()
-    for action in (f"search[{query}]", str(Call("search", {"query": query}))):
-        env.reset(games[0], 0)
-        result = env.step(action)
-        assert result.valid and "(Total results: " in result.observation.text and not result.over
+    for query in ("'; drop table --", "\u202e\u0000 caf\u00e9 \u4e2d\u6587", "a] click[Buy Now", "{0} %s \\x41"):
+        for action in (f"search[{query}]", str(Call("search", {"query": query}))):
+            result = env.step(action)
+            assert result.valid and "(Total results: " in result.observation.text and not result.over
+    env.step("click[Back to Search]")
+    assert [env.step(action).won for action in games[0].expert_plan][-1]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made import made, played
 
 from turngrid.envs.environment import Environment, Rejected
 from turngrid.envs.registry import make_environment
@@ -35,6 +36,14 @@ def item(number: int, **changes: Json) -> dict[str, Json]:
     return {**product, **changes}
 
 
+ODD = [item(3), item(0, asin="nan"), item(0, asin="A" * 11)]  # twice, and two that WebShop skips
+PRICES = [
+    ("$1,099.00", 1099.0, 1099.0, "$1099.0"),
+    ("$2.99$7.50", 2.99, 7.5, "$2.99 to $7.5"),
+    *((nothing, 100.0, 100.0, "$100.0") for nothing in ("", None)),
+]
+
+
 def ordered(number: int) -> list[dict[str, Json]]:
     """Two instructions of a product, and one without attributes, which WebShop skips."""
     kinds = [{"color": "navy | blue", "size": "l"}, ["red"], []]
@@ -54,8 +63,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "data"
     folder.mkdir()
-    odd = [item(3), item(0, asin="nan"), item(0, asin="A" * 11)]  # twice, and two that WebShop skips
-    write(folder, "items_shuffle_1000.json", [*map(item, range(40)), *odd])
+    write(folder, "items_shuffle_1000.json", [*map(item, range(40)), *ODD])
     attributes = {f"A{number:03}": about(number) for number in range(40)}
     write(folder, "items_ins_v2_1000.json", attributes)
     write(folder, "items_human_ins.json", {f"A{number:03}": ordered(number) for number in range(40)})
@@ -79,17 +87,16 @@ def params(environment: Environment, split: str, task: str = "all") -> dict[str,
     return environment.for_split(environment.parse_task(task), split)
 
 
-def made(environment: Environment, split: str, seed: int, folder: Path) -> TaskRef:
-    given = params(environment, split)
-    record = environment.game_record(given, seed, folder)
-    rest = (record.sha256, record.goal, record.expert_plan, record.fingerprint, 1.0)
-    return TaskRef("webshop", "all", given, seed, split, str(folder / record.file), *rest)
+def game(environment: Environment, split: str, seed: int, folder: Path) -> TaskRef:
+    return made(environment, "all", seed, folder, split)
 
 
 def test_products_are_read_as_webshop_reads_them(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(official, "_CHUNK", 100)  # an item is longer
+    priced = [item(40 + number, pricing=pricing) for number, (pricing, *_) in enumerate(PRICES)]
+    write(data, "items_shuffle_1000.json", [*map(item, range(40)), *ODD, *priced])
     opened = family(data).shop(params(family(data), "test"))
-    assert len(opened) == 40
+    assert len(opened) == 40 + len(PRICES)
     first = opened.product(0)
     assert first.options == {"color": ["navy | blue", "red"], "size": ["l", "xl"]}
     assert (first.query, first.price, first.price_tag, first.features) == (
@@ -98,21 +105,9 @@ def test_products_are_read_as_webshop_reads_them(data: Path, monkeypatch: pytest
     )
     assert first.nouns == ["men", "jacket", "no", "rain", "café"]
     assert first.attributes == ["long lasting", "slim fit"]
-
-
-@pytest.mark.parametrize(
-    ("pricing", "least", "most", "tag"),
-    [
-        ("$1,099.00", 1099.0, 1099.0, "$1099.0"),
-        ("$2.99$7.50", 2.99, 7.5, "$2.99 to $7.5"),
-        ("", 100.0, 100.0, "$100.0"),
-        (None, 100.0, 100.0, "$100.0"),
-    ],
-)
-def test_prices(data: Path, pricing: str | None, least: float, most: float, tag: str) -> None:
-    write(data, "items_shuffle_1000.json", [item(number, pricing=pricing) for number in range(40)])
-    product = family(data).shop(params(family(data), "test")).product(7)
-    assert least <= product.price <= most and product.price_tag == tag
+    for number, (pricing, least, most, tag) in enumerate(PRICES):
+        product = opened.product(40 + number)
+        assert least <= product.price <= most and product.price_tag == tag
 
 
 def test_test_games_are_webshops_first_and_no_product_is_in_two_splits(data: Path) -> None:
@@ -128,14 +123,9 @@ def test_test_games_are_webshops_first_and_no_product_is_in_two_splits(data: Pat
     owners = {split: {opened.goals[seed].asin for seed in numbers} for split, numbers in seeds.items()}
     assert sum(map(len, owners.values())) == len(set.union(*owners.values())) == 40
     assert all(owners.values())
-
-
-def test_tasks_choose_by_attributes_and_options(data: Path) -> None:
-    environment = family(data)
     sizes = {name: environment.seeds(params(environment, "test", name), "test") for name in environment.examples}
     assert sorted(sizes["a1-o1"] + sizes["a1-o2"]) == sizes["all"] and not sizes["a2-o1"] + sizes["a1-o0"]
-    goals = environment.shop(params(environment, "test")).goals
-    assert {tuple(goals[seed].options) for seed in sizes["a1-o2"]} == {("navy | blue", "l")}
+    assert {tuple(opened.goals[seed].options) for seed in sizes["a1-o2"]} == {("navy | blue", "l")}
 
 
 def test_synthetic_instructions_are_all_combinations(data: Path) -> None:
@@ -147,43 +137,30 @@ def test_synthetic_instructions_are_all_combinations(data: Path) -> None:
     assert "Find me jacket 3 with color: navy | blue, and size: xl" in texts
 
 
-def test_the_expert_wins_where_a_product_can(data: Path, tmp_path: Path) -> None:
+def test_the_expert_wins_where_a_product_can_and_only_demonstrations_need_that(data: Path, tmp_path: Path) -> None:
+    """Some options of people are none of a product's, so WebShop's test set has such games."""
     write(data, "items_human_ins.json", {f"A{number:03}": ordered(number)[:1] for number in range(40)})
     environment = family(data)
     [seed] = environment.seeds(params(environment, "test"), "test")[:1]
-    task = made(environment, "test", seed, tmp_path)
-    env = environment.new_env(legal=True)
-    env.reset(task, 0)
-    assert task.expert_plan and [env.step(action).won for action in task.expert_plan][-1]
+    task = game(environment, "test", seed, tmp_path)
     assert "click[navy | blue]" in task.expert_plan
-
-
-def test_only_demonstrations_need_a_plan(data: Path, tmp_path: Path) -> None:
-    """Some options of people are none of a product's, so WebShop's test set has such games."""
+    assert played(environment.new_env(), task)[1][-1].won
     given = [{"instruction": "a hat", "instruction_attributes": ["warm hat"], "instruction_options": ["polka dots"]}]
     write(data, "items_human_ins.json", {f"A{number:03}": given for number in range(40)})
-    environment = family(data)
-    assert made(environment, "test", 0, tmp_path).expert_plan == ()
+    assert game(environment, "test", 0, tmp_path).expert_plan == ()
     seed = environment.seeds(params(environment, "demonstrations"), "demonstrations")[0]
     with pytest.raises(Rejected, match="the expert finds no product that earns 1"):
-        made(environment, "demonstrations", seed, tmp_path)
+        game(environment, "demonstrations", seed, tmp_path)
 
 
 def test_equal_files_are_equal_games_and_other_files_are_refused(data: Path, tmp_path: Path) -> None:
-    task = made(family(data), "test", 0, tmp_path)
+    task = game(family(data), "test", 0, tmp_path)
     os.utime(data / "items_human_ins.json", (1, 1))
     assert params(family(data), "test") == task.params
     family(data).new_env().reset(task, 0)
     write(data, "items_human_ins.json", {f"A{number:03}": ordered(number) for number in range(39)})
     with pytest.raises(EnvError, match="the files in env.data_dir are not those that the games were made of"):
         family(data).new_env().reset(task, 0)
-
-
-@pytest.mark.parametrize("name", ["items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json"])
-def test_a_missing_file_is_named_with_its_origin(data: Path, name: str) -> None:
-    (data / name).unlink()
-    with pytest.raises(TaskError, match=rf"^env.data_dir={data}: there is no {name}; .*setup.sh.*WebShop"):
-        family(data).parse_task("all")
 
 
 BROKEN: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
@@ -199,7 +176,12 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize(("name", "spoil", "why"), BROKEN.values(), ids=BROKEN)
-def test_a_file_of_another_kind_is_named(data: Path, name: str, spoil: Callable[[bytes], bytes], why: str) -> None:
+def test_a_file_of_another_kind_or_none_is_named(
+    data: Path, name: str, spoil: Callable[[bytes], bytes], why: str
+) -> None:
     (data / name).write_bytes(spoil((data / name).read_bytes()))
     with pytest.raises(TaskError, match=f"^env.data_dir.*{why}"):
         params(family(data), "test")
+    (data / name).unlink()
+    with pytest.raises(TaskError, match=rf"^env.data_dir={data}: there is no {name}; .*setup.sh.*WebShop"):
+        family(data).parse_task("all")

@@ -1,9 +1,10 @@
 """The broken repositories that cheats and honest repairs are tried on: three of ``repo_repair``,
-two in SWE-Gym's form."""
+one in SWE-Gym's form."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from repair_samples import WRONG, row
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.repair import bugs, mutate
@@ -30,108 +31,27 @@ _BUGS = {
     "sums": ("matrices", "matrices.py", "lambda a, b: a + b", "lambda a, b: a - b"),
 }
 
-MEAN = '''"""Averages."""
-
-import math
-
-
-def mean(numbers):
-    """The arithmetic mean."""
-    return sum(numbers) / (len(numbers) + 1)
-
-
-def root_mean_square(numbers):
-    """The square root of the mean of the squares."""
-    return math.sqrt(mean([number * number for number in numbers]))
-
-
-def largest(numbers):
-    return max(numbers)
-'''
-MEAN_LINE = MEAN.split("\n").index("    return sum(numbers) / (len(numbers) + 1)") + 1
-_HELPERS = "def close(one, other):\n    return abs(one - other) < 1e-9\n"
-_TEST_LARGEST = """
-from checks import helpers
-from stats.mean import largest, root_mean_square
-
-
-def test_helped():
-    assert helpers.close(root_mean_square([3, 3]), 3)
-
-
-def test_largest():
-    assert largest([1, 3, 2]) == 3
-"""
-_TEST_MEAN = """
+# A repair beside tests in a folder with another name.
+_SUMS = """
 import json
-import math
-import unittest
 from pathlib import Path
 
-from stats.mean import mean
-
-EXPECTED = json.loads((Path(__file__).parent / "expected.json").read_text())
+from shop.calc import add
 
 
-class TestMean(unittest.TestCase):
-    def test_mean(self):
-        self.assertEqual(mean([1, 2, 6]), 3)
-
-
-def test_the_mean_of_equal_numbers_is_close_to_them():
-    assert math.isclose(mean([0.1] * 3), 0.1)
-
-
-def test_expected():
-    for numbers, wanted in EXPECTED:
-        assert mean(numbers) == wanted
+def test_sums():
+    for one, other, total in json.loads((Path(__file__).parent / "expected.json").read_text()):
+        assert add(one, other) == total
 """
-_MEAN_TESTS = ("TestMean::test_mean", "test_the_mean_of_equal_numbers_is_close_to_them", "test_expected")
-_STATS: dict[str, Any] = {
-    "instance_id": "shop__stats-1",
-    "repo": "shop/stats",
-    "base_commit": "0" * 40,
-    "problem_statement": "mean divides by one more than there are numbers.",
-    "FAIL_TO_PASS": ["checks/test_largest.py::test_helped", *(f"checks/test_mean.py::{test}" for test in _MEAN_TESTS)],
-    "PASS_TO_PASS": ["checks/test_largest.py::test_largest"],
-    "patch": f"""--- a/stats/mean.py
-+++ b/stats/mean.py
-@@ -{MEAN_LINE},1 +{MEAN_LINE},1 @@
--    return sum(numbers) / (len(numbers) + 1)
-+    return sum(numbers) / len(numbers)
-""",
-    "files": {
-        "README.md": "# Stats\n",
-        "stats/__init__.py": "",
-        "stats/mean.py": MEAN,
-        "checks/helpers.py": _HELPERS,
-        "checks/expected.json": "[[[2, 4], 3], [[5], 5]]\n",
-        "checks/test_largest.py": _TEST_LARGEST,
-        "checks/test_mean.py": _TEST_MEAN,
-    },
-}
-_HELPED = {
-    **_STATS,
-    "instance_id": "shop__stats-2",
-    "FAIL_TO_PASS": ["checks/test_near.py::test_near"],
-    "files": {
-        **_STATS["files"],
-        "testing/compare.py": _HELPERS,
-        "testing/near.py": "from .compare import close\n\n\ndef near(one, other):\n    return close(one, other)\n",
-        "checks/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef near():\n    from testing import near\n\n    return near.near\n",
-        "checks/test_near.py": "from stats.mean import mean\n\n\ndef test_near(near):\n    assert near(mean([1, 2]), 1.5)\n",
-    },
-}
+_FILES = {"shop/calc.py": WRONG, "checks/expected.json": "[[1, 2, 3]]\n", "checks/test_sums.py": _SUMS}
+_STATS = row(files=_FILES, FAIL_TO_PASS=["checks/test_sums.py::test_sums"], PASS_TO_PASS=[])
 
 
 def prepare(folder: Path) -> dict[str, Game]:
     """Every game by name, written below ``folder``; the environments are the caller's to close."""
     repair, swegym = make_environment("repo_repair").env(), make_environment("swegym").env()
     games = {name: Game(_task("repo_repair", making.instance_of(_bug(name)), folder / name), repair) for name in _BUGS}
-    inline = {"stats": _STATS, "helped": _HELPED}
-    return games | {
-        name: Game(_task("swegym", Instance.from_dict(row), folder / name), swegym) for name, row in inline.items()
-    }
+    return games | {"stats": Game(_task("swegym", Instance.from_dict(_STATS), folder / "stats"), swegym)}
 
 
 def _bug(name: str) -> Bug:
@@ -148,5 +68,4 @@ def _bug(name: str) -> Bug:
 def _task(env: str, instance: Instance, folder: Path) -> TaskRef:
     folder.mkdir(parents=True)
     record = write(instance, folder, ())
-    file = str(folder / record.file)
-    return TaskRef(env, "", {}, 0, "train", file, record.sha256, record.goal, (), record.fingerprint, 1.0)
+    return record.task(env, "", {}, 0, "train", folder / record.file)
