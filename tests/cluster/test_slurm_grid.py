@@ -1,15 +1,10 @@
-"""What SLURM is for, with real runs: a sweep from launch to report, and a run that its time limit
-breaks off."""
+"""What SLURM is for, with real runs: a sweep from launch to report."""
 
-import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
-import small
 from cheap_jobs import front_door
 from small_slurm import SmallSlurm
 
@@ -82,69 +77,3 @@ def reported(folder: Path) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return (folder / "report.md").read_text()
-
-
-STEPS, SAVED_EVERY, BROKEN_OFF = 10, 4, 6
-LEARNING = (  # 60 demonstrations, so that some of the episodes of most steps are won
-    "budget.units=100",
-    "budget.demo_cost=1",
-    "budget.sft_share=0.6",
-    f"budget.rl_steps={STEPS}",
-    f"trainer.save_freq={SAVED_EVERY}",
-    "env.max_turns=12",
-)
-
-
-def test_a_run_that_its_time_limit_breaks_off_ends_as_an_unbroken_one(slurm: SmallSlurm, tmp_path: Path) -> None:
-    job = ("cluster=slurm", "cluster.slurm.timeout_min=600", "cluster.slurm.signal_delay_s=60")
-    output = tmp_path / "broken"
-    process = front_door(*small.OVERRIDES, *LEARNING, *job, f"output_dir={output}", cwd=tmp_path)
-    small.wait_for(lambda: steps_logged(output) >= BROKEN_OFF, 1800)
-    hold(output)
-    (job_id,) = slurm.command("squeue", "-h", "-o", "%A").split()
-    end_soon(slurm, job_id)
-    small.wait_for(lambda: slurm.command("squeue", "-h", "-j", job_id, "-o", "%r").strip() == "BeginTime", 300)
-    assert steps_logged(output) < STEPS and steps_logged(output) % SAVED_EVERY, "broken off where it shows nothing"
-    slurm.hurry(job_id)
-    _, err = process.communicate(timeout=2400)
-    assert process.returncode == 0, err
-    (broken,) = output.glob("textworld-*")
-    assert len(small.lines(broken / "attempts.jsonl")) == 2
-    unbroken = small.finish(tmp_path / "unbroken", *LEARNING, timeout_s=2400)
-    assert broken.name == unbroken.name
-    assert_same(broken, unbroken)
-    metrics = small.lines(broken / "rl" / "metrics.jsonl")
-    assert any(line["success/train"] > 0 and line["actor/grad_norm"] > 0 for line in metrics[SAVED_EVERY:])
-
-
-def hold(output: Path) -> None:
-    """So that it does not end in the half minute that SLURM may take to see that a job's time is
-    up."""
-    trainers = [
-        p for p in psutil.process_iter(["cmdline"]) if {"turngrid.verl_plugin.rl"} & set(p.info["cmdline"] or [])
-    ]
-    (trainer,) = [p for p in trainers if str(output) in p.info["cmdline"][-1]]
-    trainer.suspend()
-
-
-def end_soon(slurm: SmallSlurm, job_id: str) -> None:
-    """Its limit becomes the next full minute, which is within the signal's delay."""
-    (start,) = slurm.command("squeue", "-h", "-j", job_id, "-o", "%S").split()
-    minutes = (time.time() - time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%S"))) / 60
-    slurm.command("scontrol", "update", f"JobId={job_id}", f"TimeLimit={int(minutes) + 1}")
-
-
-def steps_logged(output: Path) -> int:
-    files = list(output.glob("*/rl/metrics.jsonl"))
-    return len(files[0].read_text().splitlines()) if files else 0
-
-
-def assert_same(folder: Path, unbroken: Path) -> None:
-    """Token ids, rewards and outcomes of every step, of which masks and rows are made; each step
-    once."""
-    for step in range(1, STEPS + 1):
-        name = f"rl/episodes/{step:06d}.jsonl"
-        assert small.without_clocks(folder / name) == small.without_clocks(unbroken / name), name
-    assert [line["step"] for line in small.lines(folder / "rl" / "metrics.jsonl")] == list(range(1, STEPS + 1))
-    ours, theirs = (json.loads((run / "result.json").read_text()) for run in (folder, unbroken))
-    assert [stage["successes"] for stage in ours["stages"]] == [stage["successes"] for stage in theirs["stages"]]

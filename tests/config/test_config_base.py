@@ -98,13 +98,6 @@ def test_an_option_is_named_like_its_file() -> None:
         assert file.read_text().startswith("# @package _global_\n"), file
 
 
-def test_an_algorithm_sets_no_key_of_a_method() -> None:
-    """Which would choose the method all the same where another one, or none, is chosen on the
-    command line."""
-    named = {file.stem: {*yaml.safe_load(file.read_text())} & {*SLOTS} for file in (CONF / "algo").glob("*.yaml")}
-    assert {name: keys for name, keys in named.items() if keys} == {}
-
-
 def test_a_method_has_a_file_with_all_of_its_settings() -> None:
     for file in METHODS:
         slot, name = file.parent.name, file.stem
@@ -159,9 +152,3 @@ RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_can_be_launched(path: Path) -> None:
     assert check(compose([f"recipe={path.stem}"])) == []
-
-
-def test_a_recipe_names_its_figure() -> None:
-    """In the comment at its head: success in %, games, seeds."""
-    heads = [path.read_text(encoding="utf-8").split("defaults:")[0] for path in RECIPES]
-    assert heads and all(word in head for word in ("%", "games", "seed") for head in heads)

@@ -5,9 +5,6 @@ from pathlib import Path
 import pytest
 
 from turngrid.config.base import ROOT
-from turngrid.config.checks.check import check
-from turngrid.config.compose import compose
-from turngrid.config.errors import ConfigError
 from turngrid.records.models.locate import ModelError, local_folder, resolve_model, run_of
 
 
@@ -73,13 +70,6 @@ def test_what_is_not_there_is_refused_with_the_nearest(run: Path, tmp_path: Path
         resolve_model(str(tmp_path))
     with pytest.raises(ModelError, match="no such asset; there are: tiny"):
         resolve_model("asset://tyni")
-
-
-def test_the_front_door_refuses_it_before_anything_starts(run: Path) -> None:
-    wrong = run.with_name("textworld-w4-o6-q8-s1")
-    with pytest.raises(ConfigError, match="use"):
-        check(compose([f"model.path={wrong}"]))
-    assert check(compose([f"model.path={run}"])) == []
 
 
 def test_which_run_a_model_comes_from(run: Path, tmp_path: Path) -> None:

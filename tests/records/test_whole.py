@@ -62,11 +62,6 @@ def test_a_folder_without_a_whole_manifest_is_not_whole(sealed: Path, content: s
     assert flaw_in(sealed) == f"{MANIFEST} {'is missing' if content is None else 'cannot be read'}"
 
 
-def test_sizes_alone_do_not_show_rubbish_of_the_same_length(sealed: Path) -> None:
-    (sealed / "config.json").write_text('{"layers": 3}')
-    assert flaw_in(sealed, content=False) == "" and "sha256" in flaw_in(sealed)
-
-
 def checkpoint(root: Path, step: int, whole: bool = True) -> Path:
     folder = checkpoints.folder_of(root, step)
     (folder / checkpoints.MODEL).mkdir(parents=True)
@@ -81,8 +76,6 @@ def checkpoint(root: Path, step: int, whole: bool = True) -> Path:
     [
         ((5, 10), (), "10", 10),
         ((5, 10), (), "99", 10),  # no such checkpoint
-        ((5, 10), (), "", 10),
-        ((5, 10), (), "1", 10),
         ((5,), (10,), "5", 5),  # killed while it was written
         ((5,), (10,), "10", 10),  # killed between verl's note and the manifest
         ((), (), "10", 0),
@@ -193,7 +186,7 @@ def charged(folder: Path) -> list[int]:
     return [entry.step for entry in ledger(Run(CONFIG, folder)) if entry.units]
 
 
-@pytest.mark.parametrize("left", [0, 1, 3], ids=lambda left: f"{left} episodes left")
+@pytest.mark.parametrize("left", [0, 3])
 @pytest.mark.parametrize("end", [b"", b"rubbish\n"])
 def test_a_step_with_damaged_episodes_is_done_again(trained: Path, left: int, end: bytes) -> None:
     rl = RlFolder(trained)

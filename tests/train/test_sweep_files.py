@@ -99,18 +99,13 @@ def _refused(config: DictConfig) -> bool:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_two_runs_are_the_same(name: str) -> None:
-    for scale in FILES[name].scales.values():
-        asked = [frozenset(point.overrides) for point in runs(scale)]
-        assert len(set(asked)) == len(asked)
-
-
-@pytest.mark.parametrize("name", FILES)
 def test_every_name_of_the_layout_is_one_of_the_table(name: str) -> None:
     table = published.table_of(str(FILES[name].published))
     free = {"none", published.BASE} if published.BASE in table.protocol else {"none"}
     columns = {column for cells in table.rows.values() for column in cells}
     for scale in FILES[name].scales.values():
+        asked = [frozenset(point.overrides) for point in runs(scale)]
+        assert len(set(asked)) == len(asked), "no two runs are the same"
         rows, across = scale.layout.rows.items(), scale.layout.columns.items()
         assert {selector.get("published", row) for row, selector in rows} <= {*table.rows, *free}
         assert {selector.get("published", column) for column, selector in across} <= columns | free
@@ -130,7 +125,6 @@ def test_every_row_column_and_takeaway_has_its_runs(name: str, scale: str, compo
         for side in (takeaway.higher, takeaway.lower):
             for selector in flattened(side):
                 assert any(fills(composed(point), selector) for point in selected(chosen, selector)), takeaway.claim
-    assert len({takeaway.claim for takeaway in chosen.takeaways}) == len(chosen.takeaways)
 
 
 @pytest.mark.parametrize("table", published.tables())
@@ -155,13 +149,10 @@ def _met(file: Definition, composed: Composed) -> Iterator[tuple[str, str]]:
                 yield one.get("published", row), other.get("published", column)
 
 
-def test_a_file_says_what_was_mapped_to_what() -> None:
+def test_every_table_has_a_file_with_both_scales() -> None:
     assert {file.published for file in FILES.values()} == set(published.tables())
     for file in FILES.values():
         assert {*SCALES} <= {*file.scales} <= {*SCALES, "small"}
-        assert file.question.endswith("?")
-        assert all(len(scale.note) > 100 and len(scale.seeds) >= 1 for scale in file.scales.values())
-        assert "tiny model" in file.scales["laptop"].note
 
 
 # The study's settings, as in its protocol: models, training games, epochs (passes over them, one
@@ -280,16 +271,6 @@ def test_games_turns_and_models_at_paper_scale_are_the_study_s(name: str, compos
     assert {config.env.max_turns for config in configs} == turns
 
 
-def test_a_row_of_table_9_buys_what_its_name_says(composed: Composed) -> None:
-    for point in runs(FILES["table9_sft_rl_budget"].scales["paper"]):
-        allocation = allocate_budget(composed(point))
-        bought = point.coordinates["budget"]
-        assert bought == f"sft={allocation.demonstrations},rl={allocation.games}"
-        epochs = 100 if allocation.demonstrations else 150
-        assert allocation.steps == -(-epochs * allocation.games // 256)
-        assert allocation.units == (5000 if bought == "sft=0,rl=5000" else 1000)
-
-
 def test_the_recipes_have_the_release_s_games_and_epochs(composed: Composed) -> None:
     allocations = {
         point.coordinates["recipe"]: allocate_budget(composed(point))
@@ -320,7 +301,3 @@ def test_a_laptop_s_run_is_long_enough_to_show_something(name: str, composed: Co
         assert config.model.name == "tiny"
         assert config.trainer.device == "cpu"
     assert len(runs(scale)) * len(scale.seeds) <= 24  # two hours on two cores
-
-
-def test_every_sweep_s_budget_is_covered_above() -> None:
-    assert set(STUDY) | {"table9_sft_rl_budget", "released_recipes"} == set(FILES)

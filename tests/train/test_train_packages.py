@@ -105,10 +105,6 @@ def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:
 
 
 CLASHES = {
-    "algorithm of ours": (
-        ({"algo.ppo": "a.b:C"},),
-        "package one offers algo.ppo, which is a name of turngrid's own: it must choose another",
-    ),
     "environment of ours": (
         ({"env.gym": "a.b:C"},),
         "package one offers env.gym, which is a name of turngrid's own: it must choose another",
@@ -126,32 +122,15 @@ def test_a_name_for_two_things_is_refused(case: str, offer: Offer) -> None:
     for package, points in zip(("one", "two"), offered, strict=False):
         offer(package, points)
     with pytest.raises(ConfigError, match=said):
-        compose(["algo.name=x" if "algo" in said else "env.name=x"])
+        compose(["env.name=x"])
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("reward/dense.yaml",), "package one offers reward=dense, which is a name of turngrid's own"),
-        (("env/x.yaml", "env/x.yaml"), "packages (one and two|two and one) both offer env=x"),
-        ((), "one: its entry point conf = 'one.conf' names no package's folder"),
-    ],
-)
-def test_options_for_two_things_are_refused(options: tuple[str, ...], said: str, offer: Offer) -> None:
-    for package, option in zip(("one", "two"), options or (None,), strict=False):
-        offer(package, {"conf": f"{package}.conf"}, *([option] if option else []))
-    with pytest.raises(ConfigError, match=said):
+def test_an_option_of_ours_is_not_offered_again(offer: Offer) -> None:
+    offer("one", {"conf": "one.conf"}, "reward/dense.yaml")
+    with pytest.raises(ConfigError, match="package one offers reward=dense, which is a name of turngrid's own"):
         compose(["env=x"])
 
 
 def test_an_evaluation_set_of_no_environment_is_refused() -> None:
     with pytest.raises(ConfigError, match="eval.tasks: nobody:Hill is no environment: No module named 'nobody'"):
         check(compose(["eval.tasks=[nobody:Hill/hill-3]"]))
-
-
-def test_a_run_of_ours_looks_at_no_other_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
-    monkeypatch.delattr(extensions, "_points")
-    compose(["env=tw_simple", "reward=dense", "credit=[gigpo]", "algo=rloo", "eval.tasks=[w2-o3-q4]"])
-    with pytest.raises(NameError):
-        compose(["env=hill"])

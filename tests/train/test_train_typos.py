@@ -13,16 +13,9 @@ TYPOS = {
     "algo.name=nowhere:It": "algo.name=nowhere:It: algo nowhere:It: No module named 'nowhere'",
     "+algo.gamma=1": "unknown key algo.gamma; use one of: name, state",
     "loss=aepo": ["algo=aepo or ", "credit=[aepo]", "(choices of loss: aepo_clip, "],
-    "algo=tree": ["use ", "rollout_form=tree"],
     "algo=empg": "unknown option algo=empg; use credit=[empg]",
-    "credit=[dapo]": "unknown option credit=dapo; use algo=dapo",
-    "env=textwrld": "env=textworld",
-    "reward=dens": "reward=dense",
     "+credit.gigpo.wight=1": "unknown key credit.gigpo.wight; use credit.gigpo.weight",
     "+filter.void_turns.void=invalid": "filter.void_turns.stop must be given; use filter.void_turns.stop=VALUE",
-    "filter=[void_turns] filter.void_turns.void=some": [
-        "filter=[void_turns]: void=some must be one of: unparsed, invalid"
-    ],
     "+shaping.g_ra.levels=[{reward:outcome,gat:1},{reward:dense}]": [
         "unknown key shaping.g_ra.gat; use shaping.g_ra.gate"
     ],
@@ -32,15 +25,11 @@ TYPOS = {
     "model=qwen2.5": ["choices of model:", "qwen2.5_0.5b"],
     "model=Qwen/Qwen2.5-1.5B-Instruct": "model.path=Qwen/Qwen2.5-1.5B-Instruct",
     "algorithm.adv_estimator=gigpo": "use algo=gigpo",
-    "algorithm.adv_estimator={a:1}": ["algorithm.adv_estimator={'a': 1} must be one of: ", "turngrid_grpo"],
-    "recipe=nothing_of_that_name": "unknown option recipe=nothing_of_that_name",
     "turn_reward=dense": "reward=dense",
-    "rewrd=dense": "reward",
     "env.id=Taxi-v4": "env.id is a setting of another option; use env=gym or env=textarena",
     "model.path=tiny": "use model.path=asset://tiny",
     "model.path=packaged://smollm2": "there is: smollm2_135m",
     "fresh": "fresh has no value; use fresh=true",
-    "env.tsk=w2-o3-q4": "env.task",
     "env.task=w4o6q8": "w4-o6-q8",
     "env.task=tw-simple": "tw-simple is no task of env=textworld; use env=tw_simple",
     "env.tasks=[w2-o3-q4,pick_and_place_simple]": "use env=alfworld",
@@ -48,10 +37,8 @@ TYPOS = {
     "lr=1e-3": "actor_rollout_ref.actor.optim.lr",
     "seed=abc": "seed=abc must be a whole number from 0 to 4294967295",
     "rollout.n=4": "unknown key rollout.n; use actor_rollout_ref.rollout.n or",
-    "model_engine=megatron": "unknown key model_engine",
     "actor@actor_rollout_ref.actor=megatron_actor": "unknown key actor;",
     "algorithm=gigpo": "use algo=gigpo",
-    "~env": "textworld",
     "credit.gigpo.weight=0.5": "credit.gigpo.weight is a setting of another option; use credit=[gigpo]",
     "env=null": "textworld",
     "algo=ppo,grpo": "-m",
@@ -61,58 +48,40 @@ TYPOS = {
     "sweep=table10_algorithms": "add -m",
     "-m algo=ppo,grp": "unknown option algo=grp; use algo=grpo (choices of algo: aem, ",
     "-m seed=range(0,3,0)": "seed=range(0,3,0) must be a range of 1 to 10000 values",
-    "-m algorithm.lam=0,1 algorithm.gamma=2": "algorithm.gamma=2 must be",
-    "-m seed=0,1 algorithm.lam=interval(0,1)": "algorithm.lam=interval(0,1): write the values out",
     "-m env=glob(t*)": "env=glob(t*): write the values out",
-    "-m seed=0,1 output_dir=/dev/null": "output_dir=/dev/null is a file",
     "-m seed=0,1 hydra/launcher=joblib": ("hydra/launcher=joblib", "cluster=NAME"),
     "hydra.searchpath=[file:///nowhere]": ("hydra.searchpath=", "use --config-dir FOLDER"),
     "=1": "cannot read '=1' (no key); use KEY=VALUE",
-    "~dry_run": "use dry_run=VALUE",
     "+sede=1": "+sede=1: nothing reads sede; use seed",
     "+actor_rollout_ref.actor.optim.larning_rate=1": "unknown key actor_rollout_ref.actor.optim.larning_rate",
     "recipe=null": "unknown option recipe=None",
-    "+algo@here=ppo": "use algo=ppo",
     "env.task=${nope}": "env.task=${nope}: Interpolation key 'nope' not found",
-    "env.task=w0": "env.task=w0: unknown task 'w0' of textworld",
     "hydra.job.num=seven": "hydra.job.num=seven",
     "env=[a,b]": "use -m env=A,B to run both",
     "env.name=:": "env.name=: is no environment: Empty module name (its form is module:Class)",
-    "turn_reward.name=spars": "unknown reward 'spars'; use sparse",
     "env.tasks={w2-o3-q4:[1]}": "the weight of w2-o3-q4 is [1]; it must be more than 0",
     "trainer.logger=[wand]": "use wandb",
     "model.path=???": "must be given",
-    "trainer.save_freq=0": "must be a whole number of at least 1",
     "actor_rollout_ref.actor.optim=3": "must be a node, whose keys are set one by one",
     "actor_rollout_ref.actor.use_kl_loss=7": "must be true or false",
     "actor_rollout_ref.actor.optim.lr=-1e-3": "must be a number from 0 to 1",
     "eval.temperatures=[nan]": "must be a list of numbers from 0 to 10",
-    "fresh=maybe": "must be true or false",
-    "algorithm.adv_estimator=gea": "use gae",
     "actor_rollout_ref.model.lora_rank=8": "cannot be: the run's own keys are model.lora_",
-    "critic.model.lora_rank=8": "cannot be: the run's own keys are model.lora_",
     "budget.count=turns": "must be one of: games, rollouts",
-    "cluster.computes_in=fp8": "must be one of: bf16, fp32, null",
     "cluster.name=${seed}": "must be one word",
     "\"critic._target_=''\"": "cannot be: ",
-    "model.path=0x10": "use model.path=ORG/NAME",
-    "actor_rollout_ref.model.lora.merge=true": "cannot be: the run's own keys are model.lora_",
     "--config-dir=/nope": "--config-dir /nope: no such folder",
     "--package=nope": "--package is for what --cfg job shows: add it",
     # once ended in a traceback, or without the key's name, or passed
     "-m --cfg=job": "--cfg",
     "-m sweep=../conf/config": "sweep",
-    "-m sweep=table10_algorithms only.=1": "only.",
     "--cfg=job '--package=env['": "--package",
     "-reward.path=x": "-reward.path",
-    "--experimental-rerun=nope": "--experimental-rerun",
     "'actor_rollout_ref.rollout.mtp={a: {b: c}}'": "actor_rollout_ref.rollout.mtp.a",
     "actor_rollout_ref.ref.fsdp_config.entropy_from_logits_with_chunking=null": (
         "actor_rollout_ref.ref.fsdp_config.entropy_from_logits_with_chunking"
     ),
     "-m sweep=table10_algorithms only.algo": "only.algo",
-    "algorithm.kl_ctrl=[1]": "algorithm.kl_ctrl",
-    "seed=1 trainer.save_freq='${nope}'": "trainer.save_freq",
     "tracking.run_name='${tracking.group}' tracking.group='${tracking.run_name}'": "tracking.group",
     "tracking.run_name='${trainer}'": "tracking.run_name",
     "env=textarena 'env.id={null: 1}'": "env.id",
@@ -121,11 +90,7 @@ TYPOS = {
     ),
     "'hydra.callbacks={a: {_target_: nope}}'": "hydra.callbacks",
     f"model.name={'x' * 3000}": "model.name",
-    "actor_rollout_ref.rollout.seed=[null]": "actor_rollout_ref.rollout.seed",
     "~actor_rollout_ref.actor.policy_loss.clip_cov_ub": "actor_rollout_ref.actor.policy_loss.clip_cov_ub",
-    "actor_rollout_ref.rollout.agent.default_agent_loop=nope": "actor_rollout_ref.rollout.agent.default_agent_loop",
-    "algorithm.rollout_correction.rollout_is_threshold=-1": "algorithm.rollout_correction.rollout_is_threshold",
-    "env=repo_repair env.tests_deadline_s=20000": "env.tests_deadline_s",
 }
 
 
@@ -161,13 +126,3 @@ def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
         assert answer in line
     assert main(["-m", "sweep=table10_algorithms", "only.algo=ppo", "dry_run=yes", f"output_dir={tmp_path}"]) == 0
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_only_sizes_for_gpus_ask_for_is_refused_as_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
-    gpu = ["cluster=gpu1", "model=qwen2.5_7b"]
-    for words, answer in {
-        ("model.path=/nowhere/at/all",): "turngrid: model.path=/nowhere/at/all does not exist",
-        ("model.lora_rank=8", "model.lora_target_modules=[norm]"): "turngrid: model.lora_target_modules=['norm']: ",
-    }.items():
-        assert main([*gpu, *words]) == 2
-        assert capfd.readouterr().err.splitlines()[-1].startswith(answer)
