@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from turngrid.config import machine
 from turngrid.config.base import ROOT
-from turngrid.config.compose import compose, composer
+from turngrid.config.compose import composer
 from turngrid.config.schema import Slurm
 from turngrid.records.run_folder import identity
 from turngrid.train.app import main
@@ -84,13 +84,7 @@ def test_without_slurm_nothing_is_submitted(
     assert main(["cluster=slurm", f"output_dir={tmp_path / 'runs'}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert "no sbatch" in line and "login node" in line
-
-
-def test_a_plan_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not launching.elsewhere(compose(["cluster=slurm", "estimate=true"]))
-    assert launching.elsewhere(compose(["cluster=slurm"]))
-    monkeypatch.setenv(one_run.LAUNCHED, "1")
-    assert not launching.elsewhere(compose(["cluster=slurm"])), "a job computes where it is"
+    assert main(["cluster=slurm", "estimate=true"]) == 0, "an estimate is made here"
 
 
 def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatch: pytest.MonkeyPatch) -> None:

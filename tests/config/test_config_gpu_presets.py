@@ -62,13 +62,6 @@ def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkey
     assert "--id=0,1" in (smi / "asked").read_text()
 
 
-def test_a_driver_that_does_not_answer(composed: Composer, smi: Path) -> None:
-    (smi / "cards").write_text("No devices were found\n")
-    config = composed([QWEN, "cluster=gpu1"])
-    assert machine.here() is None and not machine.is_known(config)
-    assert machine.is_known(composed([QWEN, "cluster=gpu1", "cluster.gpu_memory_gb=48"]))
-
-
 @pytest.mark.parametrize("cluster", ["gpu1", "gpu8", "slurm_gpu1", "slurm_gpu8"])
 def test_ray_gives_out_what_verl_asks_for(composed: Composer, cluster: str) -> None:
     """3 cores a GPU for verl's placement groups, one for TransferQueue's controller and one for

@@ -60,10 +60,8 @@ def test_a_learning_rate_that_is_set_is_used_as_it_is(composed: Composer) -> Non
     ("words", "ours"),
     [
         (f"{ACTOR}.actor.optim.lr=4e-4", "4e-03"),  # tiny's full rate
-        ("model=qwen2.5_7b cluster=gpu1 algo=ppo model.sft.lr=1e-3", "1e-05"),
         (f"model=qwen2.5_7b cluster=gpu1 scale=first {ACTOR}.actor.optim.lr=2e-6", "2e-05"),
         ("algo=ppo model=qwen2.5_7b cluster=gpu1", None),
-        (f"budget=sft_only {ACTOR}.actor.optim.lr=1e-6", None),
     ],
 )
 def test_a_learning_rate_far_from_ours_is_noted(composed: Composer, words: str, ours: str | None) -> None:
@@ -80,17 +78,13 @@ def test_both_stages_are_told(composed: Composer) -> None:
     for told in (of_rl(config).actor_rollout_ref.model, sft):
         assert (told.lora_rank, told.lora_alpha, told.target_modules) == (8, 32, ["v_proj", "q_proj"])
     assert of_rl(config).critic.model.lora_rank == 0
-    alpha = composed(["model.lora_rank=8", "model.lora_alpha=16"]).actor_rollout_ref.model
-    assert (alpha.lora_alpha, alpha.target_modules) == (16, "all-linear")
 
 
 @pytest.mark.parametrize(
     ("words", "merge"),
     [
-        ((), True),
         (("rollout=vllm",), True),  # on a CPU all is fp32
         (GPU, False),
-        ((*GPU[:2], "rollout=transformers"), True),
         ((*GPU, *SEPARATE, NCCL), True),  # verl never sends an adapter there
         ((*GPU, "trainer.v1.trainer_mode=colocate_async"), False),
     ],

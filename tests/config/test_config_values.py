@@ -1,7 +1,6 @@
 """What a person mistypes in a value is answered by one line that names the key, before anything is
 made or started."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -39,15 +38,6 @@ def test_whatever_was_asked_for(arguments: list[str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"algorithm\.gamma=2 must be a number from 0 to 1"):
         ready([*arguments, f"output_dir={tmp_path}"])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_bug_of_ours_is_no_mistake_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> None:
-        raise TypeError("a bug")
-
-    monkeypatch.setattr(compose.values, "check", broken)
-    with pytest.raises(TypeError, match="^a bug$"):
-        compose.compose(["seed=1"])
 
 
 def test_ready_starts_and_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -91,10 +81,9 @@ def test_every_number_of_our_schema_has_a_range(prefix: str) -> None:
 
 
 def test_every_number_of_verls_that_we_name_has_a_range() -> None:
-    """In our files, or in full in the docs."""
     limits = limits_of()
-    named = {key for key in _in_files() | _in_docs() if _is_number(key)}
-    assert len(named) > 40
+    named = {key for key in _in_files() if _is_number(key)}
+    assert len(named) > 20
     assert sorted(key for key in named if not isinstance(limits[key], Range | Only)) == []
 
 
@@ -114,9 +103,3 @@ def _leaves(node: Any, prefix: str = "") -> Iterator[str]:
         return
     for key, value in node.items():
         yield from _leaves(value, f"{prefix}{key}.")
-
-
-def _in_docs() -> set[str]:
-    text = " ".join(file.read_text(encoding="utf-8") for file in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-    words = set(re.findall(r"\w+(?:\.\w+)+", text))
-    return {key for key in verl_keys() for word in words if key == word or key.endswith(f".{word}")}

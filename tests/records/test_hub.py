@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from turngrid.config.base import ROOT
-from turngrid.records.models.locate import SECONDS, ModelError, check_hub
+from turngrid.records.models.locate import SECONDS
 from turngrid.train.app import main
 
 ASK = """
@@ -79,16 +79,9 @@ def test_what_the_hub_answers_if_it_does(hub: str, tmp_path: Path) -> None:
     for (name, answer), line in zip(answers.items(), lines, strict=True):
         assert line.startswith(f"model.path={name}/model: ") and answer in line, line
         assert "; use model.path=FOLDER" in line
-    (line,) = asked("http://127.0.0.1:9", tmp_path, "there/model")
-    assert "refused" in line
-
-
-def test_what_lies_here_is_not_asked_for(tmp_path: Path) -> None:
-    """Tests run offline: a question would be refused."""
-    for path in ("asset://tiny", "packaged://smollm2_135m", str(tmp_path), f"run://{tmp_path}"):
-        check_hub(path)
-    with pytest.raises(ModelError, match="model.path=two words: Repo id"):
-        check_hub("two words")
+    path = f"run://{tmp_path}"
+    line, *here = asked("http://127.0.0.1:9", tmp_path, "there/model", "asset://tiny", str(tmp_path), path)
+    assert "refused" in line and here == ["None"] * 3, "what lies here is not asked for"
 
 
 def test_a_run_ends_before_a_game_is_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

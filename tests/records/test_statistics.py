@@ -42,12 +42,6 @@ def test_samples_of_two_evaluation_sets_are_drawn_apart() -> None:
     assert (both.high - both.low) / 3.92 == pytest.approx((2 / 16 / 40) ** 0.5, rel=0.03)
 
 
-def test_difference_is_paired_by_game() -> None:
-    """By hand: 1 of 4 games gains 0.4 and the others 0.2."""
-    gain = mean_interval([0.2, 0.2, 0.2, 0.4], lowest=-1.0)
-    assert (gain.mean, gain.low, gain.high) == pytest.approx((0.25, 0.2, 0.35))
-
-
 @pytest.mark.parametrize(("value", "low", "high"), [(0, -0.1611, 0.1611), (1, 1 - 0.1611, 1)])
 def test_a_difference_that_all_games_share_still_leaves_doubt(value: float, low: float, high: float) -> None:
     """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998): that share of other games could

@@ -89,16 +89,6 @@ def test_a_stage_is_one_run_until_a_fresh_start(config: DictConfig, tmp_path: Pa
         assert StageRun.of(config, run.path, "rl").id != again.id
 
 
-def test_group_and_name_are_the_sweeps_or_the_folders(config: DictConfig, tmp_path: Path) -> None:
-    told = StageRun.of(config, tmp_path / "a-run", "rl")
-    assert (told.group, told.name, told.stage) == ("a-sweep", "seed=3", "rl")
-    config.budget.sft_share = 1.0
-    assert "ppo" not in StageRun.of(config, tmp_path, "sft").tags
-    config.tracking.group = config.tracking.run_name = None
-    alone = StageRun.of(config, tmp_path / "a-run", "rl")
-    assert (alone.group, alone.name) == ("a-run", "a-run")
-
-
 def test_tags_are_what_a_user_filters_by(config: DictConfig, tmp_path: Path) -> None:
     Attempt("0123456789abcdef", False, {}, 5.0).record(tmp_path / "attempts.jsonl")
     tags = ["textworld", "ppo", "turn_reward", "budget", "model", "horizon", "0123456789", "mine"]

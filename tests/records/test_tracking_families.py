@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 
-from turngrid.records.metrics import FAMILIES, RENAMED, append_metrics, family_name, in_families, read_metrics
+from turngrid.records.metrics import FAMILIES, RENAMED, family_name, in_families
 from turngrid.records.statistics import wilson
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -72,12 +72,6 @@ def test_naming_twice_is_naming_once() -> None:
     for name in old:
         assert family_name(family_name(name)) == family_name(name)
         assert family_name(name).split("/")[0] in FAMILIES
-
-
-def test_a_log_holds_values_of_json(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    append_metrics(path, 2, {"timing/step": torch.tensor(3.0), "success/train": float("nan")})
-    assert list(read_metrics(path)) == [{"step": 2, "success/train": None, "timing/step": 3.0}]
 
 
 def test_moments_by_hand(batch: DataProto) -> None:

@@ -106,14 +106,6 @@ def test_stages_switch_at_the_stated_step() -> None:
     assert kinds == [{False: 4}] * 3 + [{False: 3, True: 1}] * 3 + [{True: 4}] * 2
 
 
-def test_a_threshold_switches_after_the_step_that_meets_it() -> None:
-    """Step s wins s of 6, so the last two steps have 7/12 = 0.58 after step 4 and 9/12 after step
-    5."""
-    order = draws(NODES["threshold"])
-    complex_games = [sum(game >= 12 for game in step_of(order, step)) for step in range(1, 9)]
-    assert complex_games == [0, 0, 0, 0, 0, 1, 1, 1]
-
-
 @pytest.mark.parametrize("name", NODES)
 def test_a_run_goes_on_from_any_step_as_if_unbroken(name: str) -> None:
     """Through JSON, and with games that were replaced in two of the steps."""
@@ -171,14 +163,6 @@ def test_solved_games_leave_at_the_end_of_an_epoch() -> None:
     second = epochs(draws, range(4, 6), {})
     assert in_order(second) == [1, 3, 4, 5] and draws.left == {0, 2}
     assert in_order(epochs(draws, range(6, 8), {})) == [1, 3, 4, 5]
-
-
-def test_a_game_that_is_solved_no_more_stays() -> None:
-    draws = games_of(*range(4), size=2)
-    draws.observe({0: 1.0, 1: 1.0}, 0.9)
-    draws.observe({0: 0.5}, 0.9)
-    epochs(draws, range(1, 2), {})
-    assert draws.left == {1}
 
 
 @pytest.mark.parametrize(("size", "left"), [(4, {3, 5}), (5, {5}), (6, set()), (8, set())])

@@ -14,7 +14,6 @@ from turngrid.config.compose import Composer
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.stages import experience
 from turngrid.experiments.stages.ledger import ledger
-from turngrid.records.process.exit_codes import Failure
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.prompt_forms.registry import prompt_form
@@ -166,9 +165,3 @@ def test_thoughts_come_from_the_endpoint_each_with_a_seed_of_its_own(composed: C
         (row,) = reflecting(composed, tmp_path, stub.url)
     assert (row.turns[0].thought, row.turns[0].action) == ("A key opens doors.", PLAN[0])
     assert len({body["seed"] for _, _, body in stub.seen}) == 2
-
-
-def test_a_writer_that_does_not_know_the_model_ends_the_run_in_one_line(composed: Composer, tmp_path: Path) -> None:
-    with chat_stub(lambda body: (404, "no such model")) as stub, pytest.raises(Failure, match=r"demos.writer: .* 404"):
-        reflecting(composed, tmp_path, stub.url)
-    assert not rows_file(tmp_path).exists()

@@ -9,7 +9,6 @@ from omegaconf import DictConfig
 
 from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
-from turngrid.config.errors import ConfigError
 from turngrid.experiments.report import cells as published
 from turngrid.experiments.sweep.definition import Definition, Scale, Selector, SweepRun, flattened, load, names, points
 from turngrid.tasks.budget import allocate_budget
@@ -81,21 +80,6 @@ def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, mo
     paper = ("takes days on CPUs", "change next to nothing, which is the study's")
     expected = paper if scale == "paper" else ("pre-trained on textworld alone",)
     assert all(any(words in warning for words in expected) for warning in warnings), warnings
-
-
-def test_a_judge_that_wants_a_key_is_refused_without(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(KEY, raising=False)
-    points_of = runs(FILES["table12_swe_reward_source"].scales["paper"])
-    assert [point.coordinates["reward"] for point in points_of if _refused(composed(point))] == ["GPT-4.1"]
-
-
-def _refused(config: DictConfig) -> bool:
-    try:
-        check(config)
-    except ConfigError as error:
-        assert f"{KEY}, which is not set" in str(error)
-        return True
-    return False
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -269,24 +253,6 @@ def test_games_turns_and_models_at_paper_scale_are_the_study_s(name: str, compos
         assert config.eval.games == (25 if models == {SWE} else 100)
     assert {config.model.path for config in configs} == models
     assert {config.env.max_turns for config in configs} == turns
-
-
-def test_the_recipes_have_the_release_s_games_and_epochs(composed: Composed) -> None:
-    allocations = {
-        point.coordinates["recipe"]: allocate_budget(composed(point))
-        for point in runs(FILES["released_recipes"].scales["paper"])
-    }
-    assert {
-        name: (allocation.demonstrations, allocation.games, allocation.steps)
-        for name, allocation in allocations.items()
-    } == {
-        "textworld/w2-o3-q4/1.5B/ppo": (0, 5000, -(-100 * 5000 // 256)),
-        "textworld/w4-o6-q8/1.5B/ppo": (0, 5000, -(-100 * 5000 // 256)),
-        "textworld/tw-simple/7B/ppo/dense": (0, 3000, -(-100 * 3000 // 256)),
-        "textworld/tw-simple/7B/rloo/dense": (0, 3000, -(-100 * 3000 // 256)),
-        "alfworld/7B/sft+ppo": (300, 1000, -(-90 * 1000 // 256)),
-        "swegym/Qwen3-8B/grpo": (0, 90, -(-15 * 90 // 16)),
-    }
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -96,14 +96,6 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
 
 
-def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:
-    (tmp_path / "tracking").mkdir()
-    text = "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
-    (tmp_path / "tracking" / "longer.yaml").write_text(text)
-    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
-        compose(["tracking=longer"], str(tmp_path))
-
-
 CLASHES = {
     "environment of ours": (
         ({"env.gym": "a.b:C"},),

@@ -64,18 +64,6 @@ def test_a_part_of_a_sweep(mine: str, tmp_path: Path) -> None:
     assert [config.algo.name for config in launch.configs] == ["ppo", "rloo"] * 2
 
 
-def test_a_part_is_named_as_the_file_names_it(tmp_path: Path) -> None:
-    path = tmp_path / "rates.yaml"
-    path.write_text(MINE.replace("axes: {budget: {rl: ", 'axes: {rate: {"1e-5": [seed=0]}, budget: {rl: '))
-    for value in ("1e-5", "'1e-5'"):
-        assert len(prepare_launch([f"sweep={path}", f"only.rate={value}", "only.budget='rl', 'both'"]).sweep.runs) == 2
-    shipped = ["sweep=table9_sft_rl_budget", "only.budget=sft=0,rl=1000,sft=60,rl=400", "seed=0"]
-    assert [run.label for run in prepare_launch(shipped).sweep.runs] == [
-        "budget=sft=0,rl=1000 seed=0",
-        "budget=sft=60,rl=400 seed=0",
-    ]
-
-
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
@@ -83,7 +71,6 @@ def test_a_part_is_named_as_the_file_names_it(tmp_path: Path) -> None:
         (["only.budget=bth"], "no value of budget bth; use both (choices: rl, both)"),
         (["scale=papr"], "no scale=papr (choices: laptop)"),
         (["seed=one"], "seeds are whole numbers"),
-        (["sweep=a,b"], "one sweep at a time"),
         (["algo=pppo"], "budget=rl seed=0: unknown option algo=pppo; use algo=ppo"),
         (["actor_rollout_ref.rollout.n=1"], "budget=rl seed=0: "),
     ],
