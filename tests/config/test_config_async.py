@@ -59,13 +59,6 @@ def test_rollouts_beside_the_trainer_on_cpus(composed: Composer) -> None:
     assert config.trainer.v1.separate_async.parameter_sync_step == updates == 4
 
 
-def test_rollouts_beside_the_trainer_on_gpus(composed: Composer) -> None:
-    config = composed([*ON_GPUS, NCCL, "actor_rollout_ref.rollout.nnodes=1"])
-    assert all("change next to nothing" in warning for warning in check(config))  # of the study's SFT
-    assert config.trainer.v1.separate_async.parameter_sync_step == 1
-    assert config.actor_rollout_ref.hybrid_engine is True
-
-
 @pytest.mark.parametrize("name", ["none", "sampler_clip"])
 def test_another_correction_can_be_chosen(composed: Composer, name: str) -> None:
     assert composed([COLOCATE, f"correction={name}"]).algorithm.rollout_correction.rollout_is is None

@@ -22,13 +22,6 @@ TASKS = (SIMPLE, COMPLEX)
 GAMES = {SIMPLE: range(12), COMPLEX: range(12, 16)}
 
 
-def test_stages_begin_at_their_steps() -> None:
-    order = Curriculum({1: [SIMPLE], 10: [SIMPLE, COMPLEX], 20: [COMPLEX]})
-    tasks = [order.phase(step).tasks for step in (1, 9, 10, 19, 20, 500)]
-    assert tasks == [(SIMPLE,), (SIMPLE,), TASKS, TASKS, (COMPLEX,), (COMPLEX,)]
-    assert (order.phase(12).number, order.phase(12).first_step) == (2, 10)
-
-
 def test_the_horizon_of_scalinginter_rl() -> None:
     """The released recipes of AgentGym-RL: rounds=[10,20,30], steps_scaling_inter=100."""
     horizon = {1: 10, 101: 20, 201: 30}

@@ -8,7 +8,6 @@ from pathlib import Path
 from turngrid.config.base import ROOT
 
 COMMANDS = ["make train", "make test"]
-TYPED = ("envs", "rewards", "rollouts", "algorithms", "tasks", "config", "records")
 
 
 def make(folder: Path, *arguments: str, **variables: str) -> list[str]:
@@ -48,14 +47,3 @@ def test_readme_has_the_two_commands_and_ci_runs_them() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "README.md" in script and '"make lint"' in script and os.access(ROOT / ".ci" / "run", os.X_OK)
     subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=True)
-
-
-def test_lint_is_ruff_and_mypy(tmp_path: Path) -> None:
-    folder = set_up(tmp_path / "a path with spaces" / "turngrid")
-    check, layout, link, types = make(folder, "lint")
-    assert check.endswith("ruff check .") and layout.endswith("ruff format --check .")
-    subprocess.run(["bash", "-c", link], cwd=folder, check=True)
-    assert (folder / ".venv" / "mypy" / "turngrid").samefile(folder)
-    assert types.startswith("MYPYPATH=.venv/mypy .venv/bin/python -m mypy ")
-    assert types.split()[4::2] == ["-p"] * 7
-    assert types.split()[5::2] == [f"turngrid.{package}" for package in TYPED]
