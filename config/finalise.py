@@ -77,6 +77,5 @@ def explained(error: TaskError, env: DictConfig) -> str:
 
 
 def rows_per_device(config: DictConfig) -> int:
-    """Return the rows of a mini-batch on one device."""
     devices = config.trainer.n_gpus_per_node * config.trainer.nnodes
     return config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n // devices

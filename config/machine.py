@@ -98,13 +98,11 @@ def importance_weights(*, _root_: DictConfig) -> str | None:
 
 
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
-    """Return the number of steps between checkpoints, from the cost of one."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
     return usual if shape is None else steps_between(checkpoint_bytes(_root_, shape))
 
 
 def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
-    """Return the size of a checkpoint."""
     return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
 
 
@@ -122,7 +120,6 @@ def name_of(config: DictConfig) -> str:
 
 
 def is_known(config: DictConfig) -> bool:
-    """Return whether the memory of a GPU is set or reported by the driver."""
     return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 
@@ -158,7 +155,6 @@ def check(config: DictConfig) -> None:
 
 
 def check_gpus(config: DictConfig) -> None:
-    """Raise ConfigError if there are fewer GPUs than requested."""
     there, wanted = gpus(), int(config.trainer.n_gpus_per_node)
     if config.trainer.device != "cuda" or there is None or there >= wanted:
         return

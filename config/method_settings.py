@@ -85,7 +85,6 @@ def made(config: DictConfig) -> Chosen:
 
 
 def has_critic(config: DictConfig) -> bool:
-    """Return whether verl trains a critic."""
     enabled = config.critic.enable
     return bool(config.algorithm.adv_estimator == "gae" if enabled is None else enabled)
 

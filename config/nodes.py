@@ -126,7 +126,6 @@ def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfi
 
 
 def refuse_missing(node: DictConfig, prefix: str) -> None:
-    """Raise ConfigError if a key of a node has no value."""
     for key, value in dotted(OmegaConf.to_container(node)):
         if value == MISSING:
             raise ConfigError(f"{prefix}{key} must be given; use {prefix}{key}=VALUE")

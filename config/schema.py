@@ -21,12 +21,10 @@ def number(low: float, high: float) -> Any:
 
 
 def choice(*words: str | None) -> Any:
-    """Return a field that is one of some words."""
     return field(metadata={"choices": words})
 
 
 def option_name() -> Any:
-    """Return a field that names the chosen option."""
     return field(metadata={"one_word": True})
 
 

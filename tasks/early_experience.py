@@ -107,7 +107,6 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
 
 
 def world_model_row(alternative: Episode) -> Episode:
-    """Return a row whose target is the observation after the alternative."""
     target = Turn(ASK, alternative.final_observation, sampled=False)
     before = [*alternative.prefix, *alternative.turns]
     return _row(alternative, before, [*alternative.messages, user(ASK)], target)

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from turngrid.envs.games.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError, TaskRef
-from turngrid.envs.utils.files import write_whole
+from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.budget import Allocation, rollout_forms, with_games
 from turngrid.tasks.mixture import shares, spread, task_weights
@@ -193,7 +193,7 @@ def task_file(folder: Path, split: str) -> Path:
 
 
 def write_tasks(path: Path, tasks: Iterable[TaskRef]) -> None:
-    write_whole(path, "".join(json.dumps(task.to_dict()) + "\n" for task in tasks))
+    write_lines(path, (task.to_dict() for task in tasks))
 
 
 def read_tasks(path: Path) -> Sequence[TaskRef]:

@@ -38,7 +38,7 @@ TYPOS = {
     "algo=ppo,grpo": "-m",
     "algo=[ppo": "KEY=VALUE",
     "--halp": ("--halp", "--help lists the flags; settings are KEY=VALUE without dashes"),
-    "--config-name other": "recipe=",
+    "--config-name other": "unrecognized arguments: --config-name",
     "sweep=table10_algorithms": "add -m",
     "-m algo=ppo,grp": "unknown option algo=grp; use algo=grpo (choices of algo: aem, ",
     "-m seed=range(0,3,0)": "seed=range(0,3,0) must be a range of 1 to 10000 values",

@@ -54,7 +54,6 @@ class Launch:
 
     @property
     def folders(self) -> list[Path]:
-        """Return the run folders, in the order of ``sweep.runs``."""
         roots = (Path(config.output_dir).expanduser().absolute() for config in self.configs)
         return [root / run.folder for root, run in zip(roots, self.sweep.runs, strict=True)]
 
@@ -66,7 +65,6 @@ class Launch:
 
     @property
     def labels(self) -> list[str]:
-        """Return the runs' names in messages: what varies, or the folder of a single run."""
         alone = len(self.whole) == 1 and not self.sweep.scale and len(self.folders) == 1
         return [run.folder if alone else run.label for run in self.sweep.runs]
 
@@ -190,7 +188,6 @@ def is_true(words: Sequence[Override], key: str) -> bool:
 
 
 def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
-    """Return the seeds, or the usual ones."""
     of_seed = [override for override in words if override.key_or_group == "seed"]
     try:
         return [int(text) for text in _values(of_seed[-1])] if of_seed else list(usual)
@@ -199,7 +196,6 @@ def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
 
 
 def _values(override: Override) -> list[str]:
-    """Return the listed values of an override."""
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
     if not isinstance(override.value(), ChoiceSweep | RangeSweep):

@@ -101,7 +101,6 @@ async def _play(config: DictConfig, settings: PlaySettings) -> None:
 
 
 def _game(config: DictConfig, split: str, number: int) -> TaskRef:
-    """Make or find game ``number``, from 1."""
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     name, progress = config.turn_reward.name, sys.stderr.isatty()
     return catalogue.tasks(config.env.task, split, number, name, progress=progress)[number - 1]
