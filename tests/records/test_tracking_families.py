@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
@@ -14,8 +13,6 @@ from turngrid.records.metrics import FAMILIES, RENAMED, family_name, in_families
 from turngrid.records.statistics import wilson
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.store import write_episodes
-from turngrid.verl_plugin.training.step_records import RunningTotal
 from turngrid.verl_plugin.training.tracking import moments
 
 
@@ -158,24 +155,6 @@ def test_a_group_that_learned_from_an_earlier_win_had_signal_and_earned_what_its
     assert {name: told[name] for name in paid} == paid and told["credit/groups_without_signal"] == 0.0
     plain = step_metrics(groups, "dense")
     assert plain["credit/groups_without_signal"] == 0.5 and not paid.keys() & plain.keys()  # they are verl's then
-
-
-@pytest.mark.parametrize(("count", "units"), [("games", 3 * 10 + 2 * 1.5), ("rollouts", 3 * 10 + 5 * 1.5)])
-def test_what_was_spent_counts_on_after_a_kill(tmp_path: Path, count: str, units: float) -> None:
-    config = OmegaConf.create({"budget": {"count": count, "demo_cost": 10, "episode_cost": 1.5}})
-    steps = tmp_path / "rl" / "episodes"
-    write_episodes(tmp_path / "episodes" / "demonstrations.jsonl", [episode("d", [0.0])] * 3)
-    write_episodes(steps / "000001.jsonl", [episode("a", [0.0, 0.0]), episode("b", [0.0])])
-    begun = RunningTotal(config, tmp_path)
-    write_episodes(steps / "000002.jsonl", [episode("b", [0.0], tokens=5)] * 3)
-    begun.add(steps / "000002.jsonl")
-    assert begun.metrics() == RunningTotal(config, tmp_path).metrics()
-    assert begun.metrics() == {
-        "budget/units": units,
-        "budget/episodes": 5.0,
-        "budget/games": 2.0,
-        "budget/tokens": 6.0 + 15.0,
-    }
 
 
 def test_the_page_names_every_family_and_every_new_name() -> None:

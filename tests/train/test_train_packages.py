@@ -12,9 +12,7 @@ from turngrid.config import suggest
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.envs import extensions, registry
-from turngrid.envs.extensions import UnknownName
-from turngrid.rewards.registry import reward
+from turngrid.envs import extensions
 from turngrid.train.app import main
 from turngrid.train.arguments import help_text, parsed
 from turngrid.train.launch import one_run
@@ -50,20 +48,6 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
 def forget() -> None:
     for kept in (extensions._points, extensions._folders, extensions.options):
         kept.cache_clear()
-
-
-def test_a_name_of_a_package_stands_for_what_it_says(offer: Offer) -> None:
-    offer("hill", {"env.hill": "hill.world:Hill", "reward.climb": "hill.climb:Climb", "algo.slope": "hill.algo:Slope"})
-    assert registry.spec("hill") == "hill.world:Hill"
-    with pytest.raises(UnknownName, match=r"'hil'; use hill \(choices: alfworld, babyai, bfcl, crafting, gym, hill,"):
-        registry.spec("hil")
-    with pytest.raises(UnknownName, match="use climb"):
-        reward("clim")
-    with pytest.raises(ConfigError, match=r"algo.name=slop: unknown algorithm 'slop'; use slope"):
-        compose(["algo.name=slop"])
-    assert registry.make_environment("textworld").offers("climb") and not registry.make_environment("textworld").offers(
-        "clim"
-    )
 
 
 def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
