@@ -22,11 +22,7 @@ MICRO_BATCH_KEYS = (
 
 
 def finalise(config: DictConfig) -> DictConfig:
-    """Fill in, in place, every null key whose default follows from others; given values are kept.
-
-    Raises:
-        ConfigError: the environment or its task does not exist, or the mixture is invalid.
-    """
+    """Fill in, in place, each null key whose default follows from others; given values are kept."""
     precision.fill_in(config)
     method_settings.made(config)  # a rollout form that refuses its settings has no cost a step
     prompts.fill_in(config)

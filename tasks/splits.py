@@ -70,11 +70,7 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
 
 
 def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
-    """Refuse an extension whose training games differ: its checkpoint refers to them by index.
-
-    Raises:
-        TaskError: more test or validation games would change the training games.
-    """
+    """Refuse an extension whose training games differ: its checkpoint refers to them by index."""
     file = task_file(folder, "train")
     if file.exists() and read_tasks(file) != list(listings["train"].tasks):
         raise TaskError(
@@ -165,11 +161,7 @@ def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
 
 @contextmanager
 def what_to_set() -> Iterator[None]:
-    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set.
-
-    Raises:
-        TaskError: a split has too few games.
-    """
+    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set."""
     try:
         yield
     except TooFewGames as error:

@@ -38,7 +38,6 @@ DEFAULT_SCALE = "laptop"
 TAKEN = ("seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
 TAKEN_BY_SWEEPS = (*TAKEN, "sweep", "scale")
 ONLY = "only."
-YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
 DIGITS = 8
 
 
@@ -124,11 +123,7 @@ def _grid(words: Sequence[Override], several: Sequence[Override]) -> Definition:
 
 
 def playable(points: Sequence[SweepRun]) -> list[SweepRun]:
-    """Return the runs whose environment can be played here; report the others.
-
-    Raises:
-        ConfigError: an extra is missing for each of them.
-    """
+    """Return the runs whose environment can be played here; report the others."""
     reasons = [lacking(point.overrides) for point in points]
     for reason in dict.fromkeys(filter(None, reasons)):
         say(f"note: skipped: {reason}")
@@ -181,10 +176,9 @@ def _one(words: Sequence[Override], key: str, default: str) -> str:
 
 def is_true(words: Sequence[Override], key: str) -> bool:
     """Return a flag's value; raise ConfigError if it is neither true nor false."""
-    word = _one(words, key, "false").lower()
-    if word not in YES + NO:
+    if (word := _one(words, key, "false").lower()) not in ("true", "false"):
         raise ConfigError(f"{key}={word} must be true or false")
-    return word in YES
+    return word == "true"
 
 
 def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
