@@ -67,6 +67,7 @@ def server(config: object) -> tuple[str, str]:
 
 @pytest.mark.skipif(machine.vllm_installed(), reason="vLLM is installed here")
 def test_gpus_without_vllm_get_what_runs_there(composed: Composer, bare: pytest.MonkeyPatch, devices: Path) -> None:
+    assert server(composed(["cluster=gpu8"])) == ("vllm", "dummy"), "planned where no GPU is"
     bare.setattr(machine, "gpus", lambda: gpus(devices))
     assert server(composed([])) == server(composed(["cluster=gpu1"])) == ("transformers", "auto")
     assert server(composed(["cluster=gpu1", "rollout=vllm"])) == ("vllm", "dummy")
