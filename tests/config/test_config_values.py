@@ -1,23 +1,19 @@
 """What a person mistypes in a value is answered by one line that names the key, before anything is
 made or started."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import hydra
 import pytest
-import yaml
 from omegaconf import OmegaConf
 
 from turngrid.config import compose
-from turngrid.config.base import ROOT
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse
 from turngrid.config.schema import NODES, Top
-from turngrid.config.values.limits import Only, Range
-from turngrid.config.values.values import limits_in, limits_of
-from turngrid.config.values.verl_limits import verl_keys
+from turngrid.config.values.limits import Range
+from turngrid.config.values.values import limits_in
 from turngrid.envs.registry import ENVIRONMENTS, environment_class
 from turngrid.rewards.registry import REWARDS, settings_class
 from turngrid.train.app import ready
@@ -78,28 +74,3 @@ def test_every_number_of_our_schema_has_a_range(prefix: str) -> None:
     limits = limits_in(KINDS[prefix])
     numbers = [name for name, hint in get_type_hints(KINDS[prefix]).items() if {int, float} & {hint, *get_args(hint)}]
     assert [name for name in numbers if not isinstance(limits[name], Range)] == []
-
-
-def test_every_number_of_verls_that_we_name_has_a_range() -> None:
-    limits = limits_of()
-    named = {key for key in _in_files() if _is_number(key)}
-    assert len(named) > 20
-    assert sorted(key for key in named if not isinstance(limits[key], Range | Only)) == []
-
-
-def _is_number(key: str) -> bool:
-    names = verl_keys()[key].types.names - {"null"}
-    return bool(names) and names <= {"int", "float"}
-
-
-def _in_files() -> set[str]:
-    files = (file for folder in ("conf", "recipes") for file in (ROOT / folder).rglob("*.yaml"))
-    return {key for file in files for key in _leaves(yaml.safe_load(file.read_text())) if key in verl_keys()}
-
-
-def _leaves(node: Any, prefix: str = "") -> Iterator[str]:
-    if not isinstance(node, dict):
-        yield prefix.removesuffix(".")
-        return
-    for key, value in node.items():
-        yield from _leaves(value, f"{prefix}{key}.")

@@ -85,14 +85,6 @@ NODES = {
 }
 
 
-def test_an_epoch_plays_each_game_once_and_each_batch_three_to_one() -> None:
-    order = draws(NODES["none"])
-    for epoch in range(3):
-        steps = [step_of(order, 4 * epoch + step) for step in (1, 2, 3, 4)]
-        assert sorted(game for step in steps for game in step) == list(range(16))
-        assert all(sum(game >= 12 for game in step) == 1 for step in steps)
-
-
 def test_stages_switch_at_the_stated_step() -> None:
     order = draws(NODES["phases"])
     kinds = [Counter(game >= 12 for game in step_of(order, step)) for step in range(1, 9)]
