@@ -1,10 +1,6 @@
 """Identity, lock, fresh starts and the record of attempts, on real folders and real processes."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,30 +98,6 @@ def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
         pass  # let go of at the end of the block
     with pytest.raises(Refusal, match=r"^output_dir=/proc/nope: no run folder can be made there \("):
         open_run(config, Path("/proc/nope")).__enter__()
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from omegaconf import OmegaConf
-from turngrid.records.run_folder import open_run
-with open_run(OmegaConf.load(sys.argv[1]), Path(sys.argv[2])):
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
-def test_a_killed_process_holds_nothing(config: DictConfig, tmp_path: Path) -> None:
-    OmegaConf.save(config, tmp_path / "asked.yaml")
-    command = [sys.executable, "-c", HOLD, str(tmp_path / "asked.yaml"), str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        with pytest.raises(RunFolderBusy), open_run(config, tmp_path):
-            pass
-        os.kill(holder.pid, signal.SIGKILL)
-        holder.wait()
-        with open_run(config, tmp_path) as run:
-            assert len((run.path / "attempts.jsonl").read_text().splitlines()) == 2
 
 
 def test_fresh_puts_the_old_run_aside_whole(config: DictConfig, tmp_path: Path) -> None:
