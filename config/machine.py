@@ -106,12 +106,15 @@ def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
     return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
 
 
+@cache
 def here() -> float | None:
     """Return the memory in bytes of the smallest GPU that a process here may use.
 
     None if the driver reports none.
     """
-    return _smallest(os.environ.get("CUDA_VISIBLE_DEVICES"))
+    with suppress(ValueError):
+        return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
+    return None
 
 
 def name_of(config: DictConfig) -> str:
@@ -131,14 +134,6 @@ def nvidia_smi(query: str) -> list[str]:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
         return [line for line in done.stdout.splitlines() if line.strip()]
     return []
-
-
-@cache
-def _smallest(visible: str | None) -> float | None:
-    """Ask once for each value of ``CUDA_VISIBLE_DEVICES``."""
-    with suppress(ValueError):
-        return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
-    return None
 
 
 # ---- checks before a run starts here

@@ -30,9 +30,9 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     tool.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/cards\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    machine._smallest.cache_clear()
+    machine.here.cache_clear()
     yield tmp_path
-    machine._smallest.cache_clear()
+    machine.here.cache_clear()
 
 
 def sizes(config: DictConfig) -> tuple[object, ...]:
