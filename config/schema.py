@@ -121,7 +121,7 @@ class Demos:
     per_game: int = number(1, 10**6)
     max_invalid: int = number(0, 10**6)
     max_turns: int | None = number(*TURNS)
-    experience: str | None
+    experience: str | None = choice(None, "world_model", "reflection")
     alternatives: int | None = number(1, 1024)
     writer: str | None
     writer_model: str | None
@@ -132,7 +132,7 @@ class Demos:
 class Curriculum:
     """The order of tasks and turn limits (docs/curriculum.md)."""
 
-    name: str = option_name()
+    name: str = choice("none", "phases", "threshold", "horizon")
     phases: Any
     threshold: float = number(0.001, 1)
     window: int = number(1, 10**6)

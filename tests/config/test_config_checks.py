@@ -119,7 +119,7 @@ prompt.thinking=true
 prompt=tool_call
     prompt=tool_call; use prompt=think_action
 trainer.use_v1=false
-    trainer.use_v1=false; use trainer.use_v1=true
+    trainer.use_v1=false cannot be: only verl's V1 trainer
 tracking.reasoning=1
     tracking.reasoning=1; use tracking.reasoning=16
 {ACTOR}.checkpoint.save_contents=[model,optimizer]
@@ -161,7 +161,7 @@ curriculum=horizon budget=sft_only
 {ASYNC_GPUS} {ROLLOUT}.nnodes=1 {NCCL} rollout=transformers
     {SEPARATE}; use rollout=vllm
 trainer.v1.trainer_mode=async
-    trainer.v1.trainer_mode=async; use trainer.v1.trainer_mode=sync or colocate_async or separate_async
+    trainer.v1.trainer_mode=async must be one of: colocate_async, separate_async, sync
 {CORRECTION}.rollout_is=token
     {CORRECTION}.rollout_is=token; use {CORRECTION}.bypass_mode=false or correction=token_tis
 {CORRECTION}.rollout_rs=seq_mean_k1
@@ -183,7 +183,7 @@ model.lora_alpha=32
 {LORA} cluster=gpu1 model=qwen2.5_7b rollout=vllm {ROLLOUT}.layered_summon=true
     {ROLLOUT}.load_format=dummy; use {ROLLOUT}.load_format=safetensors
 demos.experience=worldmodel
-    demos.experience=worldmodel; use world_model
+    demos.experience=worldmodel must be one of: ; use world_model
 demos.experience=world_model
     model.sft.epochs=1; use model.sft.epochs=2
 {WORLD} budget=rl_only
