@@ -186,7 +186,7 @@ class Draws:
     def load(self, state: Mapping[str, Any]) -> None:
         self._drawn = dict(state["drawn"])
         self.curriculum.load(state["curriculum"])
-        self._solved, self.left = dict(state.get("solved", {})), {*state.get("left", ())}  # new in checkpoints
+        self._solved, self.left = dict(state["solved"]), {*state["left"]}
 
 
 @cache
