@@ -18,7 +18,6 @@ from turngrid.experiments.stages.rl import rl_config
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.models.shape import PUBLISHED, from_config, linears
-from turngrid.records.run_folder import run_name
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 
@@ -102,12 +101,6 @@ def test_which_servers_get_merged_weights_and_verl_accepts_them_all(
             "sglang"  # with vLLM's name verl asks vLLM, which is not here, which ranks it has
         )
     validate_config(told, use_reference_policy=need_reference_policy(told), use_critic=need_critic(told))
-
-
-def test_the_rank_is_part_of_a_runs_name_and_the_server_is_not(composed: Composer) -> None:
-    assert run_name(composed(["model.lora_rank=8"])) != run_name(composed(["model.lora_rank=16"]))
-    server = ("model.lora_rank=8", "rollout=vllm")
-    assert run_name(composed(list(server))) == run_name(composed(["model.lora_rank=8"]))
 
 
 def test_a_mixture_of_experts_is_refused(composed: Composer, tmp_path: Path) -> None:

@@ -80,33 +80,35 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
 
 
-CLASHES = {
-    "environment of ours": (
-        ({"env.gym": "a.b:C"},),
-        "package one offers env.gym, which is a name of turngrid's own: it must choose another",
-    ),
-    "environment of two": (
-        ({"env.x": "a.b:C"}, {"env.x": "a.b:C"}),
-        "packages (one and two|two and one) both offer env.x: install only one of them",
-    ),
-}
+NAME, CONF = "env.name=x", "env=x"
 
 
-@pytest.mark.parametrize("case", CLASHES)
-def test_a_name_for_two_things_is_refused(case: str, offer: Offer) -> None:
-    offered, said = CLASHES[case]
+@pytest.mark.parametrize(
+    ("words", "offered", "options", "said"),
+    [
+        (NAME, [{"env.gym": "a.b:C"}], (), "package one offers env.gym, which is a name of turngrid's own"),
+        (NAME, [{"env.x": "a.b:C"}] * 2, (), "packages (one and two|two and one) both offer env.x: install only one"),
+        (CONF, [{"conf": "one.conf"}], ("reward/dense.yaml",), "package one offers reward=dense, which is a name"),
+        (CONF, [{"conf": "one.conf"}], (), "one: its entry point conf = 'one.conf' names no package's folder"),
+    ],
+)
+def test_a_name_for_two_things_is_refused(
+    words: str, offered: list[dict[str, str]], options: tuple[str, ...], said: str, offer: Offer
+) -> None:
     for package, points in zip(("one", "two"), offered, strict=False):
-        offer(package, points)
+        offer(package, points, *options)
     with pytest.raises(ConfigError, match=said):
-        compose(["env.name=x"])
-
-
-def test_an_option_of_ours_is_not_offered_again(offer: Offer) -> None:
-    offer("one", {"conf": "one.conf"}, "reward/dense.yaml")
-    with pytest.raises(ConfigError, match="package one offers reward=dense, which is a name of turngrid's own"):
-        compose(["env=x"])
+        compose([words])
 
 
 def test_an_evaluation_set_of_no_environment_is_refused() -> None:
     with pytest.raises(ConfigError, match="eval.tasks: nobody:Hill is no environment: No module named 'nobody'"):
         check(compose(["eval.tasks=[nobody:Hill/hill-3]"]))
+
+
+def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:
+    (tmp_path / "tracking").mkdir()
+    text = "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
+    (tmp_path / "tracking" / "longer.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
+        compose(["tracking=longer"], str(tmp_path))

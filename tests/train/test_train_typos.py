@@ -49,6 +49,12 @@ TYPOS = {
     "+actor_rollout_ref.actor.optim.larning_rate=1": "unknown key actor_rollout_ref.actor.optim.larning_rate",
     "env.task=${nope}": "env.task=${nope}: Interpolation key 'nope' not found",
     "hydra.job.num=seven": "hydra.job.num=seven",
+    "+algo@here=ppo": "use algo=ppo",
+    "+terms.mine.target=nowhere:It": "terms nowhere:It: No module named 'nowhere'",
+    "turn_reward=dense": "reward=dense",
+    "env=null": "textworld",
+    "-m sweep=a,b": "one sweep at a time",
+    "-m seed=0,1 algorithm.lam=interval(0,1)": "algorithm.lam=interval(0,1): write the values out",
     "env=[a,b]": "use -m env=A,B to run both",
     "env.name=:": "env.name=: is no environment: Empty module name (its form is module:Class)",
     "env.tasks={w2-o3-q4:[1]}": "the weight of w2-o3-q4 is [1]; it must be more than 0",
@@ -79,7 +85,7 @@ TYPOS = {
         "global_profiler.global_tool_config.torch_memory.memory_snapshot_num_steps"
     ),
     "'hydra.callbacks={a: {_target_: nope}}'": "hydra.callbacks",
-    "~actor_rollout_ref.actor.policy_loss.clip_cov_ub": "actor_rollout_ref.actor.policy_loss.clip_cov_ub",
+    "~actor_rollout_ref.actor.policy_loss.clip_cov_ub": "clip_cov_ub cannot be removed: every run needs it; use ",
 }
 
 
