@@ -196,6 +196,8 @@ demos.experience=reflection
     demos.experience=reflection and prompt=plain; use prompt=think_action
 demos.experience=reflection prompt=react
     demos.experience=reflection; use demos.writer=http
+demos.experience=reflection prompt=react demos.writer=host
+    demos.writer=host must be an address
 demos.experience=reflection prompt=react demos.writer=http://host/v1
     demos.writer; use demos.writer_model=NAME
 """
