@@ -65,20 +65,18 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     return config
 
 
-def packages(overrides: Sequence[Override], config_dir: str | None) -> list[str]:
-    """Return the option folders of other packages, if a choice needs them.
+def _searched(overrides: Sequence[Override], config_dir: str | None) -> tuple[str, ...]:
+    """Return the override that adds folders of options to Hydra's search path.
 
-    An override, or a file of ``config_dir``, may choose an option that is not in ``conf/``.
+    Those of other packages only if an override, or a file of ``config_dir``, may choose an option
+    that is not in ``conf/``.
 
     Raises:
         ConfigError: two packages offer the same option.
     """
-    needed = config_dir or suggest.from_elsewhere(overrides)
-    return [str(folder) for folder in extensions.conf_folders()] if needed and suggest.of_packages() else []
-
-
-def search_path(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the override that adds folders to Hydra's search path."""
+    folders = [config_dir] if config_dir else []
+    if (config_dir or suggest.from_elsewhere(overrides)) and suggest.of_packages():
+        folders += map(str, extensions.conf_folders())
     places = [given.quoted(f"file://{folder}") for folder in folders]
     return (f"{given.HYDRAS}.searchpath=[{','.join(places)}]",) if places else ()
 
@@ -88,7 +86,7 @@ def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     parsed = given.parse(overrides)
     for problem in filter(None, (given.problem(override, bool(config_dir)) for override in parsed)):
         raise ConfigError(problem)
-    extra = search_path([*([config_dir] if config_dir else []), *packages(parsed, config_dir)])
+    extra = _searched(parsed, config_dir)
     try:
         config = _composed(extra, parsed)
     except ConfigError:

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config.prompts import form_of, one_row, several_rows
-from turngrid.envs.utils.names import meant
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 from turngrid.tasks.budget import allocate_budget
-from turngrid.tasks.early_experience import ALTERNATIVES, KINDS, REFLECTION, WORLD_MODEL, kind_of
+from turngrid.tasks.early_experience import ALTERNATIVES, REFLECTION, WORLD_MODEL, kind_of
 
 WRITER = {"endpoint": "demos.writer", "endpoint_model": "demos.writer_model", "key_env": "demos.writer_key_env"}
 ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
@@ -16,7 +15,7 @@ ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
 
 def fill_in(config: DictConfig) -> None:
     """Set the number of alternatives at each state, and their cost: that of an episode for each."""
-    if (kind := kind_of(config)) not in KINDS:
+    if not (kind := kind_of(config)):
         return
     demos, budget = config.demos, config.budget
     demos.alternatives = demos.alternatives or ALTERNATIVES[kind]
@@ -43,8 +42,6 @@ def bad_experience(config: DictConfig) -> Iterator[str]:
     if not kind:
         yield from (f"{key}={value}: nothing reads it; use demos.experience too" for key, value in given.items())
         return
-    if kind not in KINDS:
-        yield f"{asked} must be {' or '.join(KINDS)}{meant(kind, KINDS)}"
     if not allocate_budget(config).demonstrations:
         yield f"{asked}: budget={config.budget.name} buys no demonstrations; use budget=sft_rl"
     if demos.source != "expert":

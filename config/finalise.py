@@ -22,11 +22,7 @@ MICRO_BATCH_KEYS = (
 
 
 def finalise(config: DictConfig) -> DictConfig:
-    """Fill in, in place, every null key whose default follows from others; given values are kept.
-
-    Raises:
-        ConfigError: the environment or its task does not exist, or the mixture is invalid.
-    """
+    """Fill in, in place, each null key whose default follows from others; given values are kept."""
     precision.fill_in(config)
     method_settings.made(config)  # a rollout form that refuses its settings has no cost a step
     prompts.fill_in(config)
@@ -77,6 +73,5 @@ def explained(error: TaskError, env: DictConfig) -> str:
 
 
 def rows_per_device(config: DictConfig) -> int:
-    """Return the rows of a mini-batch on one device."""
     devices = config.trainer.n_gpus_per_node * config.trainer.nnodes
     return config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n // devices

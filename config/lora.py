@@ -45,7 +45,6 @@ def far_lr(config: DictConfig) -> Iterator[str]:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve the learning rates, and set verl's keys."""
     for key in LEARNING_RATES:
         OmegaConf.update(config, key, OmegaConf.select(config, key))
     model, verls = config.model, config.actor_rollout_ref.model

@@ -98,22 +98,23 @@ def importance_weights(*, _root_: DictConfig) -> str | None:
 
 
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
-    """Return the number of steps between checkpoints, from the cost of one."""
     shape = shape_of(_root_.model.path) if _root_.trainer.device == "cuda" else None
     return usual if shape is None else steps_between(checkpoint_bytes(_root_, shape))
 
 
 def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
-    """Return the size of a checkpoint."""
     return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
 
 
+@cache
 def here() -> float | None:
     """Return the memory in bytes of the smallest GPU that a process here may use.
 
     None if the driver reports none.
     """
-    return _smallest(os.environ.get("CUDA_VISIBLE_DEVICES"))
+    with suppress(ValueError):
+        return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
+    return None
 
 
 def name_of(config: DictConfig) -> str:
@@ -122,7 +123,6 @@ def name_of(config: DictConfig) -> str:
 
 
 def is_known(config: DictConfig) -> bool:
-    """Return whether the memory of a GPU is set or reported by the driver."""
     return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 
@@ -134,14 +134,6 @@ def nvidia_smi(query: str) -> list[str]:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
         return [line for line in done.stdout.splitlines() if line.strip()]
     return []
-
-
-@cache
-def _smallest(visible: str | None) -> float | None:
-    """Ask once for each value of ``CUDA_VISIBLE_DEVICES``."""
-    with suppress(ValueError):
-        return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
-    return None
 
 
 # ---- checks before a run starts here
@@ -158,7 +150,6 @@ def check(config: DictConfig) -> None:
 
 
 def check_gpus(config: DictConfig) -> None:
-    """Raise ConfigError if there are fewer GPUs than requested."""
     there, wanted = gpus(), int(config.trainer.n_gpus_per_node)
     if config.trainer.device != "cuda" or there is None or there >= wanted:
         return

@@ -22,11 +22,7 @@ PAPER = "paper"  # the scale at which conf/algo/ has the paper's values
 
 
 def give_types(config: DictConfig) -> None:
-    """Type the settings of every chosen method in place.
-
-    Raises:
-        ConfigError: there is no such method or setting, or a value is invalid.
-    """
+    """Type the settings of every chosen method in place."""
     for slot in SLOTS:
         for name, node in (config.get(slot) or {}).items():
             node = node or OmegaConf.create()
@@ -85,7 +81,6 @@ def made(config: DictConfig) -> Chosen:
 
 
 def has_critic(config: DictConfig) -> bool:
-    """Return whether verl trains a critic."""
     enabled = config.critic.enable
     return bool(config.algorithm.adv_estimator == "gae" if enabled is None else enabled)
 

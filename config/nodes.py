@@ -29,11 +29,7 @@ CHOSEN: dict[str, tuple[str, Callable[[str], Any]]] = {  # what a node's name na
 
 
 def settings_of(config: DictConfig) -> dict[str, type]:
-    """Return, by node, the settings classes of the chosen environment, reward and prompt form.
-
-    Raises:
-        ConfigError: no such environment, reward or form.
-    """
+    """Return, by node, the settings classes of the chosen environment, reward and prompt form."""
     by_node = {}
     for node, (what, settings) in CHOSEN.items():
         name = str(config[node].get("name"))
@@ -50,11 +46,7 @@ def settings_of(config: DictConfig) -> dict[str, type]:
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Type our nodes and top-level keys in place, except ``algo`` and the slots.
-
-    Raises:
-        ConfigError: an unknown key, a missing one, or a value of the wrong type.
-    """
+    """Type our nodes and top-level keys in place, except ``algo`` and the slots."""
     for node, ours in NODES.items():
         if node != ALGO:
             kind = merged(ours, settings[node]) if node in settings else ours
@@ -126,7 +118,6 @@ def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfi
 
 
 def refuse_missing(node: DictConfig, prefix: str) -> None:
-    """Raise ConfigError if a key of a node has no value."""
     for key, value in dotted(OmegaConf.to_container(node)):
         if value == MISSING:
             raise ConfigError(f"{prefix}{key} must be given; use {prefix}{key}=VALUE")

@@ -75,10 +75,7 @@ def _parameters(model: str) -> int:
 
 
 def begun_in(config: DictConfig) -> str | None:
-    """Return the precision of the run that this config resumes or extends; None if there is none.
-
-    A run without a record of it computed in fp32.
-    """
+    """Return the precision of the run that this config resumes or extends; None without one."""
     if config.trainer.device != "cpu" or config.precision != AUTO or config.fresh:
         return None
     if _parameters(config.model.path) <= LARGE:
@@ -86,7 +83,7 @@ def begun_in(config: DictConfig) -> str | None:
     folder = Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
     with suppress(ValueError):  # a damaged config is replaced
         if before := composed(folder):
-            return before["cluster"].get("computes_in", FULL)
+            return before["cluster"]["computes_in"]
     return None
 
 

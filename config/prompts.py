@@ -39,11 +39,7 @@ def of_answers(least: int, *, _root_: DictConfig) -> int:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve interpolations, for other processes, and set verl's key of the chat template.
-
-    Raises:
-        ConfigError: that key has another value.
-    """
+    """Resolve interpolations, for other processes, and set verl's key of the chat template."""
     for key in FOLLOWING:
         OmegaConf.update(config, key, OmegaConf.select(config, key))
     thinking = config.prompt.thinking
@@ -72,7 +68,10 @@ def several_rows(config: DictConfig) -> str:
 def in_asides(config: DictConfig) -> str:
     """Return the setting by which answers do not reach the environment; "" if all do."""
     roles = config.get(ROLES)
-    return f"{ROLES}=[{','.join(map(str, roles))}]" if roles else summary_form(config)
+    if roles:
+        return f"{ROLES}=[{','.join(map(str, roles))}]"
+    form = summed_up(config.get(FORM))
+    return f"{FORM}={form}" if form else ""
 
 
 def form_of_rows(config: DictConfig) -> str:
@@ -83,12 +82,6 @@ def form_of_rows(config: DictConfig) -> str:
 
     kinds = {name: method_class(FORM, str(name), node or {}) for name, node in forms.items()}
     return next((f"{FORM}={name}" for name, kind in kinds.items() if kind.several_rows), "")
-
-
-def summary_form(config: DictConfig) -> str:
-    """Return the setting that chooses a rollout form with summaries; "" if none does."""
-    form = summed_up(config.get(FORM))
-    return f"{FORM}={form}" if form else ""
 
 
 def one_row(setting: str) -> str:

@@ -21,12 +21,10 @@ def number(low: float, high: float) -> Any:
 
 
 def choice(*words: str | None) -> Any:
-    """Return a field that is one of some words."""
     return field(metadata={"choices": words})
 
 
 def option_name() -> Any:
-    """Return a field that names the chosen option."""
     return field(metadata={"one_word": True})
 
 
@@ -123,7 +121,7 @@ class Demos:
     per_game: int = number(1, 10**6)
     max_invalid: int = number(0, 10**6)
     max_turns: int | None = number(*TURNS)
-    experience: str | None
+    experience: str | None = choice(None, "world_model", "reflection")
     alternatives: int | None = number(1, 1024)
     writer: str | None
     writer_model: str | None
@@ -134,7 +132,7 @@ class Demos:
 class Curriculum:
     """The order of tasks and turn limits (docs/curriculum.md)."""
 
-    name: str = option_name()
+    name: str = choice("none", "phases", "threshold", "horizon")
     phases: Any
     threshold: float = number(0.001, 1)
     window: int = number(1, 10**6)

@@ -43,7 +43,6 @@ def of_packages() -> dict[str, dict[str, Path]]:
 
 
 def from_elsewhere(overrides: Iterable[Override]) -> bool:
-    """Return whether an override chooses an option that is not in ``conf/``."""
     options = groups()
     return any(
         name not in options[override.key_or_group]

@@ -74,7 +74,6 @@ class Thresholded(Curriculum):
         return Phase(self._number, self._first_step, tuple(self.tasks[first : self._number]))
 
     def observe(self, step: int, results: Mapping[str, tuple[int, int]]) -> None:
-        """Update ``success`` and advance to the next task if the threshold is reached."""
         self._recent = [*self._recent, results.get(self.tasks[self._number - 1], (0, 0))][-self.window :]
         played = sum(games for _, games in self._recent)
         self.success = sum(won for won, _ in self._recent) / played if played else 0.0
@@ -90,7 +89,6 @@ class Thresholded(Curriculum):
 
 
 def curriculum(node: Mapping[str, Any], tasks: Sequence[str]) -> Curriculum:
-    """Build the curriculum of the ``curriculum`` node over the mixture's tasks."""
     if node["name"] == "threshold":
         return Thresholded(tasks, node["threshold"], node["window"], node["keep"])
     return Curriculum(node["phases"] or {1: tasks})
@@ -153,7 +151,6 @@ class Draws:
         return phase
 
     def next(self) -> int:
-        """Return the index of the step's next game."""
         task = self._places[self._place % self._size]
         self._place += 1
         while (game := self._next_of(task)) in self.left:
@@ -189,7 +186,7 @@ class Draws:
     def load(self, state: Mapping[str, Any]) -> None:
         self._drawn = dict(state["drawn"])
         self.curriculum.load(state["curriculum"])
-        self._solved, self.left = dict(state.get("solved", {})), {*state.get("left", ())}  # new in checkpoints
+        self._solved, self.left = dict(state["solved"]), {*state["left"]}
 
 
 @cache

@@ -24,7 +24,7 @@ from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.stream import Message, assistant, user
 from turngrid.tasks.rejection import bare
 
-WORLD_MODEL, REFLECTION = KINDS = ("world_model", "reflection")
+WORLD_MODEL, REFLECTION = "world_model", "reflection"
 ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # samples at each state; the paper has 8, and 2 to 4
 TEMPERATURE = 1.0
 ASK = "Predict what you will see next."
@@ -40,7 +40,7 @@ class NotAgain(Refusal):
 
 
 def kind_of(config: DictConfig) -> str | None:
-    """Return the kind of early experience, one of ``KINDS``; None without it."""
+    """Return the kind of early experience, or None without it."""
     return OmegaConf.select(config, "demos.experience")
 
 
@@ -107,7 +107,6 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
 
 
 def world_model_row(alternative: Episode) -> Episode:
-    """Return a row whose target is the observation after the alternative."""
     target = Turn(ASK, alternative.final_observation, sampled=False)
     before = [*alternative.prefix, *alternative.turns]
     return _row(alternative, before, [*alternative.messages, user(ASK)], target)

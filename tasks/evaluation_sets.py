@@ -161,7 +161,6 @@ def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSett
 
 
 def opponents_of(config: DictConfig) -> list[str]:
-    """Return the opponents of matches, ``eval.opponents``."""
     return list(config.eval.get("opponents") or [RANDOM])
 
 

@@ -102,7 +102,6 @@ def _visits(places: int) -> tuple[int, ...]:
 
 
 def task_of(key: str) -> str:
-    """Return the task in a ``TaskRef.key``."""
     return key.split("/", 1)[-1].rsplit("/", 1)[0]
 
 

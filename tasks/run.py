@@ -109,7 +109,6 @@ class Run:
         return evaluation_settings(self.config, self.folder)
 
     def tracked(self, stage: str) -> StageRun:
-        """Return the data of a stage for trackers."""
         return StageRun.of(self.config, self.folder, stage)
 
     def spec(self, task: TaskRef, max_turns: int, sample: int = 0, opponent: str = "") -> EpisodeSpec:

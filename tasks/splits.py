@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from turngrid.envs.games.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError, TaskRef
-from turngrid.envs.utils.files import write_whole
+from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.budget import Allocation, rollout_forms, with_games
 from turngrid.tasks.mixture import shares, spread, task_weights
@@ -70,11 +70,7 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
 
 
 def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
-    """Refuse an extension whose training games differ: its checkpoint refers to them by index.
-
-    Raises:
-        TaskError: more test or validation games would change the training games.
-    """
+    """Refuse an extension whose training games differ: its checkpoint refers to them by index."""
     file = task_file(folder, "train")
     if file.exists() and read_tasks(file) != list(listings["train"].tasks):
         raise TaskError(
@@ -165,11 +161,7 @@ def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
 
 @contextmanager
 def what_to_set() -> Iterator[None]:
-    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set.
-
-    Raises:
-        TaskError: a split has too few games.
-    """
+    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set."""
     try:
         yield
     except TooFewGames as error:
@@ -193,7 +185,7 @@ def task_file(folder: Path, split: str) -> Path:
 
 
 def write_tasks(path: Path, tasks: Iterable[TaskRef]) -> None:
-    write_whole(path, "".join(json.dumps(task.to_dict()) + "\n" for task in tasks))
+    write_lines(path, (task.to_dict() for task in tasks))
 
 
 def read_tasks(path: Path) -> Sequence[TaskRef]:

@@ -18,21 +18,12 @@ FRAGMENT = struct.Struct("<IHB")  # checksum, length, type
 FULL, FIRST, LAST = 1, 2, 4
 
 
-class NotALog(ValueError):
-    """The file is no W&B log, or its middle is damaged."""
-
-
 @dataclass
 class WandbRun:
     """One run, from all the logs that its attempts left.
 
-    Attributes:
-        history: what was logged, one mapping a step with ``_step``, in order; a step that two
-            attempts logged counts once, as the first one logged it (so does W&B's server).
-        alerts: titles and texts.
-        axes: over which other metric a metric is drawn.
-        folders: of the attempts, in order.
-        ended: exit code of the last attempt; None where it was killed.
+    A step that two attempts logged counts once in ``history``, as the first one logged it (so does
+    W&B's server); ``ended`` is the last attempt's exit code, None where it was killed.
     """
 
     id: str = ""
@@ -54,27 +45,18 @@ class WandbRun:
 
 def read_runs(folder: Path) -> list[WandbRun]:
     """Every W&B run of a run folder, in the order in which they began."""
-    runs: dict[str, WandbRun] = {}
-    for path in _logs(folder):
-        identity = path.stem.removeprefix("run-")
-        _read_into(runs.setdefault(identity, WandbRun()), path)
-    return list(runs.values())
-
-
-def _logs(folder: Path) -> list[Path]:
-    """In the order of the attempts, whose folders are named by time."""
-    return sorted(folder.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.parent.name)
-
-
-def _read_into(run: WandbRun, path: Path) -> None:
     from wandb.proto import wandb_internal_pb2  # a second to import
 
-    run.folders.append(path.parent)
-    run.ended = None
-    for data in _records(path.read_bytes(), path):
-        record = wandb_internal_pb2.Record()  # type: ignore[attr-defined]
-        record.ParseFromString(data)
-        _take(run, record)
+    runs: dict[str, WandbRun] = {}
+    for path in sorted(folder.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.parent.name):
+        run = runs.setdefault(path.stem, WandbRun())
+        run.folders.append(path.parent)
+        run.ended = None
+        for data in _records(path.read_bytes(), path):
+            record = wandb_internal_pb2.Record()  # type: ignore[attr-defined]
+            record.ParseFromString(data)
+            _take(run, record)
+    return list(runs.values())
 
 
 def _take(run: WandbRun, record: Any) -> None:
@@ -112,13 +94,8 @@ def _values(items: Iterable[Any]) -> dict[str, Any]:
 
 
 def _records(data: bytes, path: Path) -> Iterator[bytes]:
-    """Whole records only.
-
-    Raises:
-        NotALog: as the class says.
-    """
-    if data[: len(MAGIC)] != MAGIC:
-        raise NotALog(f"{path} is no Weights & Biases log")
+    """Whole records only."""
+    assert data[: len(MAGIC)] == MAGIC, f"{path} is no Weights & Biases log"
     place, record = HEADER, b""
     while True:
         left = BLOCK - place % BLOCK  # a fragment's head does not fit into a block's last bytes: they are padding
@@ -129,8 +106,7 @@ def _records(data: bytes, path: Path) -> Iterator[bytes]:
         body = data[start + FRAGMENT.size : start + FRAGMENT.size + length]
         if len(body) < length or kind == 0:  # cut short by a kill, or the padding that it left
             return
-        if zlib.crc32(bytes([kind]) + body) != checksum:
-            raise NotALog(f"{path} is damaged at byte {start}")
+        assert zlib.crc32(bytes([kind]) + body) == checksum, f"{path} is damaged at byte {start}"
         record = body if kind in (FULL, FIRST) else record + body
         if kind in (FULL, LAST):
             yield record

@@ -38,7 +38,7 @@ def ready(arguments: Sequence[str]) -> Start:
     args = parsed(arguments)
     if args.help:
         return lambda: _print(help_text())
-    if args.multirun or args.info or args.hydra_help or args.shell_completion or args.cfg in ("hydra", "all"):
+    if args.multirun or args.shell_completion:
         return _several(arguments, args)
     config = compose(args.overrides, args.config_dir)
     if args.cfg:
@@ -75,7 +75,6 @@ def _shown(config: DictConfig, package: str | None, resolve: bool) -> str:
 
 
 def _say_notes(config: DictConfig) -> None:
-    """Print notes on the config to stderr."""
     for warning in check(config):
         say(f"note: {warning}")
 

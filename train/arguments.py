@@ -1,4 +1,4 @@
-"""The command line: Hydra's documented flags, overrides, and the text of ``--help``.
+"""The command line: flags with Hydra's names, overrides, and the text of ``--help``.
 
 The text is made from the files of ``conf/`` without composing a config.
 """
@@ -9,20 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import hydra
-
 from turngrid.algorithms.registry import SLOTS
 from turngrid.config.base import CONF, ROOT
 from turngrid.config.errors import ConfigError
 from turngrid.config.schema import NODES
 from turngrid.envs import extensions
 
-SWITCHES = ("--help -h", "--hydra-help", "--resolve", "--run -r", "--multirun -m", "--shell-completion -sc")
-VALUES = ("--package -p", "--config-path -cp", "--config-name -cn", "--config-dir -cd", "--experimental-rerun")
-CFG = ("job", "hydra", "all")
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+SWITCHES = ("--help -h", "--resolve", "--multirun -m", "--shell-completion -sc")
+VALUES = ("--package -p", "--config-dir -cd")
 HINT = "; --help lists the flags; settings are KEY=VALUE without dashes, all before the flags or all after them"
-ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # Hydra does one of these
+ALONE = ("multirun", "cfg", "shell_completion")  # one of these at a time
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,15 +33,13 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(*flag.split(), action="store_true")
     for flag in VALUES:
         parser.add_argument(*flag.split())
-    parser.add_argument("--cfg", "-c", choices=CFG)
-    parser.add_argument("--info", "-i", const="all", nargs="?", choices=INFO)
-    parser.add_argument("--version", action="version", version=f"Hydra {hydra.__version__}")
+    parser.add_argument("--cfg", "-c", choices=("job",))
     parser.add_argument("overrides", nargs="*")
     return parser
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse Hydra's flags and ``overrides``.
+    """Parse flags and ``overrides``.
 
     Raises:
         ConfigError: a flag is unknown, lacks its value, or has no effect here.
@@ -59,10 +53,6 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
-    if args.config_name is not None or args.config_path is not None:
-        raise ConfigError("--config-name and --config-path would drop verl's tree; use recipe=NAME or --config-dir")
-    if args.experimental_rerun:
-        raise ConfigError("--experimental-rerun: give the command of that run again, and it goes on where it stopped")
     several = [name for name in ALONE if getattr(args, name)]
     if len(several) > 1:
         raise ConfigError(f"one of {' and '.join(f'--{name}' for name in several)} at a time".replace("_", "-"))
@@ -97,7 +87,7 @@ Flags:
                     -m sweep=NAME scale=laptop: a table of the study; dry_run=true only lists its runs,
                     only.AXIS=VALUE,VALUE takes a part of them
   --cfg job         show the composed config instead of running (--resolve, --package NODE)
-  --info, --hydra-help, --config-dir DIR: see Hydra's own help
+  --config-dir DIR  a folder with options of your own
 
 docs/configuration.md explains how the groups stack."""
 

@@ -91,11 +91,6 @@ def passes(config: DictConfig) -> Iterator[str]:
 
 def bad_trainer(config: DictConfig) -> Iterator[str]:
     mode, contents = asynchronous.mode(config), list(config.actor_rollout_ref.actor.checkpoint.save_contents)
-    if not config.trainer.use_v1:
-        yield "trainer.use_v1=false: only verl's V1 trainer keeps turn rewards; use trainer.use_v1=true"
-    if mode not in asynchronous.MODES:
-        key = "trainer.v1.trainer_mode"
-        yield f"{key}={mode}: unknown; use {key}={' or '.join(asynchronous.MODES)}"
     if config.health.name == "rollback" and mode != asynchronous.SYNC:
         reason = "episodes in its queue are of the policy that a rollback drops"
         yield f"health=rollback and trainer.v1.trainer_mode={mode}: {reason}; use health=stop"

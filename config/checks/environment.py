@@ -156,7 +156,6 @@ def bad_actions(config: DictConfig) -> Iterator[str]:
 
 
 def not_in_this_environment(config: DictConfig) -> Iterator[str]:
-    """Check the run's environment and those of its evaluation sets."""
     yield from not_where_evaluated(config, str(config.env.name))
 
 

@@ -53,12 +53,10 @@ class Run:
         return Fact(fact, f"{self.slot}=[{','.join(names)}]", f"{self.slot}=[{','.join(order)}]")
 
     def form(self, is_one: Callable[[Any], bool]) -> Fact:
-        """Return whether the rollout form is of this kind."""
         name, form = next(iter(self.methods.of(FORM, 1).items()), (LINEAR, None))
         return Fact(form is not None and is_one(form), f"{FORM}={name}", f"{FORM}={LINEAR}")
 
     def schedules(self) -> Fact:
-        """Return the settings of the method that follow a schedule."""
         settings: Any = OmegaConf.to_container(self.config[self.slot][self.name], resolve=True)
         kind = method_class(self.slot, self.name, settings)
         names = [name for name, value in settings.items() if is_schedule(kind, name, value)]
@@ -71,7 +69,6 @@ class Run:
         return Fact(has_critic(self.config), "critic.enable=true", "critic.enable=false")
 
     def updates(self) -> Fact:
-        """Return the number of policy updates a step."""
         actor, batch = self.config.actor_rollout_ref.actor, self.config.data.train_batch_size
         count = batch // actor.ppo_mini_batch_size * actor.ppo_epochs
         return Fact(count, f"{MINI_BATCH}={actor.ppo_mini_batch_size}")
@@ -83,20 +80,16 @@ class Run:
         return Fact(shares, f"trainer.v1.trainer_mode={mode}", f"{MINI_BATCH}={batch}")
 
     def opponents(self) -> Fact:
-        """Return the scripted opponents of the environment."""
         env = self.config.env
         known = make_environment(env.name, env).opponents
         return Fact(known, f"env.task={env.task}", " or ".join(known))
 
     def row_tokens(self) -> Fact:
-        """Return the tokens of the longest row."""
         room = int(self.config.data.max_prompt_length) + int(self.config.data.max_response_length)
         return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")
 
 
 def _of_environment(attribute: str, use: str = "") -> Callable[[Run], Fact]:
-    """Return a fact: an attribute of the environment."""
-
     def fact(run: Run) -> Fact:
         env = run.config.env
         return Fact(getattr(make_environment(env.name, env), attribute), f"env={env.name}", use)
@@ -110,7 +103,6 @@ def _rows(setting: str) -> Fact:
 
 
 def _roles(run: Run) -> Fact:
-    """Return the roles by name."""
     roles = run.methods.of(ROLES, 1)
     return Fact(roles, f"{ROLES}=[{','.join(roles)}]", f"{ROLES}=[]")
 

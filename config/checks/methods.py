@@ -152,7 +152,6 @@ def _conflicts(config: DictConfig, warns: bool) -> Iterator[str]:
 
 
 def _chosen(config: DictConfig) -> Iterator[tuple[Run, Any, tuple[Conflict, ...]]]:
-    """Yield every chosen method with its possible conflicts."""
     methods, algo = made(config), str(config.algo.name)
     mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
     for slot in (ALGO, *SLOTS):

@@ -14,12 +14,7 @@ from turngrid.records.run_folder import name_parts
 
 LONGEST = 255  # maximum bytes of a file name on every file system
 ADDED = len("-s4294967295-01234567.000")  # bytes for seed, hash, and the number that .old/ adds
-_OF_ALL = (
-    *("tw_simple", "sokoban", "crafting", "search", "webshop", "babyai", "gym", "textarena", "bfcl"),
-    "textworldexpress",
-)
-# environment -> tiny model pre-trained on it
-AT_HOME = {"textworld": "tiny", "alfworld": "tiny_alfworld", **dict.fromkeys(_OF_ALL, "tiny_all")}
+TINY = ("tiny", "tiny_alfworld", "tiny_all")  # pre-trained on games; the narrowest first
 
 
 def estimate_gpu(config: DictConfig) -> Iterator[str]:
@@ -55,8 +50,9 @@ def doubtful_model(config: DictConfig) -> Iterator[str]:
     if config.scale.name not in ON_CPUS and config.trainer.device == "cpu":
         yield f"cluster={config.cluster.name}: model={model.name} takes days on CPUs; use cluster=gpu1 or cluster=gpu8"
     if known is not None and env not in known:
+        other = next((name for name in TINY if env in (environments_of(f"asset://{name}") or ())), "smollm2_135m")
         reason = f"it was pre-trained on {', '.join(known)} alone and has never seen the words of env={env}"
-        yield f"model={model.name}: {reason}; use another model, such as model={AT_HOME.get(env, 'smollm2_135m')}"
+        yield f"model={model.name}: {reason}; use another model, such as model={other}"
 
 
 def unusable_folders(config: DictConfig) -> Iterator[str]:

@@ -128,7 +128,6 @@ class Types:
 
 
 def _countable(value: Any) -> bool:
-    """Return whether all numbers are finite and have 64 bits."""
     if isinstance(value, list):
         return all(map(_countable, value))
     return math.isfinite(value) if isinstance(value, float) else not isinstance(value, int) or abs(value) < 2**63

@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 
 from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, words
 from turngrid.config import base
+from turngrid.config.asynchronous import MODES
 from turngrid.config.nodes import dotted
 from turngrid.config.values.limits import WORD, Bounds, Limit, Only, Range, Types, Word, Words
 
@@ -104,6 +105,8 @@ LIMITS: dict[str, Limit] = {
     ),
     "trainer.device": Words(("cpu", "cuda")),
     "trainer.save_freq": Range(1, whole=True),  # evaluation plays what was saved
+    "trainer.use_v1": Only(True, "only verl's V1 trainer keeps turn rewards"),
+    "v1.trainer_mode": Words(MODES),
     "trainer.val_only": Only(False, "python -m experiments.evaluate evaluates without training"),
     "trainer.resume_mode": Only("auto", "extend=runs/NAME lengthens a run, fresh=true starts one anew"),
     "v1.colocate_async.num_warmup_batches": Range(0),  # verl takes parts of a batch too

@@ -2,23 +2,7 @@
 
 from dataclasses import dataclass
 
-from turngrid.records.health.conditions import (
-    Condition,
-    above,
-    above_median,
-    apart,
-    equal,
-    fallen,
-    grown,
-    grown_far,
-    lasting_above,
-    lasting_below,
-    not_finite,
-    one_sided,
-    ratio,
-    shrunk,
-    soon_grown,
-)
+from turngrid.records.health import conditions as when
 
 
 @dataclass(frozen=True)
@@ -35,7 +19,7 @@ class Rule:
 
     name: str
     metrics: tuple[str, ...]
-    condition: Condition
+    condition: when.Condition
     cause: str
     advice: str
     instead: str = ""
@@ -46,14 +30,22 @@ class Rule:
 RATE = "try a third of actor_rollout_ref.actor.optim.lr"
 LOST_UPDATE = "the update is lost, and the weights may be"
 RULES = (
-    Rule("not_finite", ("actor/grad_norm",), not_finite, LOST_UPDATE, RATE, by_rate=True),
-    Rule("not_finite", ("actor/loss",), not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
-    Rule("grad_norm", ("actor/grad_norm",), above_median, "one batch moves the policy far", RATE, by_rate=True),
-    Rule("entropy_up", ("rollout/entropy",), soon_grown, "answers become random", RATE, "actor/entropy", by_rate=True),
+    Rule("not_finite", ("actor/grad_norm",), when.not_finite, LOST_UPDATE, RATE, by_rate=True),
+    Rule("not_finite", ("actor/loss",), when.not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
+    Rule("grad_norm", ("actor/grad_norm",), when.above_median, "one batch moves the policy far", RATE, by_rate=True),
+    Rule(
+        "entropy_up",
+        ("rollout/entropy",),
+        when.soon_grown,
+        "answers become random",
+        RATE,
+        "actor/entropy",
+        by_rate=True,
+    ),
     Rule(
         "entropy_down",
         ("rollout/entropy",),
-        shrunk,
+        when.shrunk,
         "answers hardly vary, so groups score alike",
         RATE,
         "actor/entropy",
@@ -62,7 +54,7 @@ RULES = (
     Rule(
         "policy_kl",
         ("actor/ppo_kl",),
-        above,
+        when.above,
         "the policy is far from the one that sampled: too large updates, or rows and log-probs that are not as sampled",
         f"{RATE}; if the first step has it too: python -m train.doctor",
         by_rate=True,
@@ -70,7 +62,7 @@ RULES = (
     Rule(
         "clip_share",
         ("actor/pg_clipfrac",),
-        above,
+        when.above,
         "most of the update is clipped: too large updates, stale weights, or log-probs that are not as sampled",
         f"{RATE}; if the first step has it too: python -m train.doctor",
         by_rate=True,
@@ -78,7 +70,7 @@ RULES = (
     Rule(
         "mismatch",
         ("verl/training/rollout_probs_diff_mean",),
-        above,
+        when.above,
         "server and trainer disagree about log-probs",
         "python -m train.doctor names the cause; correction= corrects small differences",
         unless="rollout/staleness/max",  # of runs whose episodes may be older than the trainer's weights
@@ -86,63 +78,63 @@ RULES = (
     Rule(
         "kl_coefficient",
         ("actor/kl_coef",),
-        above,
+        when.above,
         "the KL term ties the policy to its first model, so it hardly learns",
         "try actor_rollout_ref.actor.kl_loss_coef=0.001",
     ),
     Rule(
         "wrong_sign",
         ("credit/advantage/follows_reward",),
-        lasting_below,
+        when.lasting_below,
         "episodes with less reward have more advantage: a sign, or an order of rows, is wrong",
         "check the estimator and algorithm.adv_estimator",
     ),
     Rule(
         "one_sided",
         ("credit/advantage/min", "credit/advantage/max"),
-        one_sided,
+        when.one_sided,
         "nothing is compared with anything: groups of one, or no baseline",
         "try actor_rollout_ref.rollout.n=8",
     ),
     Rule(
         "trained_tokens",
         ("credit/trained_tokens", "rollout/sampled_tokens"),
-        ratio,
+        when.ratio,
         "the mask trains tokens that the policy did not sample, such as observations",
         "check response_mask",
     ),
     Rule(
         "no_signal",
         ("credit/groups_without_signal",),
-        lasting_above,
+        when.lasting_above,
         "the samples of each prompt score alike, so advantages are 0",
         "try an easier or harder env.task, a larger actor_rollout_ref.rollout.n, filter=[dynamic_sampling]",
     ),
     Rule(
         "no_signal",
         ("reward/trained/min", "reward/trained/max"),
-        equal,
+        when.equal,
         "all episodes of a step have the same reward",
         "check the reward; try another env.task or reward=",
     ),
     Rule(
         "groups_all_won",
         ("credit/groups_all_won",),
-        lasting_above,
+        when.lasting_above,
         "nothing is left to learn; if so from the start, the end of a game counts as won, or prompts give it away",
         "try a harder env.task; python -m experiments.check_env",
     ),
     Rule(
         "groups_all_lost",
         ("credit/groups_all_lost",),
-        lasting_above,
+        when.lasting_above,
         "no sample of any prompt wins",
         "try an easier env.task, more env.max_turns, SFT first, reward=dense",
     ),
     Rule(
         "hacked",
         ("reward/trained/mean", "success/train"),
-        apart,
+        when.apart,
         "the policy collects reward that does not win",
         "try another reward=; python -m experiments.check_env",
         unless="rollout/match/self/seat_0/won",  # against itself a policy wins as often as it loses
@@ -150,28 +142,28 @@ RULES = (
     Rule(
         "invalid_actions",
         ("rollout/invalid_actions",),
-        grown,
+        when.grown,
         "an invalid action costs no reward",
         "try 'shaping=[invalid_action]'",
     ),
     Rule(
         "unparsed_actions",
         ("rollout/unparsed_actions",),
-        grown,
+        when.grown,
         "answers lose the form of prompt=",
         "try 'shaping=[format]' or more env.max_action_tokens",
     ),
     Rule(
         "mostly_unparsed",
         ("rollout/unparsed_actions",),
-        lasting_above,
+        when.lasting_above,
         "most answers do not have the form of prompt=, so the environment sees no action",
         "try SFT first, more env.max_action_tokens, prompt=plain",
     ),
     Rule(
         "repeated_tokens",
         ("rollout/repeated_tokens",),
-        grown_far,
+        when.grown_far,
         "answers repeat themselves",
         f"{RATE}, or a higher actor_rollout_ref.rollout.temperature",
         by_rate=True,
@@ -179,7 +171,7 @@ RULES = (
     Rule(
         "answers_at_limit",
         ("rollout/answers_at_limit",),
-        lasting_above,
+        when.lasting_above,
         "answers are cut off at their limit",
         "try more env.max_action_tokens, or 'shaping=[overlong]'; outside turngrid, data.max_response_length",
         "verl/response_length/clip_ratio",
@@ -187,21 +179,21 @@ RULES = (
     Rule(
         "out_of_context",
         ("rollout/out_of_context",),
-        above,
+        when.above,
         "episodes end because their tokens do not fit",
         "try a larger data.max_response_length, or env.window_turns",
     ),
     Rule(
         "repeated_prompts",
         ("rollout/distinct_prompts",),
-        lasting_below,
+        when.lasting_below,
         "games with different goals begin alike: a worker repeats a game, or prompts lack the goal",
         "python -m experiments.check_env",
     ),
     Rule(
         "staleness",
         ("rollout/staleness/max",),
-        above,
+        when.above,
         "episodes are older than corrections allow for",
         "try a smaller trainer.v1.sampler.max_off_policy_threshold",
         "verl/training/off_policy/trajectory_staleness/max",
@@ -209,21 +201,21 @@ RULES = (
     Rule(
         "replay_age",
         ("buffer/*/age",),
-        above,
+        when.above,
         "stored episodes come from another policy",
         "try a smaller capacity of the buffer",
     ),
     Rule(
         "slowest_episode",
         ("timing/slowest_to_median",),
-        lasting_above,
+        when.lasting_above,
         "the step waits for its slowest episode",
         "try fewer env.max_turns, more env.workers, trainer.v1.trainer_mode=colocate_async",
     ),
     Rule(
         "success",
         ("success/train",),
-        fallen,
+        when.fallen,
         "the policy forgets what it could",
         f"{RATE}, and look at the alarms before this one",
         "reward/trained/mean",

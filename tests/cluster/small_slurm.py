@@ -44,7 +44,7 @@ GresTypes=gpu
 MpiDefault=none
 ReturnToService=2
 InactiveLimit=0
-MinJobAge={remembers_s}
+MinJobAge=300
 KillWait=3
 Waittime=0
 SlurmdParameters=config_overrides
@@ -59,11 +59,10 @@ def missing() -> list[str]:
 
 
 class SmallSlurm:
-    """``environment`` makes SLURM's commands talk to it. ``remembers_s``: how long it knows of a
-    job that has ended."""
+    """Two nodes; ``environment`` makes SLURM's commands talk to it."""
 
-    def __init__(self, root: Path, nodes: int = 2, remembers_s: int = 300) -> None:
-        self.root, self.nodes, self._remembers_s = root, [f"n{i}" for i in range(1, nodes + 1)], remembers_s
+    def __init__(self, root: Path) -> None:
+        self.root, self.nodes = root, ["n1", "n2"]
         self.environment = {**os.environ, "SLURM_CONF": str(root / "slurm.conf")}
 
     def start(self) -> None:
@@ -89,7 +88,7 @@ class SmallSlurm:
         for gpu in range(GPUS):
             (self.root / "dev" / f"nvidia{gpu}").symlink_to("/dev/null")
         host, ports = socket.gethostname().split(".")[0], _free_ports(1 + len(self.nodes))
-        shared = {"root": self.root, "host": host, "user": getpass.getuser(), "remembers_s": self._remembers_s}
+        shared = {"root": self.root, "host": host, "user": getpass.getuser()}
         lines = [CONF.format(port=ports[0], **shared)]
         for node, port in zip(self.nodes, ports[1:], strict=True):
             where = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"

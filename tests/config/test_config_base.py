@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,12 @@ from omegaconf import OmegaConf
 
 from benchmarks.verl_schema import schema
 from turngrid.algorithms.chosen import method_class
-from turngrid.algorithms.registry import ESTIMATORS, SLOTS, VERLS_LOSSES
+from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES
 from turngrid.config.base import CONF, ROOT, verl_folder, verl_tree
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
-from turngrid.config.nodes import dotted
-from turngrid.config.schema import NODES, Sft, Slurm, Top
+from turngrid.config.schema import NODES, Top
 from turngrid.config.values.verl_limits import FILE
-from turngrid.envs.registry import ENVIRONMENTS, environment_class
-from turngrid.rewards.registry import REWARDS, settings_class
-from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 
 # verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them
 # all the same
@@ -98,13 +94,6 @@ def test_an_option_is_named_like_its_file() -> None:
         assert file.read_text().startswith("# @package _global_\n"), file
 
 
-def test_an_algorithm_sets_no_key_of_a_method() -> None:
-    """Which would choose the method all the same where another one, or none, is chosen on the
-    command line."""
-    named = {file.stem: {*yaml.safe_load(file.read_text())} & {*SLOTS} for file in (CONF / "algo").glob("*.yaml")}
-    assert {name: keys for name, keys in named.items() if keys} == {}
-
-
 def test_a_method_has_a_file_with_all_of_its_settings() -> None:
     for file in METHODS:
         slot, name = file.parent.name, file.stem
@@ -118,38 +107,6 @@ def test_the_file_is_that_of_the_installed_verl() -> None:
     assert json.loads(FILE.read_text(encoding="utf-8")) == schema(), "run python -m benchmarks.verl_schema"
 
 
-# ---- each default stands once, in YAML: dataclasses type it, and no option repeats it
-
-
-KINDS = {
-    "top": Top,
-    "model.sft": Sft,
-    "cluster.slurm": Slurm,
-    **NODES,
-    **{f"env={name}": environment_class(path).Settings for name, path in ENVIRONMENTS.items()},
-    **{f"reward={name}": settings_class(name) for name in REWARDS},
-    **{f"prompt={name}": prompt_class(name) for name in PROMPTS},
-    **{f"algo={name}": method_class("algo", name, {}) for name in ESTIMATORS},
-    **{f"{slot}={name}": method_class(slot, name, {}) for slot in SLOTS for name in SLOTS[slot]},
-}
-
-
-def test_no_dataclass_has_a_default() -> None:
-    kinds: dict[str, Any] = KINDS
-    settings = [(name, item) for name, kind in kinds.items() for item in fields(kind) if item.init]
-    assert [(n, f.name) for n, f in settings if f.default is not MISSING or f.default_factory is not MISSING] == []
-
-
-def test_no_option_repeats_a_value_of_its_node_in_config_yaml() -> None:
-    shared = dict(dotted(OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))))
-    for file in (file for file in FILES if file.parent.name in NODES):
-        node: Any = OmegaConf.to_container(OmegaConf.load(file))
-        group = file.parent.name
-        own = dict(dotted({group: node.get(group) or {}}))
-        twice = [key for key, value in own.items() if not isinstance(value, dict) and shared.get(key, ...) == value]
-        assert (file.stem, twice) == (file.stem, [])
-
-
 # ---- recipes
 
 
@@ -159,9 +116,3 @@ RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_can_be_launched(path: Path) -> None:
     assert check(compose([f"recipe={path.stem}"])) == []
-
-
-def test_a_recipe_names_its_figure() -> None:
-    """In the comment at its head: success in %, games, seeds."""
-    heads = [path.read_text(encoding="utf-8").split("defaults:")[0] for path in RECIPES]
-    assert heads and all(word in head for word in ("%", "games", "seed") for head in heads)

@@ -18,7 +18,6 @@ from turngrid.experiments.stages.rl import rl_config
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.models.shape import PUBLISHED, from_config, linears
-from turngrid.records.run_folder import run_name
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 
@@ -41,9 +40,7 @@ def of_rl(config: DictConfig) -> DictConfig:
     ("words", "full"),
     [
         (["model=tiny"], (4e-4, 1e-4)),
-        (["model=smollm2_135m"], (1e-5, 1e-4)),
         (["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1"], (5e-7, 1e-6)),
-        (["model=qwen2.5_7b", "algo=gigpo", "cluster=gpu1"], (1e-6, 1e-6)),
     ],
 )
 def test_learning_rates_are_ten_times_those_of_full_training(
@@ -56,20 +53,14 @@ def test_learning_rates_are_ten_times_those_of_full_training(
 def test_a_learning_rate_that_is_set_is_used_as_it_is(composed: Composer) -> None:
     words = ["model.lora_rank=16", f"{ACTOR}.actor.optim.lr=3e-5", "model.sft.lr=2e-5"]
     assert rates(composed(words)) == (3e-5, 2e-5)
-    with pytest.raises(ConfigError, match=r"optim\.lr=2 must be a number from 0 to 1"):
-        composed(["model.lora_rank=16", f"{ACTOR}.actor.optim.lr=2"])
 
 
 @pytest.mark.parametrize(
     ("words", "ours"),
     [
         (f"{ACTOR}.actor.optim.lr=4e-4", "4e-03"),  # tiny's full rate
-        ("model=smollm2_135m model.sft.lr=1e-4", "1e-03"),
-        ("model=qwen2.5_7b cluster=gpu1 algo=ppo model.sft.lr=1e-3", "1e-05"),
         (f"model=qwen2.5_7b cluster=gpu1 scale=first {ACTOR}.actor.optim.lr=2e-6", "2e-05"),
-        (f"{ACTOR}.actor.optim.lr=8e-3", None),
         ("algo=ppo model=qwen2.5_7b cluster=gpu1", None),
-        (f"budget=sft_only {ACTOR}.actor.optim.lr=1e-6", None),
     ],
 )
 def test_a_learning_rate_far_from_ours_is_noted(composed: Composer, words: str, ours: str | None) -> None:
@@ -86,17 +77,13 @@ def test_both_stages_are_told(composed: Composer) -> None:
     for told in (of_rl(config).actor_rollout_ref.model, sft):
         assert (told.lora_rank, told.lora_alpha, told.target_modules) == (8, 32, ["v_proj", "q_proj"])
     assert of_rl(config).critic.model.lora_rank == 0
-    alpha = composed(["model.lora_rank=8", "model.lora_alpha=16"]).actor_rollout_ref.model
-    assert (alpha.lora_alpha, alpha.target_modules) == (16, "all-linear")
 
 
 @pytest.mark.parametrize(
     ("words", "merge"),
     [
-        ((), True),
         (("rollout=vllm",), True),  # on a CPU all is fp32
         (GPU, False),
-        ((*GPU[:2], "rollout=transformers"), True),
         ((*GPU, *SEPARATE, NCCL), True),  # verl never sends an adapter there
         ((*GPU, "trainer.v1.trainer_mode=colocate_async"), False),
     ],
@@ -116,45 +103,11 @@ def test_which_servers_get_merged_weights_and_verl_accepts_them_all(
     validate_config(told, use_reference_policy=need_reference_policy(told), use_critic=need_critic(told))
 
 
-def test_the_rank_is_part_of_a_runs_name_and_the_server_is_not(composed: Composer) -> None:
-    assert run_name(composed(["model.lora_rank=8"])) != run_name(composed(["model.lora_rank=16"]))
-    server = ("model.lora_rank=8", "rollout=vllm")
-    assert run_name(composed(list(server))) == run_name(composed(["model.lora_rank=8"]))
-
-
-def mixture(folder: Path) -> str:
-    """The tiny model's config with experts."""
+def test_a_mixture_of_experts_is_refused(composed: Composer, tmp_path: Path) -> None:
     settings = json.loads((ROOT / "assets" / "tiny" / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**settings, "num_experts": 8}))
-    return f"model.path={folder}"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["model.lora_alpha=32"], "model.lora_alpha=32: nothing reads it without LoRA; use model.lora_rank=16 too"),
-        (["model.lora_target_modules=[q_proj]"], "nothing reads it without LoRA"),
-        (["model.lora_rank=8", "model.lora_target_modules=[q_porj]"], "q_porj.* use q_proj"),
-        (
-            ["model.lora_rank=8", "model.lora_target_modules=[embed_tokens]"],
-            "the linear layers .* and not embed_tokens",
-        ),
-        (["model.lora_rank=8", "model.lora_target_modules=[lm_head]"], "the linear layers .* and not lm_head"),
-        (["model.lora_rank=8", "model.lora_target_modules=[norm]", *GPU], "the linear layers .* and not norm"),
-        (["model.lora_rank=8", "model.lora_target_modules=[]"], "leaves nothing to train"),
-        (["model.lora_rank=8", f"{ACTOR}.actor.strategy=fsdp"], "use actor_rollout_ref.actor.strategy=fsdp2"),
-        (
-            ["model.lora_rank=8", *GPU, *SEPARATE, NCCL.replace("nccl", "delta_sharded")],
-            "backend=delta_sharded.* use .*backend=nccl",
-        ),
-        (["model.lora_rank=8", *GPU, f"{ACTOR}.rollout.layered_summon=true"], "use .*load_format=safetensors"),
-        (["model.lora_rank=8", "MIXTURE"], "leaves out the experts"),
-    ],
-)
-def test_refused(composed: Composer, tmp_path: Path, words: list[str], said: str) -> None:
-    config = composed([mixture(tmp_path) if word == "MIXTURE" else word for word in words])
-    with pytest.raises(ConfigError, match=said):
-        check(config)
+    (tmp_path / "config.json").write_text(json.dumps({**settings, "num_experts": 8}))
+    with pytest.raises(ConfigError, match="^model.lora_rank=8.* use model.lora_rank=null"):
+        check(composed(["model.lora_rank=8", f"model.path={tmp_path}"]))
 
 
 # ---- sizes

@@ -13,7 +13,6 @@ from turngrid.config import machine
 from turngrid.config.compose import Composer, compose, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.machine import gpus
-from turngrid.records.run_folder import identity
 from turngrid.train.app import main
 
 
@@ -66,37 +65,23 @@ def server(config: object) -> tuple[str, str]:
     return rollout.name, rollout.load_format
 
 
-def test_the_switch_and_its_defaults(composed: Composer, bare: pytest.MonkeyPatch) -> None:
-    """Laptop: transformers. GPU presets composed where there is no GPU (a plan, a launch): vLLM."""
-    assert server(composed([])) == ("transformers", "auto")
-    assert server(composed(["rollout=vllm"])) == ("vllm", "dummy")
-    assert server(composed(["cluster=gpu8"])) == ("vllm", "dummy")
-    assert server(composed(["cluster=gpu1", "rollout=transformers"])) == ("transformers", "auto")
-
-
 @pytest.mark.skipif(machine.vllm_installed(), reason="vLLM is installed here")
 def test_gpus_without_vllm_get_what_runs_there(composed: Composer, bare: pytest.MonkeyPatch, devices: Path) -> None:
+    assert server(composed(["cluster=gpu8"])) == ("vllm", "dummy"), "planned where no GPU is"
     bare.setattr(machine, "gpus", lambda: gpus(devices))
-    assert server(composed(["cluster=gpu1"])) == ("transformers", "auto")
+    assert server(composed([])) == server(composed(["cluster=gpu1"])) == ("transformers", "auto")
     assert server(composed(["cluster=gpu1", "rollout=vllm"])) == ("vllm", "dummy")
-
-
-def test_the_server_is_no_part_of_the_identity(composed: Composer) -> None:
-    runs = [[], ["rollout=vllm"], ["cluster=gpu1"], ["cluster=gpu8", "rollout=transformers"]]
-    assert len({identity(composed(overrides)) for overrides in runs}) == 1
 
 
 def test_gpu_presets_are_refused_where_there_is_none(bare: pytest.MonkeyPatch, tmp_path: Path, capfd) -> None:
     assert main(["cluster=gpu1", f"output_dir={tmp_path}"]) == 2
     message = capfd.readouterr().err
     assert "this machine has no GPU" in message and "cluster=cpu" in message and "estimate_gpu=H100x1" in message
+    if not machine.vllm_installed():
+        assert main(["rollout=vllm", f"output_dir={tmp_path}"]) == 2
+        assert "rollout=transformers" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_only_looks_at_gpus_is_not(bare: pytest.MonkeyPatch, capfd) -> None:
-    assert main(["--cfg", "job", "--package", "trainer.v1", "cluster=gpu8"]) == 0
-    assert main(["cluster=gpu8", "model=tiny", "estimate_gpu=H100x8"]) == 0
-    assert "memory" in capfd.readouterr().out
+    assert main(["cluster=gpu8", "model=tiny", "estimate_gpu=H100x8"]) == 0, "it only looks at them"
 
 
 def test_fewer_gpus_than_asked_for(composed: Composer, bare: pytest.MonkeyPatch, devices: Path) -> None:
@@ -105,12 +90,6 @@ def test_fewer_gpus_than_asked_for(composed: Composer, bare: pytest.MonkeyPatch,
     with pytest.raises(ConfigError, match="n_gpus_per_node=8: this machine has 2"):
         machine.check_gpus(config)
     machine.check_gpus(composed(["cluster=gpu8", "trainer.n_gpus_per_node=2"]))
-
-
-@pytest.mark.skipif(machine.vllm_installed(), reason="vLLM is installed here")
-def test_vllm_that_is_not_there(bare: pytest.MonkeyPatch, tmp_path: Path, capfd) -> None:
-    assert main(["rollout=vllm", f"output_dir={tmp_path}"]) == 2
-    assert "rollout=transformers" in capfd.readouterr().err
 
 
 def test_models_that_vllm_cannot_run_on_a_cpu(composed: Composer) -> None:
@@ -135,7 +114,7 @@ def test_trainers_without_their_attention(composed: Composer) -> None:
         machine.check_kernels(composed(["cluster=gpu1", "algo=ppo", sdpa, packed]))
 
 
-@pytest.mark.parametrize(("cores", "workers", "agents"), [(2, 1, 1), (16, 4, 2), (64, 4, 8), (256, 4, 16)])
+@pytest.mark.parametrize(("cores", "workers", "agents"), [(2, 1, 1), (64, 4, 8)])
 def test_processes_follow_the_cores(
     composed: Composer, monkeypatch: pytest.MonkeyPatch, cores: int, workers: int, agents: int
 ) -> None:
@@ -177,13 +156,9 @@ def test_a_key_in_the_environment_or_in_netrc_will_do(logged_out: pytest.MonkeyP
     (tmp_path / "netrc").unlink()
     logged_out.setenv("WANDB_API_KEY", "a" * 40)
     machine.check_trackers(config)
-
-
-@pytest.mark.parametrize("overrides", [["tracking=wandb_offline"], ["tracking=local"], ["tracking=trackio"]])
-def test_without_network_nobody_asks_for_a_key(logged_out: pytest.MonkeyPatch, overrides: list[str]) -> None:
-    machine.check_trackers(compose(overrides))
+    logged_out.delenv("WANDB_API_KEY")
     logged_out.setenv("WANDB_MODE", "offline")
-    machine.check_trackers(compose(["tracking=wandb"]))
+    machine.check_trackers(config)
 
 
 def test_a_tracker_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

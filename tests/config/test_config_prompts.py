@@ -50,13 +50,10 @@ def test_without_a_form_nothing_changes() -> None:
 
 def test_an_answer_has_room_for_its_thought() -> None:
     assert plain_but("prompt=think_action", "env=alfworld").env.max_action_tokens == 96
-    assert plain_but("prompt=react", "model=qwen2.5_0.5b").env.max_action_tokens == 512
-    pretrained = {"": 48, "env=alfworld": 48, "env=repo_repair": 128, "prompt=react": 96, "env.max_action_tokens=9": 9}
+    pretrained = {"": 48, "env=repo_repair": 128, "prompt=react": 96, "env.max_action_tokens=9": 9}
     for words, tokens in pretrained.items():
         assert plain_but("model=smollm2_135m", *words.split()).env.max_action_tokens == tokens
     assert plain_but("model=qwen2.5_0.5b").env.max_action_tokens == 16, "as in the study"
-    assert plain_but("model=tiny_alfworld", "env=alfworld").env.max_action_tokens == 32
-    assert plain_but("prompt=react", "env.max_action_tokens=40").env.max_action_tokens == 40
 
 
 @pytest.mark.parametrize(
@@ -65,7 +62,6 @@ def test_an_answer_has_room_for_its_thought() -> None:
         ("", 384),
         ("prompt=react", 12 * 96),
         ("prompt=react model=qwen2.5_0.5b", 3072 - 3 * 512),
-        ("rollout_form.summary.tokens=9", 9),
     ],
 )
 def test_a_row_that_is_summed_up_has_room_for_answers_and_leaves_some(words: str, tokens: int) -> None:

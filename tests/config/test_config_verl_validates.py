@@ -2,8 +2,6 @@
 
 import itertools
 
-import pytest
-from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
@@ -36,21 +34,6 @@ def test_verl_and_we_accept_every_model_every_algorithm_and_number_of_gpus(compo
     asked += [
         f"model=tiny cluster=cpu trainer.v1.trainer_mode={mode}|1x1" for mode in ("colocate_async", "separate_async")
     ]
-    accept(composed, asked)
-
-
-@pytest.mark.slow
-def test_verl_and_we_accept_every_pair_of_model_and_algorithm(composed: Composer) -> None:
-    pairs = list(itertools.product(MODELS, ALGORITHMS))
-    asked = [f"model={model} algo={algo} cluster=gpu8|{SIZES}" for model, algo in pairs]
-    asked += [f"model={model} algo={algo} cluster=gpu1|1x1" for model, algo in pairs]
-    others = {*algo_words()} - {*ALGORITHMS, "arpo", "aepo"}  # not with vLLM
-    asked += [f"model={MODELS[0]} {words(algo)} cluster=gpu8|1x8" for algo in others]
-    asked += [f"model={MODELS[0]} algo={algo} cluster=gpu8 {mode}|1x8 2x8" for algo in ALGORITHMS for mode in ASYNC]
-    accept(composed, asked)
-
-
-def accept(composed: Composer, asked: list[str]) -> None:
     for line in asked:
         overrides, sizes = line.split("|")
         config = composed(overrides.split())
@@ -69,12 +52,3 @@ TWO_PLAYER |= {name: " env=two_player rollout_form=self_play" for name in ("rae"
 def words(algo: str) -> str:
     needed = {"distill": " algo.teacher=assets/tiny", "igpo": " env=search"} | TWO_PLAYER
     return f"algo={algo}{needed.get(algo, '')}"
-
-
-def test_the_default_is_the_laptops(composed: Composer) -> None:
-    config = composed([])
-    episodes = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
-    assert (config.scale.name, config.cluster.name, config.model.name) == ("laptop", "cpu", "tiny")
-    assert (episodes, config.budget.rl_steps, config.eval.games) == (128, 25, 200)
-    assert (config.trainer.use_v1, config.trainer.v1.trainer_mode, config.trainer.save_freq) == (True, "sync", 5)
-    assert OmegaConf.missing_keys(config.actor_rollout_ref) == set()

@@ -12,7 +12,6 @@ from messages import assert_names, names, pairs, refusals
 from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES, words
 from turngrid.config.checks import estimators, methods
 from turngrid.config.checks.check import CHECKS, check
-from turngrid.config.checks.methods import doubtful_methods
 from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.rewards.declared import GROUPS, Names
@@ -230,20 +229,6 @@ def test_methods_that_cannot_be_combined(composed: Composer, words: str, expecte
 def test_methods_that_are_warned_of(composed: Composer, words: str, expected: str) -> None:
     (warning,) = check(composed(words.split(" ")))
     assert_names(warning, expected)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["env=textworld"],
-        ["env=repo_repair", "credit.mt_grpo.scope=first"],
-        ["env=repo_repair", "credit.mt_grpo.outcome=reward"],
-    ],
-)
-def test_mt_grpo_warns_of_nothing_where_an_agent_cannot_stop_or_stopping_is_credited(
-    composed: Composer, words: list[str]
-) -> None:
-    assert list(doubtful_methods(composed(["algo=mt_grpo", "credit.mt_grpo.outcome=won", *words]))) == []
 
 
 @pytest.mark.parametrize("words", ["algo=infopo", "algo=rloo terms=[self_distill]"])

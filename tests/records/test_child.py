@@ -76,10 +76,3 @@ def test_a_foreseen_error_of_a_stage_is_reported_in_its_own_words(tmp_path: Path
         run_child("bad", [], **place)
     with pytest.raises(StageFailed, match=r"see .*log\n(.*\n)*  \| IndexError: list index out of range$"):
         run_child("bad", ["unforeseen"], **place)
-
-
-def test_modules_of_the_users_folder_do_not_stand_in_for_ours(tmp_path: Path):
-    (tmp_path / "envs").mkdir()
-    (tmp_path / "envs" / "__init__.py").write_text("raise RuntimeError('not ours')")
-    run_child("turngrid.envs.types", [], folder=tmp_path, log=tmp_path / "log")
-    assert (tmp_path / "log").read_text() == ""

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 
 from turngrid.config.base import ROOT
-from turngrid.config.checks.check import check
-from turngrid.config.compose import compose
-from turngrid.config.errors import ConfigError
-from turngrid.records.models.locate import ModelError, local_folder, resolve_model, run_of
+from turngrid.records.models.locate import ModelError, check_hub, local_folder, resolve_model, run_of
+from turngrid.train.app import main
 
 
 def model(folder: Path) -> Path:
@@ -75,16 +74,34 @@ def test_what_is_not_there_is_refused_with_the_nearest(run: Path, tmp_path: Path
         resolve_model("asset://tyni")
 
 
-def test_the_front_door_refuses_it_before_anything_starts(run: Path) -> None:
-    wrong = run.with_name("textworld-w4-o6-q8-s1")
-    with pytest.raises(ConfigError, match="use"):
-        check(compose([f"model.path={wrong}"]))
-    assert check(compose([f"model.path={run}"])) == []
-
-
 def test_which_run_a_model_comes_from(run: Path, tmp_path: Path) -> None:
     for path in (run, run / "sft" / "model", run / "rl" / "checkpoints" / "global_step_5"):
         assert run_of(str(path)) == run
     assert run_of("asset://tiny") is None
     assert run_of("Qwen/Qwen2.5-0.5B-Instruct") is None
     assert run_of(str(model(tmp_path / "elsewhere"))) is None
+
+
+def test_a_model_that_the_hub_does_not_give_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(url: str, timeout: float) -> None:
+        raise OSError(f"no answer\nfrom {url} in {timeout} s")
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
+    answer = r"no answer from https://huggingface.co/some/model/\S+ in 8.0 s; use model.path=FOLDER"
+    with pytest.raises(ModelError, match=f"^model.path=some/model: {answer}"):
+        check_hub("some/model")
+    with pytest.raises(ModelError, match="model.path=two words: Repo id"):
+        check_hub("two words")
+    for path in ("asset://tiny", "packaged://smollm2_135m", str(tmp_path), f"run://{tmp_path}"):
+        check_hub(path)  # what lies here is not asked for
+
+
+def test_such_a_run_ends_before_a_game_is_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Tests run offline: the question is refused."""
+    runs = tmp_path / "runs"
+    small = ["model.sft.tokens_per_pass=1024", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1"]
+    folders = [f"output_dir={runs}", f"env.cache_dir={tmp_path / 'cache'}"]
+    assert main(["model=qwen2.5_0.5b", "scale=laptop", *small, *folders]) == 2
+    assert "turngrid: model.path=Qwen/Qwen2.5-0.5B-Instruct: " in capfd.readouterr().err
+    assert not (tmp_path / "cache").exists()
+    assert not [file for file in runs.rglob("*") if file.parent.name == "tasks"]

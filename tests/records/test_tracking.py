@@ -89,16 +89,6 @@ def test_a_stage_is_one_run_until_a_fresh_start(config: DictConfig, tmp_path: Pa
         assert StageRun.of(config, run.path, "rl").id != again.id
 
 
-def test_group_and_name_are_the_sweeps_or_the_folders(config: DictConfig, tmp_path: Path) -> None:
-    told = StageRun.of(config, tmp_path / "a-run", "rl")
-    assert (told.group, told.name, told.stage) == ("a-sweep", "seed=3", "rl")
-    config.budget.sft_share = 1.0
-    assert "ppo" not in StageRun.of(config, tmp_path, "sft").tags
-    config.tracking.group = config.tracking.run_name = None
-    alone = StageRun.of(config, tmp_path / "a-run", "rl")
-    assert (alone.group, alone.name) == ("a-run", "a-run")
-
-
 def test_tags_are_what_a_user_filters_by(config: DictConfig, tmp_path: Path) -> None:
     Attempt("0123456789abcdef", False, {}, 5.0).record(tmp_path / "attempts.jsonl")
     tags = ["textworld", "ppo", "turn_reward", "budget", "model", "horizon", "0123456789", "mine"]
@@ -107,14 +97,6 @@ def test_tags_are_what_a_user_filters_by(config: DictConfig, tmp_path: Path) -> 
     tags = StageRun.of(config, tmp_path, "rl").tags
     assert "none" not in tags
     assert max(map(len, tags)) == 64
-
-
-def test_runs_of_one_process_share_no_environment(config: DictConfig, tmp_path: Path) -> None:
-    before = dict(os.environ)
-    stage_variables(config, tmp_path / "a")
-    StageRun.of(config, tmp_path / "a", "rl")
-    assert not [name for name in stage_variables(config, tmp_path / "b") if name.startswith("WANDB")]
-    assert dict(os.environ) == before
 
 
 # ---- Weights & Biases
@@ -199,25 +181,6 @@ def test_trackio_holds_each_step_once(config: DictConfig, tmp_path: Path) -> Non
     assert len({identity for identity, *_ in rows}) == 2
     assert [json.loads(text)["rollout/attempt"] for *_, text in rows] == [1, 1, 3, 3, 3, 1]
     assert groups == ["a-sweep", "a-sweep"]
-
-
-# ---- the switch
-
-
-@pytest.mark.parametrize(
-    ("option", "trackers", "offline"),
-    [
-        ("local", ["tensorboard"], False),
-        ("wandb", ["tensorboard", "wandb"], False),
-        ("wandb_offline", ["tensorboard", "wandb"], True),
-        ("trackio", ["tensorboard", "trackio"], False),
-    ],
-)
-def test_one_switch_says_who_watches(option: str, trackers: list[str], offline: bool, tmp_path: Path) -> None:
-    from turngrid.config.compose import compose
-
-    run = StageRun.of(compose([f"tracking={option}"]), tmp_path, "rl")
-    assert (run.trackers, run.offline) == (trackers, offline)
 
 
 def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) -> None:

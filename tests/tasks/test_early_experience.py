@@ -11,15 +11,12 @@ from chat_stub import chat_stub, says
 from omegaconf import OmegaConf
 
 from turngrid.config.compose import Composer
-from turngrid.config.experience import bad_experience
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.stages import experience
 from turngrid.experiments.stages.ledger import ledger
-from turngrid.records.process.exit_codes import Failure
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.prompt_forms.registry import prompt_form
-from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import assistant, user
 from turngrid.tasks.budget import allocate_budget
@@ -32,7 +29,6 @@ from turngrid.tasks.early_experience import (
     question,
     reflection_row,
     rows_file,
-    specs,
     world_model_row,
 )
 from turngrid.tasks.run import Run
@@ -83,13 +79,6 @@ def test_the_specs_example_three_states_two_draws_four_rows() -> None:
         distinct(DEMONSTRATION, [replace(draw(0, "b"), turns=[Turn("a cave.", "b")])])
 
 
-def test_every_draw_has_a_seed_of_its_own_and_one_turn() -> None:
-    asked = specs(DEMONSTRATION, EpisodeSpec(TASK, style=None, max_turns=9), 2)  # type: ignore[arg-type]
-    assert [(spec.prefix, spec.sample, spec.max_turns) for spec in asked] == [
-        (PLAN[:turn], 2 * turn + place, 1) for turn in range(3) for place in range(2)
-    ]
-
-
 def test_a_row_of_the_world_model_asks_for_what_was_seen() -> None:
     row = world_model_row(draw(1, "jump", "you fall."))
     assert [message["content"] for message in row.messages[2:]] == [
@@ -130,7 +119,6 @@ WORLD = ("demos.experience=world_model", "model.sft.epochs=2")
         (WORLD, (33, 25), 33 * 18 + 400),  # 0.6 x 1000 / (10 + 8 x 1) demonstrations, and 25 steps of 16 games
         ((*WORLD, "demos.alternatives=2", "budget.episode_cost=0.5"), (54, 25), 54 * 11 + 200),
         ((*WORLD, "budget.experience_cost=0"), (60, 25), 60 * 10 + 400),
-        ((), (60, 25), 60 * 10 + 400),
     ],
 )
 def test_a_demonstration_costs_an_episode_more_for_each_draw(
@@ -139,26 +127,6 @@ def test_a_demonstration_costs_an_episode_more_for_each_draw(
     plan = allocate_budget(composed(more))
     assert ((plan.demonstrations, plan.steps), plan.units) == (bought, units)
     assert plan.unspent == 1000 - units
-
-
-REFUSED = {
-    "must be world_model or reflection; use world_model": ["demos.experience=worldmodel"],
-    "use model.sft.epochs=2": ["demos.experience=world_model"],
-    "use budget=sft_rl": [*WORLD, "budget=rl_only"],
-    "use demos.source=expert": [*WORLD, "demos.source=episodes", "demos.run=runs/NAME"],
-    "use env.window_turns=null": [*WORLD, "env.window_turns=3"],
-    "use demos.writer=http": ["demos.experience=reflection", "prompt=react"],
-    "use prompt=think_action": ["demos.experience=reflection"],
-    "needs demos.writer_model=NAME": ["demos.experience=reflection", "prompt=react", "demos.writer=http://host/v1"],
-    "demos.writer=host must be an address": ["demos.experience=reflection", "prompt=react", "demos.writer=host"],
-    "demos.writer_model=m: demos.experience=world_model writes nothing": [*WORLD, "demos.writer_model=m"],
-    "demos.alternatives=4: nothing reads it; use demos.experience too": ["demos.alternatives=4"],
-}
-
-
-@pytest.mark.parametrize("words", REFUSED)
-def test_what_cannot_be_is_refused(composed: Composer, words: str) -> None:
-    assert words in next(bad_experience(composed(REFUSED[words])))
 
 
 def test_the_ledger_charges_the_draws_and_counts_passes(composed: Composer, tmp_path: Path) -> None:
@@ -197,9 +165,3 @@ def test_thoughts_come_from_the_endpoint_each_with_a_seed_of_its_own(composed: C
         (row,) = reflecting(composed, tmp_path, stub.url)
     assert (row.turns[0].thought, row.turns[0].action) == ("A key opens doors.", PLAN[0])
     assert len({body["seed"] for _, _, body in stub.seen}) == 2
-
-
-def test_a_writer_that_does_not_know_the_model_ends_the_run_in_one_line(composed: Composer, tmp_path: Path) -> None:
-    with chat_stub(lambda body: (404, "no such model")) as stub, pytest.raises(Failure, match=r"demos.writer: .* 404"):
-        reflecting(composed, tmp_path, stub.url)
-    assert not rows_file(tmp_path).exists()

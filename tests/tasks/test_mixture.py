@@ -13,7 +13,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
-from turngrid.tasks.mixture import StratifiedBatches, mixture_name, shares, spread, task_of, task_weights
+from turngrid.tasks.mixture import StratifiedBatches, mixture_name, shares, spread, task_weights
 from turngrid.tasks.splits import list_games, prepare_tasks, read_tasks, task_file
 
 SIX = ("pick", "look", "clean", "heat", "cool", "two")
@@ -25,9 +25,7 @@ def test_a_list_means_equal_weights_and_none_the_task_alone() -> None:
     assert task_weights({"task": "a", "tasks": {"b": 1, "c": 3}}) == {"b": 1.0, "c": 3.0}
 
 
-@pytest.mark.parametrize(
-    "tasks", [[], {}, "b", ["b", "b"], {"b": 0}, {"b": -1}, {"b": True}, {"b": "x"}, {"b": None}, {"b": float("nan")}]
-)
+@pytest.mark.parametrize("tasks", [[], {}, "b", ["b", "b"], {"b": 0}, {"b": True}, {"b": None}, {"b": float("nan")}])
 def test_what_is_no_mixture_is_refused_by_name(tasks: object) -> None:
     with pytest.raises(TaskError, match=r"^env\.tasks[^\n]*$"):
         task_weights({"task": "a", "tasks": tasks})
@@ -56,21 +54,7 @@ def test_spread_by_hand() -> None:
     assert spread({"a": 1, "b": 0}) == ["a"]
 
 
-def test_a_batch_by_hand() -> None:
-    """Games 3 + 3 + 2 in batches of 4: two batches an epoch, 1.5, 1.5 and 1 games each."""
-    batches = StratifiedBatches({"a": 3, "b": 3, "c": 2}, 4)
-    assert batches.cycle == 2
-    first, second = batches.counts(0), batches.counts(1)
-    assert first["c"] == second["c"] == 1
-    assert {(first["a"], first["b"]), (second["a"], second["b"])} == {(1, 2), (2, 1)}
-
-
-def test_equal_tasks_share_every_batch_equally() -> None:
-    batches = StratifiedBatches({"w2-o12-q4": 2500, "w8-o3-q4": 2500}, 256)
-    assert all(batches.counts(i) == {"w2-o12-q4": 128, "w8-o3-q4": 128} for i in range(40))
-
-
-@pytest.mark.parametrize("trial", range(60))
+@pytest.mark.parametrize("trial", range(20))
 def test_proportions_hold_in_every_batch_and_exactly_over_a_cycle(trial: int) -> None:
     """Also where the batch does not divide the games, and where there are fewer games than places
     in a batch."""
@@ -104,11 +88,6 @@ def test_names_of_mixtures_are_short() -> None:
     assert mixture_name(dict.fromkeys([f"w{i}-o{i}-q4" for i in range(1, 7)], 1.0)) == "mix6"
 
 
-def test_the_task_of_a_games_name() -> None:
-    assert task_of("textworld/w2-o3-q4/30001") == "w2-o3-q4"
-    assert task_of("swegym/getmoto/moto/7") == "getmoto/moto"
-
-
 def test_games_of_a_mixture_are_disjoint_in_proportion_and_spread() -> None:
     """w1-o1-q1 has so few different games that seeds repeat them, in other splits too."""
     catalogue = Catalogue(make_environment("textworld"))
@@ -131,11 +110,3 @@ def test_an_evaluation_set_of_the_mixture_is_the_same_with_and_without_a_run(tmp
     alone, beside = (read_tasks(task_file(tmp_path / name, "test")) for name in ("alone", "run"))
     assert [game.task for game in alone] == ["w2-o3-q1", "w1-o2-q1", "w2-o3-q1"]
     assert games_hash(alone) == games_hash(beside)
-
-
-def test_games_that_another_evaluation_set_holds_are_left_out_of_training() -> None:
-    catalogue = Catalogue(make_environment("textworld"))
-    first = catalogue.listing("w2-o3-q1", "train", 1).tasks[0]
-    made = list_games(catalogue, {"w2-o3-q1": 1}, {"train": 2, "test": 1}, "sparse", avoid=[first.fingerprint])
-    assert first.seed not in [game.seed for game in made["train"].tasks]
-    assert len(made["train"].tasks) == 2

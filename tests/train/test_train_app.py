@@ -1,22 +1,10 @@
-"""The front door as a user meets it: finished runs, what is shown, one's own groups, completion."""
+"""The front door as a user meets it: what is shown, one's own groups, completion."""
 
 from pathlib import Path
 
 import pytest
-from finished_run import finished
 
 from turngrid.train.app import main
-
-TINY = ["budget=rl_only", "eval.games=2"]
-
-
-def test_a_finished_run_prints_its_table_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    arguments = [*TINY, f"output_dir={tmp_path}"]
-    folder = finished(tmp_path, arguments)
-    assert main(arguments) == 0
-    out, err = capfd.readouterr()
-    assert folder.name in out and "50.0" in out
-    assert "fresh=true" in err
 
 
 def test_cfg_shows_what_the_run_gets_and_leaves_nothing_behind(

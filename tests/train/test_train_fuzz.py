@@ -125,20 +125,3 @@ def nonsense(configs: list[DictConfig], default: dict[str, Any]) -> str:
             if isinstance(was, bool | int | float) and value is not None and not isinstance(value, bool | int | float):
                 return f"{key}={value!r}, and the default is {was!r}"
     return ""
-
-
-@pytest.mark.parametrize("chunk", CHUNKS[:4])
-def test_a_misspelt_key_or_option_gets_a_suggestion(
-    chunk: int, default: dict[str, Any], configs: list[DictConfig], capfd: pytest.CaptureFixture[str]
-) -> None:
-    random = Random(f"{SEED}-{chunk}")
-    ours = [key for key in default if len(key.rpartition(".")[2]) > 5]
-    options = [f"{group}={name}" for group, names in groups().items() for name in names if len(name) > 5]
-    faults = []
-    for right in [*random.sample(ours, 5), *random.sample(options, 5)]:
-        at = len(right) - random.randrange(2, 5)
-        wrong = right[:at] + right[at + 1 :] + "=1" * (right in ours)
-        code, err = app.main([wrong]), capfd.readouterr().err
-        if code != 2 or ("; use " not in err and right not in err):
-            faults.append(f"{wrong}: {err}")
-    assert not faults, "\n".join(faults)

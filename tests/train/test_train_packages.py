@@ -12,9 +12,7 @@ from turngrid.config import suggest
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.envs import extensions, registry
-from turngrid.envs.extensions import UnknownName
-from turngrid.rewards.registry import reward
+from turngrid.envs import extensions
 from turngrid.train.app import main
 from turngrid.train.arguments import help_text, parsed
 from turngrid.train.launch import one_run
@@ -52,20 +50,6 @@ def forget() -> None:
         kept.cache_clear()
 
 
-def test_a_name_of_a_package_stands_for_what_it_says(offer: Offer) -> None:
-    offer("hill", {"env.hill": "hill.world:Hill", "reward.climb": "hill.climb:Climb", "algo.slope": "hill.algo:Slope"})
-    assert registry.spec("hill") == "hill.world:Hill"
-    with pytest.raises(UnknownName, match=r"'hil'; use hill \(choices: alfworld, babyai, bfcl, crafting, gym, hill,"):
-        registry.spec("hil")
-    with pytest.raises(UnknownName, match="use climb"):
-        reward("clim")
-    with pytest.raises(ConfigError, match=r"algo.name=slop: unknown algorithm 'slop'; use slope"):
-        compose(["algo.name=slop"])
-    assert registry.make_environment("textworld").offers("climb") and not registry.make_environment("textworld").offers(
-        "clim"
-    )
-
-
 def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
     folder = offer("hill", {"conf": "hill.conf"}, "env/hill.yaml", "credit/slope.yaml")
     assert extensions.options() == {
@@ -96,52 +80,25 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
 
 
-def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:
-    (tmp_path / "tracking").mkdir()
-    text = "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
-    (tmp_path / "tracking" / "longer.yaml").write_text(text)
-    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
-        compose(["tracking=longer"], str(tmp_path))
-
-
-CLASHES = {
-    "algorithm of ours": (
-        ({"algo.ppo": "a.b:C"},),
-        "package one offers algo.ppo, which is a name of turngrid's own: it must choose another",
-    ),
-    "environment of ours": (
-        ({"env.gym": "a.b:C"},),
-        "package one offers env.gym, which is a name of turngrid's own: it must choose another",
-    ),
-    "environment of two": (
-        ({"env.x": "a.b:C"}, {"env.x": "a.b:C"}),
-        "packages (one and two|two and one) both offer env.x: install only one of them",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", CLASHES)
-def test_a_name_for_two_things_is_refused(case: str, offer: Offer) -> None:
-    offered, said = CLASHES[case]
-    for package, points in zip(("one", "two"), offered, strict=False):
-        offer(package, points)
-    with pytest.raises(ConfigError, match=said):
-        compose(["algo.name=x" if "algo" in said else "env.name=x"])
+NAME, CONF = "env.name=x", "env=x"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("words", "offered", "options", "said"),
     [
-        (("reward/dense.yaml",), "package one offers reward=dense, which is a name of turngrid's own"),
-        (("env/x.yaml", "env/x.yaml"), "packages (one and two|two and one) both offer env=x"),
-        ((), "one: its entry point conf = 'one.conf' names no package's folder"),
+        (NAME, [{"env.gym": "a.b:C"}], (), "package one offers env.gym, which is a name of turngrid's own"),
+        (NAME, [{"env.x": "a.b:C"}] * 2, (), "packages (one and two|two and one) both offer env.x: install only one"),
+        (CONF, [{"conf": "one.conf"}], ("reward/dense.yaml",), "package one offers reward=dense, which is a name"),
+        (CONF, [{"conf": "one.conf"}], (), "one: its entry point conf = 'one.conf' names no package's folder"),
     ],
 )
-def test_options_for_two_things_are_refused(options: tuple[str, ...], said: str, offer: Offer) -> None:
-    for package, option in zip(("one", "two"), options or (None,), strict=False):
-        offer(package, {"conf": f"{package}.conf"}, *([option] if option else []))
+def test_a_name_for_two_things_is_refused(
+    words: str, offered: list[dict[str, str]], options: tuple[str, ...], said: str, offer: Offer
+) -> None:
+    for package, points in zip(("one", "two"), offered, strict=False):
+        offer(package, points, *options)
     with pytest.raises(ConfigError, match=said):
-        compose(["env=x"])
+        compose([words])
 
 
 def test_an_evaluation_set_of_no_environment_is_refused() -> None:
@@ -149,9 +106,9 @@ def test_an_evaluation_set_of_no_environment_is_refused() -> None:
         check(compose(["eval.tasks=[nobody:Hill/hill-3]"]))
 
 
-def test_a_run_of_ours_looks_at_no_other_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
-    monkeypatch.delattr(extensions, "_points")
-    compose(["env=tw_simple", "reward=dense", "credit=[gigpo]", "algo=rloo", "eval.tasks=[w2-o3-q4]"])
-    with pytest.raises(NameError):
-        compose(["env=hill"])
+def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:
+    (tmp_path / "tracking").mkdir()
+    text = "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
+    (tmp_path / "tracking" / "longer.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
+        compose(["tracking=longer"], str(tmp_path))

@@ -19,7 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from math import gcd, sqrt
 from pathlib import Path
 
-import numpy as np
 import psutil
 from omegaconf import DictConfig, OmegaConf
 
@@ -174,7 +173,7 @@ def examine(config: DictConfig) -> int:
     table(measured(steps, dtypes))
     table([("chat template", f"{compared} prompts and messages compared")])
     table([("peak memory", peak.beside_estimate()), ("time", f"{time.monotonic() - start:.0f} s")])
-    print(by_turn(steps))
+    print()
     for fault in faults:
         print(f"{fault.name}{f' (step {fault.step})' if fault.step else ''}: {fault.shown_by}")
     if ill := [fault for fault in faults if fault.name != findings.HIGH]:
@@ -202,20 +201,9 @@ def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str
     bounds = "normal up to {:g}, suspect above {:g}".format(*findings.bounds_of(dtypes))
     yield "bounds", f"mean |difference| of probabilities: {bounds}"
     for step in steps:
-        yield f"step {step.number}", f"{len(step.turn)} tokens, sampled with the weights of step {step.version}"
+        yield f"step {step.number}", f"{len(step.server)} tokens, sampled with the weights of step {step.version}"
         yield "", f"server and trainer differ by {step.in_probability:.1e} in probability, {step.apart:.1e} nats"
         yield "", f"the update moved the trainer's log-probs by {step.moved:.1e} nats"
-
-
-def by_turn(steps: Sequence[Step]) -> str:
-    """Return the differences in nats by turn: mean and 99 % of each step."""
-    lines = ["server and trainer differ by turn, in nats:"]
-    lines += ["turn  " + "  ".join(f"{f'step {step.number}: mean, 99 %':>22}" for step in steps)]
-    for turn in range(1 + int(max(step.turn.max() for step in steps))):
-        found = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
-        cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in found]
-        lines.append(f"{turn + 1:>4}  " + "  ".join(f"{cell:>22}" for cell in cells))
-    return "\n".join([*lines, ""])
 
 
 def table(rows: Iterable[tuple[str, str]]) -> None:

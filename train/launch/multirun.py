@@ -1,6 +1,6 @@
 """Several runs from one command: a sweep (``-m sweep=NAME``) or a grid (``-m algo=ppo,grpo``).
 
-Hydra itself answers ``--info``, ``--cfg hydra``, ``--hydra-help`` and completion.
+Hydra itself answers ``--shell-completion``.
 """
 
 import argparse
@@ -15,8 +15,6 @@ from omegaconf import DictConfig
 from rich.table import Table
 
 from turngrid.config import base
-from turngrid.config.compose import compose, packages, search_path
-from turngrid.config.overrides import parse
 from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
@@ -37,12 +35,8 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
         ConfigError: a run cannot be composed or launched; nothing has been started.
     """
     base.register()
-    if args.shell_completion or args.hydra_help:
+    if args.shell_completion:
         return lambda: _hydra(arguments)
-    if not args.multirun:
-        compose(args.overrides, args.config_dir)  # a one-line error for what cannot be composed
-        shown = search_path(packages(parse(args.overrides), args.config_dir))
-        return lambda: _hydra([*arguments, *shown])
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
         return lambda: _print(launch)
@@ -99,7 +93,7 @@ def _hydra(arguments: Sequence[str]) -> int:
 
 @hydra.main(version_base="1.3", config_path=str(base.CONF), config_name="config")
 def _hydra_app(config: DictConfig) -> None:
-    """Do nothing: Hydra answers these flags before it would run a job."""
+    """Do nothing: Hydra completes before it would run a job."""
 
 
 WIDTH = 160

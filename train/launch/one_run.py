@@ -31,7 +31,6 @@ class Run:
 
     @property
     def identity(self) -> list[str]:
-        """Return the overrides without those for trackers."""
         return [text for text in self.overrides if text.lstrip("+~").split("=")[0] not in WATCHED]
 
 

@@ -38,7 +38,6 @@ DEFAULT_SCALE = "laptop"
 TAKEN = ("seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
 TAKEN_BY_SWEEPS = (*TAKEN, "sweep", "scale")
 ONLY = "only."
-YES, NO = ("true", "yes", "y", "on", "1"), ("false", "no", "n", "off", "0")
 DIGITS = 8
 
 
@@ -54,7 +53,6 @@ class Launch:
 
     @property
     def folders(self) -> list[Path]:
-        """Return the run folders, in the order of ``sweep.runs``."""
         roots = (Path(config.output_dir).expanduser().absolute() for config in self.configs)
         return [root / run.folder for root, run in zip(roots, self.sweep.runs, strict=True)]
 
@@ -66,7 +64,6 @@ class Launch:
 
     @property
     def labels(self) -> list[str]:
-        """Return the runs' names in messages: what varies, or the folder of a single run."""
         alone = len(self.whole) == 1 and not self.sweep.scale and len(self.folders) == 1
         return [run.folder if alone else run.label for run in self.sweep.runs]
 
@@ -126,11 +123,7 @@ def _grid(words: Sequence[Override], several: Sequence[Override]) -> Definition:
 
 
 def playable(points: Sequence[SweepRun]) -> list[SweepRun]:
-    """Return the runs whose environment can be played here; report the others.
-
-    Raises:
-        ConfigError: an extra is missing for each of them.
-    """
+    """Return the runs whose environment can be played here; report the others."""
     reasons = [lacking(point.overrides) for point in points]
     for reason in dict.fromkeys(filter(None, reasons)):
         say(f"note: skipped: {reason}")
@@ -183,14 +176,12 @@ def _one(words: Sequence[Override], key: str, default: str) -> str:
 
 def is_true(words: Sequence[Override], key: str) -> bool:
     """Return a flag's value; raise ConfigError if it is neither true nor false."""
-    word = _one(words, key, "false").lower()
-    if word not in YES + NO:
+    if (word := _one(words, key, "false").lower()) not in ("true", "false"):
         raise ConfigError(f"{key}={word} must be true or false")
-    return word in YES
+    return word == "true"
 
 
 def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
-    """Return the seeds, or the usual ones."""
     of_seed = [override for override in words if override.key_or_group == "seed"]
     try:
         return [int(text) for text in _values(of_seed[-1])] if of_seed else list(usual)
@@ -199,7 +190,6 @@ def _seeds(words: Sequence[Override], usual: Sequence[int]) -> list[int]:
 
 
 def _values(override: Override) -> list[str]:
-    """Return the listed values of an override."""
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
     if not isinstance(override.value(), ChoiceSweep | RangeSweep):

@@ -54,11 +54,7 @@ class PlaySettings:
 
 
 def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
-    """Return the settings, and the overrides that are left for the run's config.
-
-    Raises:
-        ConfigError: an impossible value, or a key that is nearly one of these.
-    """
+    """Return the settings, and the overrides that are left for the run's config."""
     settings = PlaySettings()
     words, overrides = own_words([text.removeprefix(PREFIX) for text in arguments], settings, ConfigError)
     if (split := settings.split) not in SPLITS:
@@ -101,7 +97,6 @@ async def _play(config: DictConfig, settings: PlaySettings) -> None:
 
 
 def _game(config: DictConfig, split: str, number: int) -> TaskRef:
-    """Make or find game ``number``, from 1."""
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     name, progress = config.turn_reward.name, sys.stderr.isatty()
     return catalogue.tasks(config.env.task, split, number, name, progress=progress)[number - 1]

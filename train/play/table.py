@@ -178,6 +178,5 @@ class ShownExpert:
 
 
 def commands() -> str:
-    """Return the table of commands."""
     width = max(map(len, COMMANDS))
     return "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
