@@ -3,7 +3,6 @@ method in every slot of a step, some of which have a state."""
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import small
 import torch
 
 from turngrid.experiments.stages.ledger import Entry, read_ledger
-from turngrid.records.files import checkpoints
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
@@ -156,15 +154,3 @@ def same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, (list, tuple)):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
     return ours == theirs
-
-
-def test_the_manifest_knows_what_the_methods_remember(unbroken: Path, tmp_path: Path) -> None:
-    """A checkpoint whose state of methods is damaged is not gone on from."""
-    root = Path(shutil.copytree(unbroken / "rl" / "checkpoints", tmp_path / "checkpoints"))
-    assert checkpoints.newest(root, content=True).step == 3
-    state = root / "global_step_3" / "methods.pt"
-    content = bytearray(state.read_bytes())
-    content[len(content) // 2] ^= 255
-    state.write_bytes(content)
-    found = checkpoints.newest(root, content=True)
-    assert found.step == 2 and list(found.flaws) == [3] and f"global_step_3/{state.name} " in found.flaws[3]
