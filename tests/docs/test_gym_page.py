@@ -1,10 +1,8 @@
 """The pages of the gymnasium and textarena environments and of playing by hand: what they show is
 what happens."""
 
-import contextlib
 import io
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,20 +10,13 @@ import pytest
 import yaml
 
 from turngrid.envs.gym.games import GAMES, known
-from turngrid.envs.jvm.machine import close_all
 from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
 
 ROOT = Path(__file__).parents[2]
-MADE = ("sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "scienceworld", "textworldexpress")
-PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", *MADE, "play")}
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("gym", "textarena", "play")}
 GYM, TEXTARENA, PLAY = (PAGES[name] for name in ("gym", "textarena", "play"))
 TRANSCRIPT = re.compile(r"```bash\npython -m train\.play ([^#\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
-
-
-def skip_without_java(page: str) -> None:
-    if "needs a JRE" in page and shutil.which("java") is None:
-        pytest.skip("there is no java on the PATH")
 
 
 def test_the_transcript_is_what_happens(
@@ -42,18 +33,6 @@ def test_the_transcript_is_what_happens(
     monkeypatch.setattr(sys, "stdin", io.StringIO(says))
     assert main(arguments.split()) == 0
     assert capfd.readouterr().out == transcript
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if "needs a JRE" in PAGES[name] else name for name in MADE]
-)
-def test_the_example_prints_what_the_page_shows(name: str, game_cache: Path) -> None:
-    skip_without_java(PAGES[name])
-    code, shown = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGES[name], re.DOTALL).groups()  # type: ignore[union-attr]
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(code, {})  # noqa: S102 - the page is ours
-    close_all()
-    assert out.getvalue() == shown
 
 
 def test_every_game_with_a_text_is_in_the_table() -> None:
