@@ -10,12 +10,9 @@ from turngrid.records.process.exit_codes import Refusal
     ("table", "row", "column", "value"),
     [
         ("table10_algorithms", "w2-o3-q4/1.5B", "rloo", 0.51),
-        ("table4_exploration_budget", "max_turns=6", "ppo", 0.55),
         ("table4_exploration_budget.swegym", "calls=40,context=6k", "grpo", 0.22),
-        ("table9_sft_rl_budget", "sft=100,rl=0", "sft_in_domain", 0.95),
         ("table9_sft_rl_budget", "sft=100,rl=0", "sft_ppo_in_domain", None),  # not reported
         ("table11_reward_density", "base", "dense2", 0.29),  # one figure for the untrained model, whatever the reward
-        ("table12_swe_reward_source", "GPT-4.1", "base", 0.04),
         ("table5_generalisation", "none", "w2-o12-q4", None),  # a row of ours that the paper does not have
         (
             "table13_hyperparameters",

@@ -5,8 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from turngrid.experiments.report.comparisons import Contrast, Word, interval_and_p, judged
-from turngrid.records.statistics import Interval
+from turngrid.experiments.report.comparisons import interval_and_p
 
 
 @pytest.mark.parametrize(
@@ -44,17 +43,3 @@ def test_bounds_stay_where_differences_can_be() -> None:
     found, _ = interval_and_p([0.7, 0.9], over_games=0.0, games=50)
     assert (found.low, found.high) == pytest.approx((-0.4706, 1.0), abs=1e-3)  # 0.8 - 12.706 * 0.1
     assert interval_and_p([0.7, 0.9], over_games=0.0, games=50, limit=2)[0].high == pytest.approx(2)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "word"),
-    [
-        (0.01, 0.2, Word.HOLDS),
-        (-0.01, 0.2, Word.NOT_ENOUGH),
-        (0.0, 0.2, Word.NOT_ENOUGH),
-        (-0.2, -0.01, Word.DOES_NOT_HOLD),
-    ],
-)
-def test_a_verdict_goes_by_the_interval(low: float, high: float, word: Word) -> None:
-    found = Contrast(Interval((low + high) / 2, low, high), 0.5, {0: 0.1, 1: 0.1}, games=200, settings=1)
-    assert judged(found)[0] is word

@@ -61,18 +61,10 @@ def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> No
     assert (unknown.estimate, unknown.why) == (None, "the best score of these games is not known")
 
 
-def test_the_base_model_is_one_measurement_however_many_runs_have_it(maker: SweepMaker) -> None:
-    for seed in range(3):
-        for algo in ("ppo", "grpo"):
-            maker.run({"base": BASE, "rl": wins(10)}, seed, algo=algo)
-    found = cells(maker.subject(ROWS, COLUMNS))["base"].estimate
-    assert found is not None
-    assert (found.interval, found.seeds) == (wilson(4, 20), "1 measurement")
-
-
 def test_published_figures_stand_beside(maker: SweepMaker) -> None:
     """Table 10: 0.15 for the base model, 0.88 for PPO, 0.18 for GRPO."""
-    maker.run({"base": BASE, "rl": wins(10)}, 0, algo="ppo")
+    for seed in range(2):
+        maker.run({"base": BASE, "rl": wins(10)}, seed, algo="ppo")
     columns = {**COLUMNS, "sft": {"stage": "sft", "published": "none"}, "ours": {"algo": "ppo"}}
     found = cells(maker.subject(ROWS, columns, published="table10_algorithms"))
     assert {name: cell.published for name, cell in found.items()} == {
@@ -83,6 +75,8 @@ def test_published_figures_stand_beside(maker: SweepMaker) -> None:
         "ours": None,
     }
     assert found["ours"].estimate is not None  # no such column in the paper: our figure stands alone
+    base = found["base"].estimate  # however many runs have it
+    assert base is not None and (base.interval, base.seeds) == (wilson(4, 20), "1 measurement")
 
 
 def test_an_empty_cell_says_why(maker: SweepMaker) -> None:
@@ -116,20 +110,6 @@ def test_axes_left_open_are_averaged_and_said_so(maker: SweepMaker) -> None:
     assert (found.interval.low < 0.35, found.interval.high > 0.45) == (True, True)
     assert (found.games, found.notes) == (40, ("mean of 2 settings",))
     assert found.by_seed == {0: pytest.approx(0.4), 1: pytest.approx(0.4)}
-
-
-def test_an_evaluation_set_is_chosen_by_its_task_or_its_environment_and_task(maker: SweepMaker) -> None:
-    maker.run({"base": {"near": BASE, "far": wins(2)}, "rl": {"near": wins(15), "far": wins(5)}}, 0, algo="ppo")
-    columns = {
-        "first": {},
-        "near": {"evaluation_set": "near"},
-        "far": {"evaluation_set": "far"},
-        "long": {"evaluation_set": "textworld/far"},
-        "base": {"stage": "base", "evaluation_set": "far"},
-    }
-    found = cells(maker.subject({"ppo": {"algo": "ppo"}}, columns))
-    means = {name: cell.estimate.interval.mean for name, cell in found.items() if cell.estimate}
-    assert means == {"first": 0.75, "near": 0.75, "far": 0.25, "long": 0.25, "base": 0.1}
 
 
 @pytest.mark.parametrize(

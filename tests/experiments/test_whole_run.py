@@ -23,8 +23,6 @@ from turngrid.records.files.checkpoints import MODEL
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.records.run_folder import open_run, run_name
-from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
@@ -65,11 +63,6 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def first_step(run: Path) -> list[Episode]:
-    return list(read_episodes(run / "rl" / "episodes" / "000001.jsonl"))
-
-
-@pytest.fixture(scope="session")
 def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Taken up again, after four of its files were damaged as well, and killed with -9 after its
     last step: by the console script, from a folder that holds somebody else's modules under our
@@ -93,30 +86,11 @@ def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- what the model saw is what is on record
 
 
-def sequence(episode: Episode) -> tuple[list[int], list[bool]]:
-    """All ids of an episode, and which of them were sampled."""
-    ids, sampled = list(episode.prompt_ids), [False] * len(episode.prompt_ids)
-    for turn in episode.turns:
-        ids += turn.action_ids + turn.context_ids
-        sampled += [True] * len(turn.action_ids) + [False] * len(turn.context_ids)
-    return ids, sampled
-
-
 def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path):
     model = AutoModelForCausalLM.from_pretrained(run / "sft" / "model", dtype=torch.float32)
     temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
     for episode in small.lines(run / "rl" / "episodes" / "000001.jsonl"):
         small.assert_sampled_by(model, episode, temperature, 3e-5)  # float32 strays by 5e-5 from float64 here
-
-
-def test_rows_mask_and_reward_positions(first_step: list[Episode]):
-    for episode in first_step:
-        row = to_rows(episode, "sparse")[0]
-        assert row.prompt_ids + row.response_ids == sequence(episode)[0]
-        assert row.mask == [int(flag) for flag in sequence(episode)[1][len(row.prompt_ids) :]]
-        last = max(i for i, flag in enumerate(row.mask) if flag)
-        expected = {last: 1.0} if episode.won else {}
-        assert {i: value for i, value in enumerate(row.rewards) if value} == expected
 
 
 def test_the_first_loss_of_sft_is_the_cross_entropy_of_the_action_tokens(run: Path):
