@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig
 
 from turngrid.config.compose import Composer
 from turngrid.envs.games.catalogue import Catalogue
@@ -16,7 +15,6 @@ from turngrid.experiments.cost_estimate.amounts import Games, amounts, forecast,
 from turngrid.experiments.cost_estimate.estimate import clock
 from turngrid.experiments.cost_estimate.memory import GB, Devices, demand, problems
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
-from turngrid.records.run_folder import run_name
 
 PAST = ("env=two_player", "rollout_form=self_play", "rollout_form.self_play.opponent=past")
 EACH = {"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}  # seconds of a unit
@@ -50,12 +48,6 @@ def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
         amounts(composed(["eval.games=40000"]))
 
 
-def test_what_is_evaluated(composed: Composer) -> None:
-    several = amounts(composed(["eval.temperatures=[0.4,0.7]", "eval.samples_per_game=3", "budget=rl_only"]))
-    assert (several.models, several.samples) == (2, 2 * 3 * 200)
-    assert [games.split for games in several.games] == ["train", "test"]
-
-
 # ---- how long
 
 
@@ -80,12 +72,6 @@ def test_validation_is_counted(composed: Composer, cache: Path) -> None:
     before = composed([*words, "trainer.val_before_train=true"])
     assert amounts(before).validation == 4 * 30 * 2
     assert amounts(without).validation == 0 and "validation" not in {games.split for games in amounts(without).games}
-
-
-def test_what_dynamic_sampling_may_play_is_said(composed: Composer, cache: Path) -> None:
-    config = composed(["algo=dapo", "filter.dynamic_sampling.batches=3", f"env.cache_dir={cache}"])
-    text, _ = estimate.make(config)
-    assert "3 times as many: filter=[dynamic_sampling]" in text
 
 
 @pytest.fixture
@@ -142,36 +128,26 @@ def test_shapes_have_the_published_sizes() -> None:
     assert shape_of("nobody/knows") is None
 
 
-def disk(config: DictConfig, shape: Shape | None) -> dict[str, float]:
-    wanted = replace(amounts(config), games=(Games("train", "w2-o3-q4", 400, 340),))
-    return {key: needed for key, _, needed in estimate.disk(config, wanted, shape)}
-
-
 def test_disk_by_hand(composed: Composer) -> None:
-    """Two checkpoints stay, a third is being written; the SFT model is kept too."""
-    config, shape = composed([]), Shape(1000, 4, 64, 1600, 16)
-    assert disk(config, shape) == {
+    """Two checkpoints stay, a third is being written; the SFT model is kept too. Past opponents are
+    a model before RL, and one after each fifth of 11 steps. With LoRA: frozen weights twice,
+    adapters twice, Adam of the adapters alone, 40,960 numbers of rank 8."""
+
+    def disk(*words: str, shape: Shape | None) -> dict[str, float]:
+        config = composed([*words])
+        wanted = replace(amounts(config), games=(Games("train", "w2-o3-q4", 400, 340),))
+        return {key: needed for key, _, needed in estimate.disk(config, wanted, shape)}
+
+    shape, tiny = Shape(1000, 4, 64, 1600, 16), shape_of("asset://tiny")
+    assert disk(shape=shape) == {
         "env.cache_dir": 60 * 400_000,
         "output_dir": 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 12_000,
     }
-
-
-def test_disk_with_past_opponents_by_hand(composed: Composer) -> None:
-    """A model before RL, and one after each fifth of 11 steps."""
-    shape, words = Shape(1000, 4, 64, 1600, 16), ("budget=rl_only", "budget.rl_steps=11")
-    more, less = (
-        disk(composed([*words, *PAST, *other]), shape)["output_dir"] for other in ([], [f"{PAST[-1][:-4]}first"])
-    )
-    assert more - less == 3 * 4 * 1000
-
-
-def test_disk_with_lora_by_hand(composed: Composer) -> None:
-    """Frozen weights twice, adapters twice, Adam of the adapters alone: 40,960 numbers of rank
-    8."""
-    config, shape = composed(["model.lora_rank=8", "budget=rl_only"]), shape_of("asset://tiny")
-    assert shape is not None
-    more = disk(config, shape)["output_dir"] - disk(config, None)["output_dir"]
-    assert more == 3 * (8 * (shape.parameters + 40_960) + 8 * 40_960)
+    rl = ("budget=rl_only", "budget.rl_steps=11", *PAST[:-1])
+    past, first = (disk(*rl, f"{PAST[-1][:-4]}{other}", shape=shape)["output_dir"] for other in ("past", "first"))
+    assert past - first == 3 * 4 * 1000
+    lora, nothing = (disk("model.lora_rank=8", "budget=rl_only", shape=one)["output_dir"] for one in (tiny, None))
+    assert tiny is not None and lora - nothing == 3 * (8 * (tiny.parameters + 40_960) + 8 * 40_960)
 
 
 def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
@@ -205,7 +181,3 @@ def test_what_is_suggested_for_this_machine_fits(composed: Composer, words: str)
     (problem,) = problems(config, shape, where)
     advised = [word for word in problem.split("what fits: ")[1].split() if "=" in word]
     assert advised and problems(composed([*asked, *advised]), shape, where) == []
-
-
-def test_planning_is_no_part_of_the_identity(composed: Composer) -> None:
-    assert run_name(composed(["estimate=true", "estimate_gpu=H100x8"])) == run_name(composed([]))
