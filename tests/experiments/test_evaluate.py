@@ -189,18 +189,11 @@ def test_refused_in_one_line(run: Command, tmp_path: Path, arguments: list[str],
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["prompt=tool_call", "eval.tasks=[repo_repair/all]"],
-        ["prompt.admissible=true", "env=repo_repair", "eval.tasks=[textworld/w2-o3-q4]"],
-    ],
-    ids=" ".join,
-)
-def test_a_prompt_must_suit_only_the_environments_that_are_evaluated(overrides: list[str]) -> None:
+def test_a_prompt_must_suit_only_the_environments_that_are_evaluated() -> None:
     """A run with these settings would train in the other one too."""
+    overrides = ["prompt=tool_call", "eval.tasks=[repo_repair/all]"]
     assert composed([], overrides).eval.tasks
-    with pytest.raises(ConfigError, match=f"env={compose(overrides).env.name} "):
+    with pytest.raises(ConfigError, match="env=textworld "):
         check(compose(overrides))
     with pytest.raises(ConfigError, match="prompt=tool_call: .*env=textworld.*use prompt=think_action"):
         composed([], ["prompt=tool_call", "eval.tasks=[repo_repair/all,w2-o3-q4]"])

@@ -96,24 +96,16 @@ def test_settings_are_evaluation_sets_times_temperatures(counting: list[str], tm
         (5, 2, 0)
     }
     assert len({item.evaluation_set.sha256 for item in todo}) == 2
+    config.eval.max_turns = 2
+    few = evaluation_settings(config, tmp_path)
+    assert [item.evaluation_set.out_of_reach for item in few] == [0, 0, 5, 5], "no plan of count-3 fits"
 
 
-def test_games_that_no_plan_fits_into_are_counted(counting: list[str], tmp_path: Path) -> None:
-    config = compose([*counting, "eval.tasks=[count-2,count-3]", "eval.max_turns=2"])
-    prepare_evaluation_sets(config, tmp_path, also_own=True)
-    assert [item.evaluation_set.out_of_reach for item in evaluation_settings(config, tmp_path)] == [0, 5]
-
-
-def test_the_runs_own_task_is_the_only_evaluation_set_unless_others_are_named() -> None:
+def test_evaluation_sets_are_the_runs_own_task_unless_others_are_named() -> None:
+    """A slash names another environment only where there is one."""
     assert evaluation_sets.tested(compose([])) == [("textworld", "w2-o3-q4")]
-    assert evaluation_sets.tested(compose(["env.task=w4-o6-q8", "eval.tasks=[w2-o3-q4]"])) == [
-        ("textworld", "w2-o3-q4")
-    ]
-
-
-def test_a_slash_names_another_environment_only_where_there_is_one() -> None:
-    config = compose(["env=swegym", "eval.tasks=[getmoto/moto,tw_simple/tw-simple]"])
-    assert evaluation_sets.tested(config) == [("swegym", "getmoto/moto"), ("tw_simple", "tw-simple")]
+    named = compose(["env=swegym", "eval.tasks=[getmoto/moto,tw_simple/tw-simple]"])
+    assert evaluation_sets.tested(named) == [("swegym", "getmoto/moto"), ("tw_simple", "tw-simple")]
 
 
 def test_turns_of_an_evaluation_set() -> None:

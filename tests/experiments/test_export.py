@@ -59,22 +59,18 @@ def logits(folder: Path) -> torch.Tensor:
 
 
 def test_plain_transformers_gets_the_logits_of_the_checkpoint(run: Path, tmp_path: Path) -> None:
-    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
-    exported = logits(tmp_path / "out")
-    assert torch.equal(exported, logits(run / STEP / MODEL))
-    assert not torch.allclose(exported, logits(TINY))
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_servers_sample_as_the_run_did(run: Path, tmp_path: Path) -> None:
-    """vLLM takes what this file says where a request does not; Qwen2.5's has these."""
+    """And vLLM samples as the run did: it takes what the generation config says where a request
+    does not."""
     file = run / STEP / MODEL / "generation_config.json"
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "do_sample": True, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05}))
     seal(run / STEP)
-    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
-    kept = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    out = tmp_path / "out"
+    assert main([str(run), "--to", str(out)]) == 0
+    assert torch.equal(logits(out), logits(run / STEP / MODEL)) and not torch.allclose(logits(out), logits(TINY))
+    kept = json.loads((out / "generation_config.json").read_text())
     assert kept == {key: told[key] for key in ("eos_token_id", "pad_token_id")}
+    assert not (out / "manifest.json").exists()
 
 
 def test_the_card_says_what_the_run_found(run: Path, tmp_path: Path) -> None:

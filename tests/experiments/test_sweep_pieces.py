@@ -34,12 +34,6 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_sweep_file_of_ones_own(tmp_path: Path) -> None:
-    definition = load(written(tmp_path, GOOD))
-    assert definition.scales["laptop"].takeaways[0].lower["minus"] == {"stage": "base"}
-    assert definition.published is None
-
-
 def test_a_scales_measure_is_that_of_selectors_that_name_none(tmp_path: Path) -> None:
     text = GOOD.replace("seeds: [0]", "measure: score").replace("lower: {algo: grpo,", "lower: {measure: success,")
     scale = load(written(tmp_path, text)).scales["laptop"]
@@ -98,12 +92,6 @@ def test_a_new_seed_joins_the_record_and_what_the_sweep_no_longer_has_leaves_it(
     record.write(sweep(run(2, "grpo", "part")), tmp_path, [{"algo": "ppo"}, {"algo": "grpo"}])  # only.algo=grpo
     kept = record.read(folder)
     assert kept is not None and [found.folder for found in kept.runs] == ["new0", "f1", "part2"]
-
-
-def test_other_settings_are_another_sweep(tmp_path: Path) -> None:
-    one, other = sweep(extra=("eval.games=3",)), sweep(extra=("eval.games=4",))
-    assert len({one.folder_name, other.folder_name, sweep().folder_name}) == 3
-    assert record.read(tmp_path) is None
 
 
 def test_a_run_folder_tells_its_state(tmp_path: Path) -> None:
