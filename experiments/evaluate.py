@@ -98,12 +98,7 @@ def _endpoint(options: Options) -> Endpoint | None:
 
 
 def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
-    """Compose the config, and run the checks that an evaluation needs.
-
-    Raises:
-        ConfigError: a check refuses the config.
-        PolicyError: a policy was trained on another environment, and no environment is typed.
-    """
+    """Compose the config, and run the checks that an evaluation needs."""
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set

@@ -83,9 +83,6 @@ def results(
         about: what is measured, in words.
         model: None for policies that are no model.
         gradients: compute cosines too, if a model's gradients have at most ``MOST`` numbers.
-
-    Raises:
-        ValueError: an episode's advantages do not add up to R - V(s0).
     """
     groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
     known = true_advantages(games, groups, reward, size.k)

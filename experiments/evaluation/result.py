@@ -155,7 +155,6 @@ class RunResult:
     units: float
     units_left: float = 0.0
     seconds: float = 0.0
-    plot: str = ""  # relative to the run folder
     notes: Mapping[str, Any] = field(default_factory=dict)
     matrix: Sequence[EvaluationResult] = field(default_factory=list)  # results on every evaluation set
     comparisons: Sequence[PairedComparison] = field(default_factory=list)  # of every two checkpoints

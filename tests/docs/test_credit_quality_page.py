@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 from benchmarks.credit_tables import GAIN, compared, predictions, settings, side_by_side
-from turngrid.experiments.credit_quality.__main__ import Options, listed
+from turngrid.experiments.credit_quality.__main__ import Options
 from turngrid.experiments.credit_quality.measures import BEST
 from turngrid.experiments.credit_quality.methods import STANDARD
 from turngrid.experiments.credit_quality.results import Results, markdown
+from turngrid.experiments.tables import listed
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/credit_quality.md").read_text(encoding="utf-8")

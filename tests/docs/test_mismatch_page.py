@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 
-from turngrid.experiments.mismatch.__main__ import CHOSEN, Options, chosen, listed
+from turngrid.experiments.mismatch.__main__ import CHOSEN, Options, chosen
 from turngrid.experiments.mismatch.results import advice, biases, cells, read, whole
 from turngrid.experiments.mismatch.samplers import SAMPLERS
 from turngrid.experiments.mismatch.study import Size
+from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, own_words
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -1,4 +1,4 @@
-"""The result file, the run summary and the learning curve."""
+"""The result file and the run summary."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,6 @@ from finished_run import ONE_OF_TWO
 
 from turngrid.experiments.evaluation.result import DamagedResult, RunResult, StageResult
 from turngrid.experiments.evaluation.tables import summary_table
-from turngrid.experiments.stages.pipeline import learning_curve
 from turngrid.records.statistics import summarise
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
@@ -21,7 +20,7 @@ def stage(name: str, **own: float | None) -> StageResult:
 def result() -> RunResult:
     rl = stage("rl", successes=80, low=0.3346, high=0.4692, units=400, tokens=123456, seconds=321.4)
     stages, folder = [stage("base", successes=20), stage("sft", successes=50), rl], "/somewhere with a space/a-run"
-    return RunResult("a-run", folder, 0, stages, units=1000, seconds=401, plot="learning_curve.png")
+    return RunResult("a-run", folder, 0, stages, units=1000, seconds=401)
 
 
 def episode(outcome: Outcome, *valid: bool) -> Episode:
@@ -62,20 +61,14 @@ def test_the_table_at_the_end(result: RunResult) -> None:
     (row,) = [line.split("│") for line in text.splitlines() if "after RL" in line]
     shown = ["after RL", "40.0", "33.5 to 46.9", "200", "3.0", "400", "123,456", "321"]
     assert [cell.strip() for cell in row[1:-1]] == shown
-    assert f"run folder:     {result.folder}\nlearning curve: {result.folder}/learning_curve.png\n" in text
+    assert (
+        f"run folder:     {result.folder}\ncurves:         python -m turngrid.experiments.report '{result.folder}'\n"
+        in text
+    )
     assert "temperature 0.4, at most 12 turns" in text
     assert "1000 units spent, 0 left (1000 counting games, 3800 counting rollouts); 401 s in all" in text
     assert text.endswith("\nno signal:      in steps 1 to 3 ...\n")
     lost = stage("base", successes=0, mean_turns_to_success=None)
-    text = summary_table(replace(result, stages=[lost], plot=""))
+    text = summary_table(replace(result, stages=[lost]))
     (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]
-    assert row[5].strip() == "-" and "learning curve" not in text
-
-
-def test_learning_curve_is_drawn(result: RunResult, tmp_path: Path) -> None:
-    metrics = [{"step": step, "success/train": step / 100} for step in range(1, 31)]
-    drawn = [learning_curve(result, lines, tmp_path / "curve.png").read_bytes() for lines in ([], metrics)]
-    metrics[9] |= {"success/validation": 0.3, "success/validation/low": 0.2, "success/validation/high": 0.4}
-    drawn.append(learning_curve(result, metrics, tmp_path / "curve.png").read_bytes())
-    assert len(set(drawn)) == 3 and all(one.startswith(b"\x89PNG") for one in drawn)
-    assert [file.name for file in tmp_path.iterdir()] == ["curve.png"]
+    assert row[5].strip() == "-"

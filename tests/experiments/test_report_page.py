@@ -87,8 +87,6 @@ def test_every_chart_is_drawn_and_curves_are_shown_by_step_or_by_episode(page: P
 
 @needs_browser
 def test_sections_have_what_the_runs_have(page: Page) -> None:
-    rows = [" ".join(text.split()) for text in page.locator("#generalisation tbody tr").all_inner_texts()]
-    assert rows == ["base model 20.0 5.0", "ppo 75.0 55.0", "grpo 35.0 15.0"]
     section = page.locator("#takeaways")
     assert section.locator(".word").all_inner_texts() == ["✓ holds", "✗ does not hold", "? not enough data"]
     expect(section.locator(".lead")).to_contain_text("Measured at scale laptop and true of this scale only")

@@ -141,7 +141,6 @@ def test_the_result_adds_up(run: Path):
     ledger = small.lines(run / "ledger.jsonl")
     assert result.units == sum(entry["units"] for entry in ledger) == 16
     assert sum(entry["count"] for entry in ledger if entry["kind"] == "rl_episode") == STEPS * 16
-    assert (run / result.plot).stat().st_size > 10_000
     assert [(one.policy, one.successes, one.games_hash, one.max_turns, one.optimal_turns) for one in result.matrix] == [
         (stage.name, stage.successes, stage.games_hash, 6, 4) for stage in result.stages
     ]
