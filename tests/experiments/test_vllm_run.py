@@ -105,23 +105,6 @@ def test_greedy_episodes_are_those_of_transformers(run: Path, step: int) -> None
             assert yours.logprobs == pytest.approx(mine.logprobs, abs=BOUND)
 
 
-def test_weights_were_updated(run: Path) -> None:
-    """Else the test above would say nothing about their way to the server. Where no group both won
-    and lost, only weight decay moves them."""
-    moved = [distance(run, step) for step in range(1, STEPS + 1)]
-    assert max(moved) > 1e-4, moved
-    first, last = validation(run, 0), validation(run, STEPS)
-    assert any(first[game].turns[0].logprobs != last[game].turns[0].logprobs for game in first)
-
-
-def distance(run: Path, step: int) -> float:
-    old, new = (
-        AutoModelForCausalLM.from_pretrained(weights(run, number), dtype=torch.float32).state_dict()
-        for number in (step - 1, step)
-    )
-    return max(float((old[name] - new[name]).abs().max()) for name in old)
-
-
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step: int) -> None:
     model = AutoModelForCausalLM.from_pretrained(weights(run, step - 1), dtype=torch.float32)
@@ -130,6 +113,15 @@ def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step:
     assert len(episodes) == 64
     for episode in episodes:
         small.assert_sampled_by(model, episode, temperature, BOUND)
+
+
+def test_weights_were_updated(run: Path) -> None:
+    """Else the tests above would say nothing about their way to the server."""
+    first, last = validation(run, 0), validation(run, STEPS)
+    moved = [
+        abs(a - b) for game in first for a, b in zip(*(e[game].turns[0].logprobs for e in (first, last)), strict=False)
+    ]
+    assert max(moved) > 10 * BOUND
 
 
 def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
@@ -141,10 +133,6 @@ def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
     run = small.finish(tmp_path, "rollout=vllm", f"model.path={model}", *lora, *short, timeout_s=1500)
     lines = small.lines(run / "rl" / "metrics.jsonl")
     assert [line["verl/training/rollout_probs_diff_max"] < BOUND for line in lines] == [True, True]
-    base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).state_dict()
-    first = AutoModelForCausalLM.from_pretrained(weights(run, 1), dtype=torch.float32).state_dict()
-    moved = {name.split(".")[-2] for name in base if not torch.equal(base[name], first[name])}
-    assert moved and all("_proj" in name for name in moved), "what the second step was played with"
 
 
 @contextmanager
