@@ -1,13 +1,12 @@
 """``python -m benchmarks.credit_tables``: gains of finished runs, and rank correlations."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from finished_run import ONE_OF_TWO
 
-from benchmarks.credit_tables import GAIN, MEAN, gains_of, predicted, predictions, rank_correlation
+from benchmarks.credit_tables import GAIN, MEAN, gains_of, predictions, rank_correlation
 from turngrid.experiments.credit_quality.results import Results
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.records.metrics import append_metrics
@@ -58,10 +57,3 @@ def test_spearmans_by_hand() -> None:
     assert found.low == pytest.approx(math.tanh(1.4722 - 1.96 * 0.8382), abs=1e-3)
     assert found.high == pytest.approx(math.tanh(1.4722 + 1.96 * 0.8382), abs=1e-3)
     assert rank_correlation([1.0, 2, 3, 4], [1.0, 2, 3, 4]).mean == pytest.approx(1)
-
-
-def test_a_measure_whose_truth_is_0_predicts_by_its_distance_from_it() -> None:
-    bias = {"graft": 0.0, "salt": -0.1, "grpo": 0.2, "gigpo": -0.3, "hgpo": 0.4}  # as the methods won
-    rated = replace(RESULTS, methods={"bias": {name: Interval(value, value, value) for name, value in bias.items()}})
-    gains = {name: {"0": won / 200 - 0.5} for name, won in WON.items()}
-    assert predicted(rated, "bias", gains).mean == pytest.approx(1)

@@ -92,16 +92,11 @@ def test_fruit_is_packed_by_several_calls(examples: Path, runner: asyncio.Runner
     assert episode.won and episode.score == 1.0
     assert [turn.action for turn in episode.turns] == list(task.expert_plan)
     assert [turn.rewards["dense"] for turn in episode.turns] == pytest.approx([1 / 3, 2 / 3])
-    first, look, *others = (line for action in task.expert_plan for line in action.split("\n"))
-    assert json.loads(first) == {"name": "look", "arguments": {}} and len(others) == 2
-    assert json.loads(look)["arguments"].keys() == {"fruit", "count"}
     head, answer, *results = episode.messages[:4]
     assert 'pack(fruit: "apple"|"pear"|"plum", count?: integer): put fruit into the box; count: 1' in head["content"]
     assert answer["content"].endswith(task.expert_plan[0])
     assert [message["role"] for message in results] == ["tool", "tool"]
     assert results[0]["content"] == "In the box: {'apple': 0, 'pear': 0, 'plum': 0}."
-    assert results[1]["content"].endswith("\nYour call:")
-    assert episode.turns[1].results == episode.turns[1].observation.split("\n")
 
 
 def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
@@ -112,5 +107,3 @@ def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
     lamps = [action.removeprefix("light ") for action in task.expert_plan]
     assert calls == [{"name": "light", "arguments": {"lamp": lamp}} for lamp in lamps]
     assert "\nlight(lamp): light the lamp of that number\n" in episode.messages[0]["content"]
-    functions = make_environment("called_lamps:CalledLamps").prompt.functions
-    assert usual_form("tool_call").read('{"name": "light", "arguments": {"lamp": 2}}', functions).action == "light 2"

@@ -19,7 +19,6 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluate import composed, main
-from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.result import RunResult, evaluations_of
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, evaluate, open_pools, roll_out_in_text
 from turngrid.records.process.exit_codes import FAILED, exit_code
@@ -95,7 +94,7 @@ def test_other_games_or_other_rules_have_another_folder(run: Command, tmp_path: 
     assert len(results(tmp_path)) == 5
 
 
-def test_an_evaluation_set_of_another_environment(run: Command, tmp_path: Path) -> None:
+def test_evaluation_sets_of_another_environment_and_of_a_mixture(run: Command, tmp_path: Path) -> None:
     code, out, _ = run("expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
     assert code == 0
     (result,) = results(tmp_path)
@@ -104,12 +103,10 @@ def test_an_evaluation_set_of_another_environment(run: Command, tmp_path: Path) 
         ("gym", "FrozenLake-v1", 5),
     ]
     assert "gym/FrozenLake-v1" in out
-
-
-def test_each_task_of_a_mixture_is_an_evaluation_set(run: Command, tmp_path: Path) -> None:
     mixture = [word for word in COUNTING if not word.startswith("env.task")]
     assert run("expert", *mixture, "env.tasks=[count-2,count-4]")[0] == 0
-    assert won(results(tmp_path)[0], "expert") == [("count-2", 5, 5), ("count-4", 5, 5)]
+    (mixed,) = [found for found in results(tmp_path) if found != result]
+    assert won(mixed, "expert") == [("count-2", 5, 5), ("count-4", 5, 5)], "each task is an evaluation set"
 
 
 # ---- on the games of the study
@@ -166,7 +163,7 @@ def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytes
     [
         ([], "which policy?"),
         (["bse"], "no policy bse; use base"),
-        (["./runs/nothing-like-this"], "does not exist"),
+        (["runs/nothing-like-this", "output_dir=runs"], "does not exist"),
         (["expert", "expert"], "expert is named twice"),
         (["expert", "--multirun"], "everything else is KEY=VALUE"),
         (["expert", "env.task=w2o3"], "unknown task 'w2o3'"),
@@ -197,12 +194,6 @@ def test_a_prompt_must_suit_only_the_environments_that_are_evaluated() -> None:
         check(compose(overrides))
     with pytest.raises(ConfigError, match="prompt=tool_call: .*env=textworld.*use prompt=think_action"):
         composed([], ["prompt=tool_call", "eval.tasks=[repo_repair/all,w2-o3-q4]"])
-
-
-def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(PolicyError, match="runs/gone does not exist"):
-        policies(["runs/gone"], None, compose([]))
 
 
 def test_an_expert_needs_plans(run: Command) -> None:

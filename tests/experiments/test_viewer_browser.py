@@ -121,17 +121,14 @@ def test_a_history_and_admissible_actions_are_told_once(opened: Open) -> None:
     for number, turn in enumerate(told.turns):
         turn.admissible = ["open box", f"<b>take {number}</b>"]
         turn.action_ids, turn.thought = samples.ids(f"<think>plan {number}</think><action>open box</action>"), "plan"
-        turn.prompt_ids = samples.ids(f"you are in a room, and remember {number}.") if number else []
-    told.turns[0].prompt_ids = told.prompt_ids
+        turn.prompt_ids = samples.ids(f"you are in a room, and remember {number}.")
     tab = opened([Shown(told, tokenizer=samples.TINY)])
     expect(tab.find(".anew")).to_have_count(1)
     expect(tab.find("[data-turn='1'] .anew")).to_contain_text("each turn has a prompt of its own")
     expect(tab.find(".meant.thought")).to_have_count(0)
     assert tab.find(".action > code").first.inner_text().count("plan 0") == 1
-    expect(tab.find("[data-turn='2'] .admissible summary")).to_have_text("2 admissible actions")
     expect(tab.find("[data-turn='2'] .admissible p")).to_have_text("open box, <b>take 2</b>")
-    in_text = opened([Shown(told)])  # without a tokenizer
-    expect(in_text.find(".meant.thought")).to_have_count(3)
+    expect(opened([Shown(told)]).find(".meant.thought")).to_have_count(3)  # without a tokenizer
 
 
 def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Open) -> None:
@@ -141,9 +138,10 @@ def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Ope
         turn.rewards["trained"] = -0.25 * (not turn.parsed)
     tab = opened([Shown(shaped, tokenizer=samples.TINY)])
     assert tab.find(".flag").all_text_contents() == ["not understood", "no action"]
-    facts = tab.find("header dl").inner_text().split()
-    for words in ("without an action 1", "reward sparse 0", "reward trained \u22120.25", "shaping format \u22120.25"):
-        assert words in " ".join(facts)
+    facts = " ".join(tab.find("header dl").inner_text().split())
+    assert all(
+        words in facts for words in ("without an action 1", "reward trained \u22120.25", "shaping format \u22120.25")
+    )
     expect(tab.find(".strip button").nth(1)).to_have_attribute("title", "turn 2\nreward \u22120.25\nno action")
 
 
@@ -159,14 +157,17 @@ def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
     tab.find(".turn[data-turn='1'] .action .token").nth(1).hover()
     place = per_turn + 1
     text = tab.find(".card").inner_text()
-    assert item.credit
-    for name, number in (
-        ("log-prob", "\u22120.500 nats"),
-        ("probability", "0.607"),
-        ("advantage", f"{item.credit.advantages[place]:+.3g}".replace("-", "\u2212")),
-        ("return", "+1"),
-        ("value", f"{item.credit.values[place]:+.3g}"),
-    ):
+    advantage, value = (
+        f"{number[place]:+.3g}".replace("-", "\u2212") for number in (item.credit.advantages, item.credit.values)
+    )
+    told = {
+        "log-prob": "\u22120.500 nats",
+        "probability": "0.607",
+        "advantage": advantage,
+        "return": "+1",
+        "value": value,
+    }
+    for name, number in told.items():
         assert re.search(rf"{name}\s+{re.escape(number)}(\s|$)", text), (name, number, text)
 
 
@@ -330,7 +331,6 @@ def test_branches_part_where_they_were_sampled_apart(opened: Open, group: Path) 
     expect(tab.find(".group .edge")).to_have_count(1 + 2 * 2)
     counts = tab.find(".group .state text").all_text_contents()
     assert counts == ["2", "2"], "both begin with the same turn"
-    expect(tab.find("dl")).to_contain_text("branched off from sample0")
     expect(tab.find(".turn[data-turn='0']")).to_contain_text("sampled in another episode of this group")
     tab.page.keyboard.press("]")
     expect(tab.find(".turn.replayed:not([data-turn])")).to_contain_text("replayed, not learned from")
