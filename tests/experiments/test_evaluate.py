@@ -19,6 +19,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluate import composed, main
+from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.result import RunResult, evaluations_of
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, evaluate, open_pools, roll_out_in_text
 from turngrid.records.process.exit_codes import FAILED, exit_code
@@ -163,7 +164,7 @@ def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytes
     [
         ([], "which policy?"),
         (["bse"], "no policy bse; use base"),
-        (["runs/nothing-like-this", "output_dir=runs"], "does not exist"),
+        (["./runs/nothing-like-this"], "does not exist"),
         (["expert", "expert"], "expert is named twice"),
         (["expert", "--multirun"], "everything else is KEY=VALUE"),
         (["expert", "env.task=w2o3"], "unknown task 'w2o3'"),
@@ -194,6 +195,12 @@ def test_a_prompt_must_suit_only_the_environments_that_are_evaluated() -> None:
         check(compose(overrides))
     with pytest.raises(ConfigError, match="prompt=tool_call: .*env=textworld.*use prompt=think_action"):
         composed([], ["prompt=tool_call", "eval.tasks=[repo_repair/all,w2-o3-q4]"])
+
+
+def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PolicyError, match="runs/gone does not exist"):
+        policies(["runs/gone"], None, compose([]))
 
 
 def test_an_expert_needs_plans(run: Command) -> None:

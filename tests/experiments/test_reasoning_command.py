@@ -1,5 +1,4 @@
-"""``python -m experiments.reasoning`` on runs in which mutual information tells later success, and
-entropy does not."""
+"""``python -m experiments.reasoning``; tests/docs/test_reasoning_page.py has its table."""
 
 from pathlib import Path
 
@@ -32,21 +31,6 @@ def run(folder: Path, seed: int, steps: int = STEPS) -> str:
         own = {INFORMATION: information[step + 1], SUCCESS: information[step]}
         append_metrics(RlFolder(folder).metrics, step + 1, {**noise, **own})
     return str(folder)
-
-
-def test_what_told_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [run(tmp_path / str(seed), seed) for seed in range(4)]
-    assert main([*runs, "later=1"]) == 0
-    text = capsys.readouterr().out
-    assert "4 runs, 44 steps; later: mean success of the next 1 steps" in text
-    rows = {
-        line.split(" | ")[0].strip("| `"): line.split(" | ")[1:] for line in text.splitlines() if line.startswith("| `")
-    }
-    assert set(rows) == set(METRICS)
-    assert rows[INFORMATION][1:] == ["+1.00 [+1.00, +1.00]", "+1.00 [+1.00, +1.00] |"]
-    assert rows[SUCCESS][0] == "+1.00 [+1.00, +1.00]"
-    more = text.splitlines()[-1].split(" | ")[2]
-    assert more.startswith("+0.") and "[+" in more, "the interval of the difference lies above 0"
 
 
 def test_spearmans_by_hand(tmp_path: Path) -> None:
