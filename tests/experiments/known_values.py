@@ -26,11 +26,6 @@ def corridor(draw: np.random.Generator, shape: tuple[int, ...], length: int = 4)
     return _with_ends(moves)
 
 
-def graph(draw: np.random.Generator, shape: tuple[int, ...], states: int = 5) -> np.ndarray:
-    """Any state may follow any, one that wins and one that loses among them."""
-    return _with_ends(draw.dirichlet(np.full(states + 2, 0.5), (*shape, states + 2)))
-
-
 def _with_ends(moves: np.ndarray) -> np.ndarray:
     moves[..., -2:, :] = np.eye(moves.shape[-1])[-2:]
     return moves

@@ -1,6 +1,5 @@
 """``python -m experiments.evaluate``: who plays, what is kept, and what is refused in one line."""
 
-import asyncio
 import json
 import os
 import re
@@ -20,13 +19,11 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluate import composed, main
 from turngrid.experiments.evaluation.policies import PolicyError, policies
-from turngrid.experiments.evaluation.result import RunResult, evaluations_of
-from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, evaluate, open_pools, roll_out_in_text
+from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
 from turngrid.records.process.exit_codes import FAILED, exit_code
-from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.tasks.demonstrations import make_demonstrations
-from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
+from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file, write_tasks
 
@@ -108,36 +105,6 @@ def test_evaluation_sets_of_another_environment_and_of_a_mixture(run: Command, t
     assert run("expert", *mixture, "env.tasks=[count-2,count-4]")[0] == 0
     (mixed,) = [found for found in results(tmp_path) if found != result]
     assert won(mixed, "expert") == [("count-2", 5, 5), ("count-4", 5, 5)], "each task is an evaluation set"
-
-
-# ---- on the games of the study
-
-
-def test_eating_the_food_of_tw_simple_is_no_success(tmp_path: Path) -> None:
-    """The game is over as it is when it is won; the same policy that puts the food on the stove
-    wins."""
-    config = compose(["env=tw_simple", "eval.games=2", "env.workers=1"])
-    prepare_evaluation_sets(config, tmp_path, also_own=True)
-    (item,) = evaluation_settings(config, tmp_path)
-
-    class Eater:
-        name = "eater"
-
-        async def act(self, context: TurnContext) -> Reply:
-            plan = context.task.expert_plan
-            food = plan[-1].removeprefix("put ").removesuffix(" on stove")
-            hungry = context.turn and plan[context.turn - 1].startswith(f"take {food}")
-            return Reply(f"eat {food}" if hungry else plan[context.turn])
-
-    run = Run(config, Path())
-
-    async def play() -> list[Episode]:
-        async with open_pools() as pool_of:
-            pool = await pool_of(run, item.evaluation_set.env)
-            return await roll_out_in_text(Eater(), episode_specs(run, item), pool, 4, lambda: None)
-
-    (evaluation,) = evaluations_of(item, {"eater": asyncio.run(play())})
-    assert (evaluation.successes, evaluation.low, evaluation.outcomes) == (0, 0, {"lost": 2})
 
 
 def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

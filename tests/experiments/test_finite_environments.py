@@ -49,12 +49,6 @@ def test_training_takes_the_games_that_there_are(
     assert note in capfd.readouterr().err.splitlines()
 
 
-def test_where_there_are_enough_nothing_changes(cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    config = composed(cache, "eval.games=4", "budget.units=5")
-    assert prepare_tasks(config, allocate_budget(config), tmp_path) == allocate_budget(config)
-    assert "note" not in capfd.readouterr().err
-
-
 def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
     config = composed(cache, "eval.games=10")
     for prepare in (

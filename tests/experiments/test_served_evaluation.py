@@ -18,9 +18,7 @@ from turngrid.verl_plugin.rollout.local_rollouts import generator_on
     ("words", "served"),
     [
         ([], False),
-        (["eval.servers=true"], True),
         (["cluster=gpu8"], True),
-        (["cluster=gpu8", "rollout=transformers"], False),
         (["cluster=gpu8", "eval.servers=false"], False),
     ],
 )
