@@ -131,21 +131,15 @@ def test_without_the_episodes_a_cell_is_empty(maker: SweepMaker, damage: str, wh
 def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None:
     """Six games of a mixture, taken in turn from two tasks: 3 wins of 3 easy ones, 1 of 3 hard
     ones."""
+    won = [1, 0, 1, 1, 1, 0]
     episodes = [
-        synthetic.episode(task, game, won, 2)
-        for game, (task, won) in enumerate(zip("eheheh", [1, 0, 1, 1, 1, 0], strict=True))
+        synthetic.episode(task, game, win, 2) for game, (task, win) in enumerate(zip("eheheh", won, strict=True))
     ]
     folder = synthetic.begin_run(tmp_path / "run", seed=0)
     write_episodes(folder / "evaluation" / "rl.jsonl", episodes)
-    evaluations = [
-        synthetic.evaluation_of("rl", name, [item for item in episodes if name in ("mixture", item.task.split("/")[1])])
-        for name in ("mixture", "e", "h")
-    ]
+    parts = {"mixture": episodes, "e": episodes[::2], "h": episodes[1::2]}
+    evaluations = [synthetic.evaluation_of("rl", name, own) for name, own in parts.items()]
     RunResult("run", str(folder), 0, [synthetic.stage_of(evaluations[0])], 0.0, matrix=evaluations).write(folder)
     run = read_run(folder)
-    shares = {evaluation.task: shares_of(run, evaluation) for evaluation in run.evaluations}
-    assert {task: found.tolist() for task, found in shares.items()} == {
-        "mixture": [1, 0, 1, 1, 1, 0],
-        "e": [1, 1, 1],
-        "h": [0, 1, 0],
-    }
+    shares = {evaluation.task: shares_of(run, evaluation).tolist() for evaluation in run.evaluations}
+    assert shares == {"mixture": won, "e": [1, 1, 1], "h": [0, 1, 0]}
