@@ -8,9 +8,8 @@ from pathlib import Path
 
 from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.report.charts import Panel, curves, draw_panels, metric_panels, over_seeds
-from turngrid.experiments.report.runs import SHOWN, Run, curve_of, family, title_of
+from turngrid.experiments.report.runs import Run, curve_of
 from turngrid.records.health.alarms import Alarm
-from turngrid.records.metrics import FAMILIES, family_name
 
 
 def run(name: str, seed: int, others: dict[str, dict[int, float]], steps: int = 2) -> Run:
@@ -38,13 +37,6 @@ def test_a_curve_takes_what_is_drawn_and_nothing_else() -> None:
         dropped: {2: 0.75},
     }
     assert curve_of(lines[2:3]).empty
-
-
-def test_names_of_the_table_are_those_of_the_logs() -> None:
-    assert all(family_name(name) == name and name.split("/")[0] in FAMILIES for name in SHOWN)
-    assert title_of("success/by_type/look_at_obj_in_light") == ("success in look at obj in light", "share")
-    assert title_of("buffer/self_imitation/age") == ("buffer self imitation age", "")
-    assert family("timing/step") is None
 
 
 def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:

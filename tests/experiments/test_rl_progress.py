@@ -81,22 +81,12 @@ async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> No
     assert not ended.exists()
 
 
-def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> None:
+def test_what_is_beyond_the_checkpoint_is_discarded_but_for_a_step_that_had_only_begun(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
     (rl.episodes / "000001" / TURNS).write_bytes(b"...")
-    (rl.validation / "000001").mkdir(parents=True)
-    (rl.validation / "000001" / TURNS).write_bytes(b"...")
     assert discard_beyond_checkpoint(rl) == 0
-    assert not list(rl.validation.iterdir())
     assert not rl.discarded.exists() and not list(rl.episodes.iterdir())
-    groups(rl, 1, 1)
-    discard_beyond_checkpoint(rl)
-    assert [file.name for file in rl.discarded.rglob("000001/*")] == ["000001-0000.jsonl"]
-
-
-def test_a_validation_beyond_the_checkpoint_is_discarded(tmp_path: Path) -> None:
-    rl = RlFolder(tmp_path)
     for step in (0, 2, 4):
         write_episodes(rl.validation / f"{step:06d}.jsonl", [])
     groups(rl, 4, 1)
@@ -104,7 +94,8 @@ def test_a_validation_beyond_the_checkpoint_is_discarded(tmp_path: Path) -> None
     (rl.checkpoints / "latest_checkpointed_iteration.txt").write_text("2")
     assert discard_beyond_checkpoint(rl) == 2
     assert [file.name for file in sorted(rl.validation.iterdir())] == ["000000.jsonl", "000002.jsonl"]
-    assert (rl.discarded / "000" / "validation" / "000004.jsonl").exists()
+    found = sorted(file.relative_to(rl.discarded / "000").as_posix() for file in rl.discarded.rglob("*.jsonl"))
+    assert found == ["episodes/000004/000004-0000.jsonl", "validation/000004.jsonl"]
 
 
 @pytest.mark.parametrize("what", ["success/train", "success/train_after_prefix"])

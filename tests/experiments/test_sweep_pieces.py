@@ -41,8 +41,6 @@ def test_a_scales_measure_is_that_of_selectors_that_name_none(tmp_path: Path) ->
     (claim,) = scale.takeaways
     assert claim.higher == {"algo": "ppo", "measure": "score"}
     assert claim.lower == {"measure": "success", "minus": {"stage": "base", "measure": "score"}}
-    with pytest.raises(SweepError, match="laptop: measure: sucess is none of success, score"):
-        load(written(tmp_path, GOOD.replace("seeds: [0]", "measure: sucess")))
 
 
 @pytest.mark.parametrize("text", BROKEN)
