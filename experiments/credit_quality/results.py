@@ -77,7 +77,7 @@ def results(
     model: PolicyModel | None,
     gradients: bool,
 ) -> Rated:
-    """Rate the methods; with ``gradients`` by cosines too, if they have at most ``MOST`` numbers."""
+    """Rate the methods; with ``gradients`` by cosines too, of at most ``MOST`` numbers."""
     groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
     known = true_advantages(games, groups, reward, size.k)
     needs = {need for method in methods for need in method.needs}

@@ -76,7 +76,7 @@ def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
 
 
 def set_evaluation_aside(folder: Path, name: str) -> None:
-    """Set aside the episodes of an earlier model, before it is made again; ``name`` is a pattern."""
+    """Set aside the episodes of models before they are made again; ``name`` is a pattern."""
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
         moved_to = discard(folder, file).relative_to(folder)
         say(
