@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from known_values import Played, corridor, play
+from known_values import Played, play
 
 from turngrid.experiments.credit_quality.intervals import (
     Interval,
@@ -23,7 +23,7 @@ MEASURED = ("r", "r_inside", "sign", "neutral", "bias")
 
 @cache
 def episodes() -> Played:
-    return play(corridor, REPETITIONS * TASKS, seed=0)
+    return play(REPETITIONS * TASKS, seed=0)
 
 
 def measured(sums: dict[str, Sums], draws: int, against: str = "") -> tuple[dict, dict]:
@@ -84,7 +84,7 @@ def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
 def test_what_is_known_of_the_truth_itself() -> None:
     """Reliability is the correlation of two estimates, and grows with k by the formula of Spearman
     and Brown."""
-    played, other = episodes(), play(corridor, REPETITIONS * TASKS, seed=0, k=8)
+    played, other = episodes(), play(REPETITIONS * TASKS, seed=0, k=8)
     made, _ = played.truth(0, REPETITIONS * TASKS)
     found = of_truth(task_sums(made, played.group), draws=2)
     assert found["reliability"].mean == pytest.approx(np.corrcoef(made.advantage, played.exact)[0, 1] ** 2, abs=0.01)

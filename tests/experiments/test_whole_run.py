@@ -1,7 +1,6 @@
 """One real run through the front door, looked at from every side; a copy of it half-way, damaged
 and taken up again; and every file of that copy, damaged in every way."""
 
-import math
 import shutil
 from pathlib import Path
 
@@ -38,7 +37,7 @@ DAMAGED = (
     "rl/checkpoints/latest_checkpointed_iteration.txt",
 )
 VALIDATED = ("trainer.test_freq=2", "eval.validation_games=5")  # after steps 2 and 3
-VALIDATED += ("model.sft.batch_size=2", "model.sft.epochs=2", "tracking.reasoning=6")  # four steps of SFT
+VALIDATED += ("model.sft.batch_size=2", "model.sft.epochs=2")  # four steps of SFT
 
 
 @pytest.fixture(scope="session")
@@ -129,7 +128,6 @@ def test_every_step_is_logged_once_with_its_episodes(run: Path):
         turns = sum(len(episode.turns) for episode in episodes)
         assert line["verl/training/num_turns/mean"] == pytest.approx(turns / len(episodes))
         assert line["rollout/turns"] == pytest.approx(turns / len(episodes))
-        assert line["reasoning/answers"] == 6 and line["reasoning/mutual_information"] < math.log(6)
         assert 0 < line["credit/repeated_states"] <= 1 and line["credit/group_std/p90"] <= 0.5**0.5
 
 
@@ -232,11 +230,11 @@ def test_other_test_games_must_not_change_the_training_games(run: Path, tmp_path
 # ---- every file, damaged in every way
 
 
-@pytest.mark.parametrize("one_of", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("one_of", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", damages.WAYS, ids=lambda how: how.__name__)
 def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, how: damages.Way, one_of: int):
     """No training here: up to where the run has decided what to do next, and has read its books.
-    Each file is damaged in one of four ways; in all of them in the slow test."""
+    Half of the files are damaged in one of four ways each; all in all ways in the slow test."""
     names, config = damages.names(half_way, 2), OmegaConf.load(half_way / "config.yaml")
     assert len(names) > 40
     for name in names[damages.WAYS.index(how) % one_of :: one_of]:
