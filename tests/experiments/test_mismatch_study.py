@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config.base import CONF
 from turngrid.config.compose import compose
-from turngrid.experiments.mismatch.__main__ import CHOSEN, main
+from turngrid.experiments.mismatch.__main__ import CHOSEN, Options, chosen, main
 from turngrid.experiments.mismatch.game import (
     CONTEXTS,
     INPUTS,
@@ -24,9 +24,21 @@ from turngrid.experiments.mismatch.game import (
     commanded,
     log_probs,
 )
-from turngrid.experiments.mismatch.results import Figures, compared, figures, line, read
+from turngrid.experiments.mismatch.results import (
+    Figures,
+    advice,
+    biases,
+    cells,
+    compared,
+    figures,
+    line,
+    read,
+    whole,
+)
 from turngrid.experiments.mismatch.samplers import HEALTHY, SAMPLERS, quantised
-from turngrid.experiments.mismatch.study import Cell, rated, sampled, step_gradients
+from turngrid.experiments.mismatch.study import Cell, Size, rated, sampled, step_gradients
+from turngrid.experiments.tables import listed
+from turngrid.records.process.exit_codes import Refusal, own_words
 from turngrid.records.statistics import Interval
 from turngrid.verl_plugin.training.corrected import Correction, Rows
 
@@ -190,7 +202,8 @@ def test_a_bias_has_no_noise_of_its_mean() -> None:
     assert rated(batches, truth) == {"bias2": [-0.25], "along": [1.0], "size2": [0.75], "variance": [0.5]}
 
 
-PAGE = (Path(__file__).parents[2] / "docs/mismatch.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "mismatch.md").read_text(encoding="utf-8")
 SMALL = re.findall(r"^python -m experiments\.mismatch (.+) # seconds$", PAGE, re.MULTILINE)[0].split()
 
 
@@ -221,3 +234,29 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, capsys: pytest.
 )
 def test_refused_before_anything_is_measured(words: str, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([words]) == 2 and answer in capsys.readouterr().err
+
+
+# ---- docs/mismatch.md
+
+SIZE = Size(Options.seeds, Options.batches, Options.steps)
+FOUND = cells(read(DOCS / "mismatch/results.jsonl"), SIZE)
+
+
+def test_the_tables_are_those_of_the_results() -> None:
+    assert advice(FOUND) in PAGE and biases(FOUND, 24) in PAGE
+    assert (DOCS / "mismatch/tables.md").read_text(encoding="utf-8") == f"{advice(FOUND)}\n{whole(FOUND)}"
+
+
+def test_every_cell_is_measured_with_every_option() -> None:
+    asked = {(name, int(turns)) for name in SAMPLERS for turns in listed(Options.turns)}
+    assert set(FOUND) == asked and all(set(own) == set(CHOSEN) for own in FOUND.values())
+
+
+def test_its_commands_are_accepted_and_its_samplers_exist() -> None:
+    commands = re.findall(r"^python -m experiments\.mismatch ([^#\n]+)", PAGE, re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
+        options = Options()
+        assert own_words(command.split(), options, Refusal) == ([], [])
+        assert chosen(listed(options.samplers))
+    assert all(f"`{name}`" in PAGE for name in SAMPLERS)

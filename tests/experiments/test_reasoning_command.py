@@ -1,4 +1,4 @@
-"""``python -m experiments.reasoning``; tests/docs/test_reasoning_page.py has its table."""
+"""``python -m experiments.reasoning``, and its table in docs/reasoning.md."""
 
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import RlFolder
 
 STEPS = 12
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def run(folder: Path, seed: int, steps: int = STEPS) -> str:
@@ -63,3 +64,8 @@ def test_refusals(words: list[str], refusal: str, tmp_path: Path, capsys: pytest
     assert main([word.format(*folders) for word in words]) != 0
     assert refusal.format(*folders) in capsys.readouterr().err
     assert len(points(Path(folders[0]), 3)) == STEPS - 3
+
+
+def test_the_pages_table_is_that_of_its_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(sorted(map(str, (DOCS / "reasoning").glob("*.jsonl")))) == 0
+    assert capsys.readouterr().out in (DOCS / "reasoning.md").read_text(encoding="utf-8")
