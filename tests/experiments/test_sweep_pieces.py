@@ -6,7 +6,7 @@ import pytest
 
 from turngrid.experiments.evaluation.result import RunResult, State, state
 from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import Layout, Scale, SweepError, load, names, points
+from turngrid.experiments.sweep.definition import Layout, SweepError, load, names
 from turngrid.experiments.sweep.record import Sweep, SweepRun
 
 GOOD = """
@@ -56,16 +56,6 @@ def test_an_unknown_sweep_is_answered_with_the_nearest() -> None:
     with pytest.raises(SweepError, match=r"use sweep=table10_algorithms"):
         load("table10_algorithm")
     assert "table9_sft_rl_budget" in names()
-
-
-def test_sets_times_seeds_come_seed_by_seed_and_the_command_line_wins() -> None:
-    scale = Scale(
-        axes={"a": {"x": ["k=1"], "y": ["k=2", "l=3"]}}, layout=Layout({}, {}), overrides=("all=1",), seeds=(0,)
-    )
-    found = points(scale, [4, 5], ["k=9"], {"m": {"u": ["m=u"], "v": ["m=v"]}})
-    assert [point.label for point in found[:3]] == ["a=x m=u seed=4", "a=x m=v seed=4", "a=y m=u seed=4"]
-    assert found[3].overrides == ["all=1", "k=2", "l=3", "m=v", "k=9", "seed=4"]
-    assert [point.seed for point in found] == [4] * 4 + [5] * 4
 
 
 def sweep(*runs: SweepRun, extra: tuple[str, ...] = ()) -> Sweep:
