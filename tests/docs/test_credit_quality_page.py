@@ -7,13 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from finished_run import ONE_OF_TWO
 
 from benchmarks.credit_tables import (
     GAIN,
-    MEAN,
     compared,
-    gains_of,
     predictions,
     rank_correlation,
     settings,
@@ -23,10 +20,7 @@ from turngrid.experiments.credit_quality.__main__ import Options
 from turngrid.experiments.credit_quality.measures import BEST
 from turngrid.experiments.credit_quality.methods import STANDARD
 from turngrid.experiments.credit_quality.results import Results, markdown
-from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.experiments.tables import listed
-from turngrid.records.metrics import append_metrics
-from turngrid.records.statistics import Interval
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/credit_quality.md").read_text(encoding="utf-8")
@@ -84,43 +78,10 @@ def test_every_measure_and_option_is_told() -> None:
     assert {name for name in options if hasattr(Options(), name)} >= {"k", "screen"}
 
 
-# ---- python -m benchmarks.credit_tables: gains of finished runs, and rank correlations
+# ---- python -m benchmarks.credit_tables: rank correlations
 
 RATED = {"grpo": 0.3, "gigpo": 0.35, "salt": 0.4, "graft": 0.6, "hgpo": 0.1}
 WON = {"grpo": 110, "gigpo": 105, "salt": 120, "graft": 130, "hgpo": 90}  # of 200 games, base 100
-ROW = {name: Interval(value, value - 0.1, value + 0.1) for name, value in RATED.items()}
-RESULTS = Results({}, {}, {"r": ROW}, "grpo", {"r": ROW})
-
-
-def finished(folder: Path, algo: str, seed: int, won: int, stages: str = "base rl") -> Path:
-    run = folder / f"{algo}-{seed}-{stages}"
-    run.mkdir()
-    successes = {"base": 100, "sft": 100, "rl": won}
-    made = [
-        StageResult(name, name, **{**ONE_OF_TWO, "successes": successes[name], "games": 200}) for name in stages.split()
-    ]
-    RunResult(run.name, str(run), seed, made, 0.0).write(run)
-    for step, share in enumerate((0.0, won / 100), 1):  # its mean is the success at the end
-        append_metrics(run / "rl/metrics.jsonl", step, {"success/train": share})
-    name, _, state = algo.partition(":state=")
-    (run / "config.yaml").write_text(f"algo: {{name: {name}, state: {state or 'null'}}}\nseed: {seed}\n")
-    return run
-
-
-def test_gains_are_of_seeds_and_measures_by_rank(tmp_path: Path) -> None:
-    runs = [finished(tmp_path, name, seed, won + 2 * seed) for name, won in WON.items() for seed in (1, 2, 3)]
-    printed = predictions(RESULTS, gains_of(runs))
-    # graft gained 16, 17 and 18 points: 17, and 4.303 (Student, 2 degrees) x 1 / sqrt(3) = 2.48
-    row = (
-        "| `graft` | 3 | 17.0 (14.5 to 19.5) | 10.0 (10.0 to 10.0) "
-        "| 67.0 (64.5 to 69.5) | 10.0 (10.0 to 10.0) | 0.60 (0.50 to 0.70) |"
-    )
-    assert row in printed
-    assert [line.split("`")[1] for line in printed.splitlines()[2:7]] == ["graft", "salt", "grpo", "gigpo", "hgpo"]
-    gains = gains_of([finished(tmp_path, "gigpo:state=history", 1, 100)])
-    assert gains == {GAIN: {"gigpo:state=history": {"1": 0}}, MEAN: {"gigpo:state=history": {"1": 0.5}}}
-    with pytest.raises(AssertionError, match="is no finished run of RL alone"):
-        gains_of([finished(tmp_path, "grpo", 1, 100, "base sft rl")])
 
 
 def test_spearmans_by_hand() -> None:

@@ -77,23 +77,3 @@ def test_every_table_of_the_paper_is_there_and_every_figure_is_a_share() -> None
     assert "standard error" in table_of("table9_sft_rl_budget").note
     with pytest.raises(Refusal, match="use published=table10_algorithms"):
         table_of("table10_algorithm")
-
-
-def test_tables_that_repeat_each_other_agree() -> None:
-    """The paper prints some figures twice, so a slip in copying one of them shows."""
-
-    def figure(table: str, row: str, column: str) -> float | None:
-        return table_of(table).figure(row, column)
-
-    sizes, algorithms = table_of("table3_model_size").rows, table_of("table10_algorithms").rows
-    for row in set(sizes) - {"w2-o3-q4/1.5B"}:  # there table 10 has PPO with 16 turns: 0.88 for 0.80
-        assert sizes[row] == {column: algorithms[row][column] for column in ("base", "ppo")}
-    for task, cells in table_of("table1_complexity").rows.items():
-        if task != "w2-o3-q4":
-            assert figure("table5_generalisation", "base", task) == cells["base"]
-    assert figure("table1_complexity", "w2-o3-q4", "ppo") == figure("table4_exploration_budget", "max_turns=16", "ppo")
-    assert figure("table12_swe_reward_source", "verified_ratio", "grpo") == figure(
-        "released_recipes", "swegym/Qwen3-8B/grpo", "success"
-    )
-    for task in ("w8-o3-q4", "w2-o12-q4"):
-        assert figure("table5_generalisation", task, task) == figure("table1_complexity", task, "ppo")
