@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from turngrid.experiments import tables
 from turngrid.records.metrics import read_metrics
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.records.resume import RlFolder
@@ -49,16 +50,12 @@ def main(arguments: list[str]) -> int:
     runs = [points(Path(word), options.later) for word in words]
     if len(runs) < 2:
         raise Refusal(f"RUN={words[0] if words else ''}: intervals are over runs; use two run folders or more")
-    print(table(runs, options.later))
+    print(table(runs, options.later), end="")
     return 0
 
 
 def points(run: Path, later: int) -> Array:
-    """Return one row a measured step: ``METRICS``, then the mean success of the next steps.
-
-    Raises:
-        Refusal: the run has too few such steps.
-    """
+    """Return one row a measured step: ``METRICS``, then the mean success of the next steps."""
     file = RlFolder(run).metrics if run.is_dir() else run
     lines = {int(line["step"]): line for line in read_metrics(file)}
     rows = []
@@ -101,15 +98,14 @@ def table(runs: Sequence[Array], later: int) -> str:
     within = within_runs(runs)
     value = correlations(runs, within)
     resampled = np.array([correlations([runs[n] for n in draw], within[draw]) for draw in draws])
-    lines = [f"{len(runs)} runs, {sum(map(len, runs))} steps; later: mean success of the next {later} steps\n"]
-    lines += [f"| metric | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
-    for row, name in enumerate(METRICS):
-        cells = [_shown(value[row, column], resampled[:, row, column]) for column in range(len(COLUMNS))]
-        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    head = f"{len(runs)} runs, {sum(map(len, runs))} steps; later: mean success of the next {later} steps"
     first, second = METRICS.index(INFORMATION), METRICS.index(ENTROPY)
     gain, gains = (np.abs(own[..., first, :]) - np.abs(own[..., second, :]) for own in (value, resampled))
-    cells = [_shown(gain[column], gains[:, column]) for column in range(len(COLUMNS))]
-    return "\n".join([*lines, f"| size of the first less that of `{ENTROPY}` | {' | '.join(cells)} |"])
+    rows = {f"`{name}`": (value[row], resampled[:, row]) for row, name in enumerate(METRICS)}
+    rows[f"size of the first less that of `{ENTROPY}`"] = gain, gains
+    columns = range(len(COLUMNS))
+    cells = [[name, *(_shown(own[n], drawn[:, n]) for n in columns)] for name, (own, drawn) in rows.items()]
+    return f"{head}\n\n{tables.table(['metric', *COLUMNS], cells)}"
 
 
 def _shown(value: float, resampled: Array) -> str:

@@ -1,10 +1,15 @@
-"""Tables in Markdown, intervals in their cells, and both in JSON."""
+"""Lists of a command line; tables in Markdown, intervals in their cells, and both in JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turngrid.records.statistics import Interval
+
+
+def listed(words: str) -> list[str]:
+    """Return the words of ``[a,b]``."""
+    return [word.strip() for word in words.strip("[]").split(",") if word.strip()]
 
 
 def shown(interval: Interval) -> str:

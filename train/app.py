@@ -114,7 +114,7 @@ def _plan(config: DictConfig) -> int:
 
 
 def _finish(config: DictConfig, folder: Path) -> str:
-    from turngrid.experiments.evaluation.result import RunResult  # imports scipy and matplotlib, so only when needed
+    from turngrid.experiments.evaluation.result import RunResult  # imports scipy, so only when needed
     from turngrid.experiments.evaluation.tables import summary_table
 
     result = RunResult.read(folder)

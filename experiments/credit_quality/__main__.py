@@ -37,6 +37,7 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.evaluate import composed
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies
+from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
 if TYPE_CHECKING:
@@ -97,10 +98,6 @@ def _refuse(options: Options, config: DictConfig, policy: PolicyRef) -> None:
     }
     if reason := next((text for text, holds in reasons.items() if holds), None):
         raise Refusal(reason)
-
-
-def listed(methods: str) -> list[str]:
-    return [word.strip() for word in methods.strip("[]").split(",") if word.strip()]
 
 
 def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:

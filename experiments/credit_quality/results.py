@@ -77,16 +77,7 @@ def results(
     model: PolicyModel | None,
     gradients: bool,
 ) -> Rated:
-    """Rate the methods.
-
-    Args:
-        about: what is measured, in words.
-        model: None for policies that are no model.
-        gradients: compute cosines too, if a model's gradients have at most ``MOST`` numbers.
-
-    Raises:
-        ValueError: an episode's advantages do not add up to R - V(s0).
-    """
+    """Rate the methods; with ``gradients`` by cosines too, of at most ``MOST`` numbers."""
     groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
     known = true_advantages(games, groups, reward, size.k)
     needs = {need for method in methods for need in method.needs}

@@ -83,11 +83,7 @@ class Study:
         return MeasuredGame.read(self.file(task), task.key)
 
     def measured(self, size: Size) -> list[MeasuredGame]:
-        """Run the missing measurements and return the games.
-
-        Raises:
-            Refusal: too few games are suitable, or the environment is not deterministic.
-        """
+        """Run the missing measurements and return the games."""
         tasks = self._screened(size)
         unmeasured = [task for task in tasks if not self.read(task).known(size.samples, size.k)]
         if unmeasured:

@@ -53,12 +53,7 @@ class PolicyRef:
 
 
 def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig) -> list[PolicyRef]:
-    """Return the requested policies in order, an endpoint last.
-
-    Raises:
-        PolicyError: a name is unknown or repeated, or no policy is named.
-        ModelError: a folder holds no model.
-    """
+    """Return the requested policies in order, an endpoint last."""
     candidates = [each for word in words for each in _with_library(_policy(word, config), config)]
     if endpoint is not None:
         if endpoint.tools and not prompt_form(config.prompt).calls:
@@ -95,14 +90,9 @@ def _policy(word: str, config: DictConfig) -> PolicyRef:
     except ModelError as error:
         raise PolicyError(str(error).replace("model.path=", "")) from error
     run = _run_of(word)
-    if run and changed_text(run.config.get("prompt")) != changed_text(config.prompt):
-        own = {"name": PLAIN} | changed_text(run.config.get("prompt"))
-        typed = [f"prompt={own.pop('name')}", *(f"prompt.{key}={value}" for key, value in own.items())]
-        raise PolicyError(f"{word} was trained with {' '.join(typed)}: evaluate it with the same")
-    if run and (form := _summaries(run.config)) != _summaries(config):
-        raise PolicyError(f"{word} was trained with {form or 'rollout_form=linear'}: evaluate it with the same")
-    if run and (roles := list(run.config.get(ROLES) or {})) != list(config.get(ROLES) or {}):
-        raise PolicyError(f"{word} was trained with {ROLES}=[{','.join(roles)}]: evaluate it with the same")
+    for own, asked in zip(_rendering(run.config), _rendering(config), strict=True) if run else ():
+        if own != asked:
+            raise PolicyError(f"{word} was trained with {own}: evaluate it with the same")
     chat = chat_settings(config).over(run.chat if run else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
 
@@ -114,13 +104,21 @@ def _with_library(policy: PolicyRef, config: DictConfig) -> list[PolicyRef]:
     return [without] * (wanted != "frozen") + [replace(policy, library=True)] * (wanted != "none")
 
 
+def _rendering(config: DictConfig) -> tuple[str, str, str]:
+    """Return prompt form, summaries and roles, as typed; a policy is evaluated with its own."""
+    prompt = {"name": PLAIN} | changed_text(config.get("prompt"))
+    words = [f"prompt={prompt.pop('name')}", *(f"prompt.{key}={value}" for key, value in prompt.items())]
+    return " ".join(words), _summaries(config), f"{ROLES}=[{','.join(config.get(ROLES) or ())}]"
+
+
 def _summaries(config: DictConfig) -> str:
-    """Return the rollout form with which the policy writes summaries, as typed; "" without one."""
+    """Return the rollout form with which the policy writes summaries, as typed."""
     forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
     name = summed_up(forms)
-    settings = forms[name] if name else {}
-    typed = [f"{FORM}.{name}.{key}={'null' if value is None else value}" for key, value in settings.items()]
-    return " ".join([f"{FORM}={name}", *typed]) if name else ""
+    if not name:
+        return f"{FORM}=linear"
+    settings = (f"{FORM}.{name}.{key}={'null' if value is None else value}" for key, value in forms[name].items())
+    return " ".join([f"{FORM}={name}", *settings])
 
 
 def _label(word: str) -> str:

@@ -42,8 +42,7 @@ async def evaluate(
 ) -> None:
     """Evaluate the policies in turn, each in the settings whose episodes are missing.
 
-    Args:
-        models: folders of opponents that are models, by name.
+    ``models``: folders of opponents that are models, by name.
     """
     done = 0
 

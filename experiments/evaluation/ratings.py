@@ -23,23 +23,20 @@ PRIOR = 0.5  # points that each of two players has against the other before they
 RESAMPLES = 2_000
 STEPS, LARGEST, CLOSE = 100, 1.0, 1e-9  # of Newton's method: steps, log odds in a step, points that are left to explain
 
+# Returns a setting's episodes by policy, a game's episodes together
 Played = Callable[[EvaluationSetting], Mapping[str, Sequence[Episode]]]
 
 
 @dataclass(frozen=True)
 class Rating:
-    """The rating of a policy, or of an opponent, on one evaluation set at one temperature.
-
-    Attributes:
-        low, high: its 95 % bounds, from a bootstrap over openings.
-    """
+    """The rating of a policy, or of an opponent, on one evaluation set at one temperature."""
 
     policy: str
     env: str
     task: str
     temperature: float
     rating: float
-    low: float
+    low: float  # its 95 % bounds, from a bootstrap over openings
     high: float
     matches: int
 
@@ -49,11 +46,7 @@ class Rating:
 
 
 def ratings_of(settings: Sequence[EvaluationSetting], played: Played) -> list[Rating]:
-    """Return the ratings on each evaluation set with matches against ``ANCHOR``.
-
-    Args:
-        played: returns a setting's episodes by policy, a game's episodes together.
-    """
+    """Return the ratings on each evaluation set with matches against ``ANCHOR``."""
     matches = [item for item in settings if item.opponent]
     return [
         rating

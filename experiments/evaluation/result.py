@@ -27,18 +27,11 @@ FILE = "result.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """The result of one policy on one evaluation set.
-
-    Attributes:
-        low, high: 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a game
-            a bootstrap over games.
-        temperature, max_turns: of the episodes.
-        pass_at: k -> (mean, low, high) of pass@k, with several samples a game.
-    """
+    """The result of one policy on one evaluation set."""
 
     successes: int  # episodes won; an episode that ended is not won by that
     games: int  # games of the evaluation set
-    low: float
+    low: float  # 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a bootstrap over games
     high: float
     mean_turns_to_success: float | None  # over the episodes won; None without wins
     invalid_share: float  # share of actions that the environment did not understand
@@ -47,7 +40,7 @@ class Measures:
     max_turns: int
     games_hash: str  # which games these were
     samples_per_game: int = 1  # episodes of each game; ``successes`` counts all of them
-    pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    pass_at: Mapping[str, Sequence[float]] = field(default_factory=dict)  # k -> (mean, low, high), of several samples
     tokens_per_turn: float | None = None  # sampled; None for policies that answer in text
     optimal_turns: float | None = None  # mean length of the games' expert plans; None without plans
     turns_over_optimal: float | None = None  # max_turns / optimal_turns
@@ -66,11 +59,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class EvaluationResult(Measures):
-    """One policy on one evaluation set at one temperature.
-
-    Attributes:
-        env, task: of the games.
-    """
+    """One policy on one evaluation set at one temperature."""
 
     policy: str  # the run's stage, a checkpoint's name, ``expert``, ``random``, an endpoint's model
     env: str
@@ -85,12 +74,7 @@ class EvaluationResult(Measures):
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Two policies on the same games.
-
-    Attributes:
-        low, high: its 95 % bounds, from a bootstrap over games.
-        gained, lost: games that ``after`` won more often than ``before``, and less often.
-    """
+    """Two policies on the same games."""
 
     before: str
     after: str
@@ -99,10 +83,10 @@ class PairedComparison:
     temperature: float
     games: int
     gain: float  # success of ``after`` minus that of ``before``, in [-1, 1]
-    low: float
+    low: float  # its 95 % bounds, from a bootstrap over games
     high: float
-    gained: int
-    lost: int
+    gained: int  # games that ``after`` won more often than ``before``
+    lost: int  # less often
     p: float  # two-sided; McNemar's exact test with one sample a game, else the sign-flip test
 
 
@@ -142,20 +126,15 @@ class StageResult(Measures):
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run.
-
-    Attributes:
-        units, units_left: of the budget.
-    """
+    """A finished run."""
 
     name: str
     folder: str
     seed: int
     stages: Sequence[StageResult]  # results on the first evaluation set at the first temperature
-    units: float
+    units: float  # of the budget, spent
     units_left: float = 0.0
     seconds: float = 0.0
-    plot: str = ""  # relative to the run folder
     notes: Mapping[str, Any] = field(default_factory=dict)
     matrix: Sequence[EvaluationResult] = field(default_factory=list)  # results on every evaluation set
     comparisons: Sequence[PairedComparison] = field(default_factory=list)  # of every two checkpoints

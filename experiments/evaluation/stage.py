@@ -76,11 +76,7 @@ def missing_episodes(folder: Path, name: str, item: EvaluationSetting) -> int:
 
 
 def set_evaluation_aside(folder: Path, name: str) -> None:
-    """Set aside the episodes of an earlier model, before the model is made again.
-
-    Args:
-        name: of the model; a pattern.
-    """
+    """Set aside the episodes of models before they are made again; ``name`` is a pattern."""
     for file in sorted((folder / "evaluation").rglob(f"{name}.jsonl")):
         moved_to = discard(folder, file).relative_to(folder)
         say(
@@ -119,10 +115,7 @@ async def roll_out_in_text(
     """Run all ``specs``, ``at_once`` at a time, and return the episodes in their order.
 
     An episode that fails in the environment is recorded as an error. The random policy needs a pool
-    that lists legal commands.
-
-    Args:
-        seed: of scripted opponents.
+    that lists legal commands. Scripted opponents draw by ``seed``.
     """
     gate = asyncio.Semaphore(at_once)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from operator import itemgetter
-from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -41,7 +41,7 @@ def summary_table(result: RunResult) -> str:
     tables += comparisons_table(result.comparisons)
     below = {  # the tables, so that no line break falls into a path
         "run folder": result.folder,
-        "learning curve": result.plot and Path(result.folder) / result.plot,
+        "curves": f"python -m turngrid.experiments.report {quote(result.folder)}",
         "library": result.notes.get("library"),
         "no signal": result.notes.get("no_signal"),
     }

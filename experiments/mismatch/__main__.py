@@ -32,6 +32,7 @@ from turngrid.config.compose import Composer, composer
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
+from turngrid.experiments.tables import listed
 from turngrid.records.files.json_lines import append_line
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
@@ -66,16 +67,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def listed(words: str) -> list[str]:
-    return [word.strip() for word in words.strip("[]").split(",") if word.strip()]
-
-
 def config_of(label: str, overrides: Sequence[str], compose: Composer) -> DictConfig:
-    """Compose a correction's config: ``NAME:KEY=VALUE:...``.
-
-    Raises:
-        Refusal: there is no such option, or training would refuse it.
-    """
+    """Compose a correction's config: ``NAME:KEY=VALUE:...``."""
     name, *settings = label.split(":")
     if name not in CHOSEN:
         raise Refusal(f"corrections={name}: no option of correction=; use one of {', '.join(CHOSEN)}")

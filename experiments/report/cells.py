@@ -126,15 +126,10 @@ def by_set(parts: Sequence[tuple[float, Sample]], seeds: Sequence[int] | None = 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the study.
-
-    Attributes:
-        rows: row -> column -> success rate in [0, 1]; None if it was not reported. The rows of
-            table 13 are named by their settings.
-    """
+    """A table of the study."""
 
     name: str
-    rows: Mapping[str, Mapping[str, float | None]]
+    rows: Mapping[str, Mapping[str, float | None]]  # row -> column -> success rate; None if it was not reported
     protocol: Mapping[str, Any] = field(default_factory=dict)  # how it was measured
     note: str = ""  # a caveat for comparisons
 

@@ -81,21 +81,10 @@ def curves(runs: Sequence[Run]) -> list[Chart]:
     raised = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in trained}
     if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
         note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
-    if same := equal_lines(panels):
-        note += f" Equal in every step, so that one line covers the others: {'; '.join(same)}."
     return [
         Chart(f"curves-{by}", f"Learning curves by {by}", draw_panels(f"curves-{by}", panels, column), note)
         for by, column in (("steps", ""), ("episodes", "episodes"))
     ]
-
-
-def equal_lines(panels: Sequence[Panel]) -> list[str]:
-    """Return names such as ``grpo, gigpo`` for settings whose means are equal at every step."""
-    names_by_means: dict[tuple[object, ...], list[str]] = {}
-    for panel in panels:
-        for name, line in panel.lines.items():
-            names_by_means.setdefault((panel.title, *line["mean"].items()), []).append(name)
-    return [", ".join(names) for names in names_by_means.values() if len(names) > 1]
 
 
 def metrics(runs: Sequence[Run]) -> list[Chart]:

@@ -46,7 +46,7 @@ def html(subject: Subject, folder: Path) -> str:
     """Return the page; links to run folders are relative to its own ``folder``."""
     runs, episodes = subject.runs, sampled(subject.runs)
     viewer = Markup(fragment(episodes, note=VIEWER_NOTE) if episodes else "")
-    drawn = {"curves": curves(runs), "training": metrics(runs), "generalisation": generalisation(runs)}
+    drawn = {"curves": curves(runs), "training": metrics(runs)}
     return _render("page.html.j2", subject, folder, **drawn, viewer=viewer, episodes=len(episodes))
 
 
@@ -133,28 +133,6 @@ def played(runs: Sequence[Run]) -> str:
     }
     turns = sorted({evaluation.max_turns for run in runs for evaluation in run.evaluations})
     return f"{'; or '.join(sorted(ways)[:4])}, at most {' or '.join(map(str, turns))} turns" if ways else ""
-
-
-def generalisation(runs: Sequence[Run]) -> str:
-    """Return a shaded table of success, % by setting and evaluation set, means over seeds."""
-    finished = [run for run in runs if run.result]
-    if not any(len(run.evaluation_sets) > 1 for run in finished):
-        return ""
-    groups = {"base model": (BASE, finished)} | {
-        name: (LAST, group) for name, group in grouped(finished, nameless="last model").items()
-    }
-    rows = [
-        (name, f"{one.env}/{one.task}", 100 * one.interval.mean)
-        for name, (stage, group) in groups.items()
-        for run in group
-        for evaluation_set in run.evaluation_sets
-        if (one := run.evaluation(stage, "/".join(evaluation_set)))
-    ]
-    frame = pd.DataFrame(rows, columns=["setting", "set", "success"])
-    table = frame.pivot_table(index="setting", columns="set", values="success", sort=False).rename_axis(None, axis=1)
-    style = table.rename_axis(None).style.format("{:.1f}", na_rep="").background_gradient("Blues", axis=None, vmin=0)
-    style = style.highlight_null("transparent").format_index(escape="html").format_index(escape="html", axis=1)
-    return style.set_uuid("generalisation").to_html()
 
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:

@@ -54,17 +54,13 @@ SHOWN_LINES = 40  # lines of a failure's message that are shown
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, or a run of a sweep that may not have started.
-
-    Attributes:
-        settings: its config, flat: ``algo.name`` -> ``ppo``; empty if it has none yet.
-    """
+    """A run folder, or a run of a sweep that may not have started."""
 
     folder: Path  # its run folder, which may be missing
     coordinates: Mapping[str, str]  # axis -> value, without the seed
     seed: int
     state: State
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # its config, flat: ``algo.name`` -> ``ppo``
     reason: str = ""  # why it is not finished, or ""
     result: RunResult | None = None
     attempts: Sequence[Attempt] = ()
@@ -142,11 +138,7 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """Read a run folder; by default with the config's seed and without coordinates.
-
-    Raises:
-        ValueError: ``config.yaml`` cannot be read.
-    """
+    """Read a run folder; by default with the config's seed and without coordinates."""
     config = composed(folder)
     settings = dict(flattened(config)) if config else {}
     current = state(folder)

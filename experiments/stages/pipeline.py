@@ -7,9 +7,7 @@ command resumes the run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -24,7 +22,6 @@ from turngrid.records.health.alarms import Curves, alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
-from turngrid.records.statistics import WINDOW
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.budget import Allocation
@@ -88,22 +85,14 @@ def _imitate(run: Run, base: str) -> str:
         return str(sft.train(run, shown, base))
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-PLOT = "learning_curve.png"
 FROZEN = "frozen as RL left it, in the evaluation of the model after RL"
-TRAIN, VALIDATION = "success/train", "success/validation"
-COLOURS = {"base": "#7f7f7f", "sft": "#ff7f0e", "rl": "#2ca02c"}  # grey, orange, green: apart also when printed grey
-OTHER, VALIDATED = "#1f77b4", "#9467bd"
-LABELS = {"base": "base", "sft": "SFT", "rl": "RL", WITHOUT_LIBRARY: "RL, without library"}
 # Ledger entries and timed stages by the model that they made
 CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episode",)}
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
 
 
 def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
-    """Write the ledger, the plot and, last, ``result.json``, which marks the run as finished."""
+    """Write the ledger and, last, ``result.json``, which marks the run as finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
     metrics = list(read_metrics(run.rl.metrics))
@@ -123,7 +112,6 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
         units=units,
         units_left=config.budget.units - units,
         seconds=sum(seconds.values()),
-        plot=PLOT,
         notes={
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
@@ -135,7 +123,6 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
         comparisons=paired,
         ratings=ratings_of(run.evaluation_settings, by_checkpoint),
     )
-    learning_curve(result, metrics, folder / PLOT)
     result.write(folder)
     return result
 
@@ -161,53 +148,3 @@ def _stage(
         seconds=sum(seconds.get(name, 0.0) for name in TIMED.get(checkpoint.name, ())),
         **first.measures(),
     )
-
-
-def learning_curve(result: RunResult, metrics: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Draw training success, and each stage's test success as a line in its 95 % interval.
-
-    Args:
-        metrics: one mapping per RL step with ``step`` and ``success/train`` (share of the step's
-            episodes), some with ``success/validation`` and its bounds; empty without RL.
-        path: the PNG to write and return; its folder exists.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # a second to import
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(fill(result.name, 90), fontsize=10)
-    axes = figure.subplots()
-    if metrics:
-        _draw_training(axes, metrics)
-    for made in result.stages:
-        mean, low, high = (100 * share for share in (made.interval.mean, made.low, made.high))
-        colour, name = COLOURS.get(made.name, OTHER), LABELS.get(made.name, made.name)
-        axes.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
-        label = f"{name}: {mean:.1f} [{low:.1f}, {high:.1f}] % of the test games"
-        axes.axhline(mean, color=colour, linestyle="--", linewidth=1, label=label)
-    axes.set(xlabel="RL step", ylabel="success (% of games)")
-    axes.set_ylim(bottom=0)
-    axes.grid(axis="y", alpha=0.25)
-    axes.legend(fontsize=8)
-    draft = path.with_name(f".{path.name}")
-    figure.savefig(draft, dpi=150, format="png")
-    return draft.replace(path)
-
-
-def _draw_training(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
-    import pandas as pd
-    from matplotlib.ticker import MaxNLocator
-
-    ends = [f"{VALIDATION}/{end}" for end in ("low", "high")]
-    curve = 100 * pd.DataFrame(metrics).set_index("step").reindex(columns=[TRAIN, VALIDATION, *ends]).astype(float)
-    trained, validated = curve[TRAIN].dropna(), curve[[VALIDATION, *ends]].dropna()
-    point = "o" if len(trained) == 1 else None  # a line through one point is invisible
-    axes.plot(trained, color=OTHER, alpha=0.35, linewidth=1, marker=point, label="training games, each step")
-    smooth = trained.rolling(WINDOW, min_periods=1).mean()
-    axes.plot(smooth, color=OTHER, linewidth=2, label=f"the same, mean of {WINDOW} steps")
-    if len(validated):
-        bars = validated[ends].sub(validated[VALIDATION], axis=0).abs().T
-        style: dict[str, Any] = {"fmt": "s", "color": VALIDATED, "markersize": 4, "capsize": 3}
-        axes.errorbar(validated.index, validated[VALIDATION], bars, label="validation games, 95 %", **style)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))

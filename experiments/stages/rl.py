@@ -154,10 +154,7 @@ def is_asked(rl: RlFolder) -> bool:
 def go_back(rl: RlFolder, rate: float) -> str:
     """Roll back if an alarm asked for it; return a line for the user, or "".
 
-    A kill amid this repeats it: the alarm is dropped last.
-
-    Args:
-        rate: the config's learning rate.
+    A kill amid this repeats it: the alarm is dropped last. ``rate`` is the config's.
     """
     raised = read_alarms(rl)
     asked = next((alarm for alarm in raised if alarm.action.startswith(ROLLBACK)), None)

@@ -1,1 +1,1 @@
-"""The suite: every environment beside the others, on one page (``python -m experiments.suite``)."""
+"""The suite: every environment beside the others (``python -m experiments.suite``)."""

@@ -1,16 +1,16 @@
-"""Compare the environments: expert, random, and the runs of a suite's sweep, on one page.
+"""Compare the environments: expert, random, and the runs of a suite's sweep, in one table.
 
     python -m experiments.suite [FOLDER] [KEY=VALUE ...]
     python -m experiments.suite                         # expert, random, and the sweep's runs
     python -m experiments.suite only=crafting,sokoban eval.games=20
-    python -m train -m sweep=suite_laptop               # trains, and ends with this page
+    python -m train -m sweep=suite_laptop               # trains, and ends with these tables
 
 FOLDER     of a launched sweep; by default that of sweep=suite_laptop with these KEY=VALUE
 only=      environments, separated by commas
 KEY=VALUE  as for `python -m train`: eval.games=, output_dir=, cluster=, fresh=true
 
-Writes suite.html and suite.json to FOLDER. Existing episodes are kept. An environment whose extra
-is missing is skipped, with the line that installs it. docs/env.md explains the columns."""
+Prints two tables and writes suite.json to FOLDER. Existing episodes are kept. An environment whose
+extra is missing is skipped, with the line that installs it. docs/env.md explains the columns."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
 NAME, SCALE, AXIS = "suite_laptop", "laptop", "env"
-HTML, JSON = "suite.html", "suite.json"
+JSON = "suite.json"
 
 
 @dataclass
@@ -88,7 +88,7 @@ def _chosen(all_of_them: Mapping[str, list[str]], only: str) -> dict[str, list[s
 
 def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overrides: Sequence[str]) -> str:
     from turngrid.experiments.suite.measures import measured  # imports torch, so only when needed
-    from turngrid.experiments.suite.page import Suite, page, text
+    from turngrid.experiments.suite.tables import Suite, text
 
     rows, skipped = [], {}
     for name, own in chosen.items():
@@ -99,10 +99,9 @@ def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overri
         say(f"suite: {name}")
         runs = [run for run in sweep.runs if run.coordinates[AXIS] == name and run.folder]
         rows.append(measured(name, [*own, *overrides], runs, folder.parent.parent))
-    suite = Suite(sweep.title, sweep.question, sweep.note, rows, skipped)
+    suite = Suite(rows, skipped)
     write_whole(folder / JSON, msgspec.json.format(msgspec.json.encode(suite), indent=1))
-    write_whole(folder / HTML, page(suite))
-    return f"{text(suite)}\npage: {folder / HTML}"
+    return f"{text(suite)}\nresult: {folder / JSON}"
 
 
 if __name__ == "__main__":

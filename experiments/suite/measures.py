@@ -1,9 +1,8 @@
-"""What the page shows of an environment: success of policies, speed, lengths, repeated states."""
+"""What is told of an environment: success of policies, speed, lengths, repeated states."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +19,8 @@ from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.result import Measures, RunResult, evaluation
 from turngrid.experiments.evaluation.stage import open_pools, played
 from turngrid.experiments.sweep.definition import SweepRun
-from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.statistics import Interval
-from turngrid.records.step_metrics import REPEATED, repeated_states
+from turngrid.records.step_metrics import repeated_states
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.evaluation_sets import EvaluationSetting
 from turngrid.tasks.run import Run
@@ -31,27 +28,8 @@ from turngrid.tasks.splits import read_tasks
 
 # Random play has several samples a game, as training has: states repeat within and between them.
 SAMPLES = {"expert": 1, "random": 4}
-BASE, RL = "base", "rl"
+BASE = "base"
 SESSIONS, GAMES, MEASURED_S = 4, 8, 1.0
-
-
-@dataclass(frozen=True)
-class Success:
-    """Success of a policy on ``games``, with ``samples`` episodes of each."""
-
-    wins: int
-    games: int
-    samples: int
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, result: Measures) -> Success:
-        return cls(result.successes, result.games, result.samples_per_game, result.low, result.high)
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.wins / (self.games * self.samples), self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -62,22 +40,17 @@ class Row:
         scripted: success of expert and random.
         trained: success by training, ``base`` first; of the runs that have ended.
         steps_per_second: of expert plans, through the pool.
-        load: load average when ``steps_per_second`` was measured.
         repeated: share of random play's turns whose observation another turn of its game has too.
-        repeated_in_training: the same of RL's groups, as a mean over steps; None without RL.
         optimal: mean, lowest and highest number of the expert's turns.
         tokens: of an expert's episode, by the model's tokenizer; the mean.
     """
 
     env: str
     task: str
-    scripted: dict[str, Success]
-    trained: dict[str, Success]
+    scripted: dict[str, Measures]
+    trained: dict[str, Measures]
     steps_per_second: float
-    load: float
-    workers: int
     repeated: float
-    repeated_in_training: float | None
     optimal: tuple[float, int, int]
     tokens: float
     max_turns: int
@@ -85,41 +58,30 @@ class Row:
     @property
     def first_win(self) -> str:
         """Return the fewest demonstrations after which the model wins a game; "" if none do."""
-        if self.trained.get(BASE) and self.trained[BASE].wins:
+        if self.trained.get(BASE) and self.trained[BASE].successes:
             return "0"
-        return next((name for name, success in self.trained.items() if name.isdigit() and success.wins), "")
+        return next((name for name, success in self.trained.items() if name.isdigit() and success.successes), "")
 
 
 def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], output_dir: Path) -> Row:
-    """Evaluate expert and random where episodes are missing, and read the runs that have ended.
-
-    Raises:
-        ConfigError: the overrides are refused.
-        TaskError: an evaluation set cannot be filled.
-    """
+    """Evaluate expert and random where episodes are missing, and read the runs that have ended."""
     own = [*(item for item in overrides if not item.startswith("tracking.")), f"output_dir={output_dir}"]
     shown = {policy: _scripted(policy, [*own, f"eval.samples_per_game={count}"]) for policy, count in SAMPLES.items()}
     run, item, expert = shown["expert"]
     pace = asyncio.run(steps_per_second(run, item))
-    results_of = {policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()}
     lengths = [len(episode.turns) for episode in expert if episode.won] or [0]
     results = {run.coordinates["training"]: output_dir / run.folder for run in runs}
     ended = {training: result for training, folder in results.items() if (result := RunResult.read(folder))}
     bases = [stage for result in ended.values() if (stage := result.stage(BASE))]
-    trained = {BASE: Success.of(bases[0])} if bases else {}
-    trained |= {training: Success.of(result.stages[-1]) for training, result in ended.items()}
-    steps = (line for folder in results.values() for line in read_metrics(folder / RL / "metrics.jsonl"))
-    repeated = [line[REPEATED] for line in steps if REPEATED in line]
+    trained = {BASE: bases[0]} if bases else {}
+    trained |= {training: result.stages[-1] for training, result in ended.items()}
     return Row(
         env=str(run.config.env.name),
         task=item.evaluation_set.task,
-        scripted={policy: Success.of(result) for policy, result in results_of.items()},
+        scripted={policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()},
         trained=trained,
         steps_per_second=pace,
-        load=os.getloadavg()[0],
-        workers=int(run.config.env.workers),
         repeated=repeated_states(list(own) for _, own in groupby(shown["random"][2], lambda one: one.task)),
-        repeated_in_training=fmean(repeated) if repeated else None,
         optimal=(fmean(lengths), min(lengths), max(lengths)),
         tokens=_tokens(expert, str(run.config.model.path)),
         max_turns=item.evaluation_set.max_turns,

@@ -59,7 +59,7 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     question: str
     scales: dict[str, Scale]
     published: str | None = None  # a table of experiments/report/cells.py
-    suite: dict[str, list[str]] | None = None  # environment -> overrides; then experiments.suite makes its page too
+    suite: dict[str, list[str]] | None = None  # environment -> overrides; then experiments.suite prints its tables too
 
 
 def names() -> list[str]:
@@ -68,11 +68,7 @@ def names() -> list[str]:
 
 
 def load(name: str, folder: Path = SWEEPS) -> Definition:
-    """Read the sweep ``NAME``, or the file ``NAME.yaml``.
-
-    Raises:
-        SweepError: there is no such sweep, or its file is invalid; the message names the key.
-    """
+    """Read the sweep ``NAME``, or the file ``NAME.yaml``."""
     path = Path(name).expanduser() if name.endswith(".yaml") else folder / f"{name}.yaml"
     if not path.exists():
         known = names()
@@ -186,11 +182,7 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
 
 
 def part(points: Sequence[SweepRun], only: Mapping[str, str]) -> list[SweepRun]:
-    """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``.
-
-    Raises:
-        SweepError: there is no such axis or value; the message names the nearest.
-    """
+    """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``."""
     axes = dict.fromkeys(name for point in points for name in point.coordinates)
     chosen = {}
     for axis, text in only.items():

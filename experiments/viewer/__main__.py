@@ -38,20 +38,15 @@ class Options:
 
 @command(__doc__, refused=(OSError, DamagedEpisodes), resumes=False)
 def main(given: list[str]) -> int:
-    print(_write(*split(given)))
-    return 0
-
-
-def split(arguments: Sequence[str]) -> tuple[list[Path], Options]:
-    """Split the command line into paths and options; raise Refusal for a wrong one."""
     options = Options()
-    words, others = own_words(arguments, options, Refusal)
+    words, others = own_words(given, options, Refusal)
     if not words:
         raise Refusal("no run or file of episodes is named; use python -m experiments.viewer runs/NAME")
     if others:
         key = others[0].partition("=")[0]
         raise Refusal(f"unknown key {key}{meant(key, vars(options)) or '; there are: ' + ', '.join(vars(options))}")
-    return [Path(word) for word in words], options
+    print(_write([Path(word) for word in words], options))
+    return 0
 
 
 def _write(paths: Sequence[Path], options: Options) -> str:

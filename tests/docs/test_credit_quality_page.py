@@ -2,14 +2,25 @@
 exists."""
 
 import json
+import math
 import re
 from pathlib import Path
 
-from benchmarks.credit_tables import GAIN, compared, predictions, settings, side_by_side
-from turngrid.experiments.credit_quality.__main__ import Options, listed
+import pytest
+
+from benchmarks.credit_tables import (
+    GAIN,
+    compared,
+    predictions,
+    rank_correlation,
+    settings,
+    side_by_side,
+)
+from turngrid.experiments.credit_quality.__main__ import Options
 from turngrid.experiments.credit_quality.measures import BEST
 from turngrid.experiments.credit_quality.methods import STANDARD
 from turngrid.experiments.credit_quality.results import Results, markdown
+from turngrid.experiments.tables import listed
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/credit_quality.md").read_text(encoding="utf-8")
@@ -61,15 +72,23 @@ def test_what_methods_gained_is_told() -> None:
     assert seeds == {seed for outcome in gains.values() for own in outcome.values() for seed in own}
 
 
-def test_what_was_measured_reaches_what_the_command_is_for() -> None:
-    assert TINY.truth["reliability"].mean >= 0.6
-    assert (TINY.about["tasks"], TINY.about["samples"], TINY.about["k"]) == (20, 8, 16)
-    assert (
-        ALL_METHODS.about["cpu_seconds"] <= 300
-    )  # half of what two cores have in five minutes: screening and rating take the rest
-
-
 def test_every_measure_and_option_is_told() -> None:
     assert all(f"| `{measure}` |" in PAGE for measure in BEST)
     options = set(re.findall(r"`(\w+)=`", PAGE)) - {"methods"}
     assert {name for name in options if hasattr(Options(), name)} >= {"k", "screen"}
+
+
+# ---- python -m benchmarks.credit_tables: rank correlations
+
+RATED = {"grpo": 0.3, "gigpo": 0.35, "salt": 0.4, "graft": 0.6, "hgpo": 0.1}
+WON = {"grpo": 110, "gigpo": 105, "salt": 120, "graft": 130, "hgpo": 90}  # of 200 games, base 100
+
+
+def test_spearmans_by_hand() -> None:
+    """Ranks 2 3 4 5 1 and 3 2 4 5 1: 1 - 6 (1 + 1) / (5 x 24) = 0.9; z = 1.472, and its error
+    sqrt(1.405 / 2) = 0.838."""
+    found = rank_correlation(list(RATED.values()), list(WON.values()))
+    assert found.mean == pytest.approx(0.9)
+    assert found.low == pytest.approx(math.tanh(1.4722 - 1.96 * 0.8382), abs=1e-3)
+    assert found.high == pytest.approx(math.tanh(1.4722 + 1.96 * 0.8382), abs=1e-3)
+    assert rank_correlation([1.0, 2, 3, 4], [1.0, 2, 3, 4]).mean == pytest.approx(1)

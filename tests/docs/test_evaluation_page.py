@@ -8,9 +8,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from finished_run import ONE_OF_TWO
 
 from turngrid.experiments.evaluate import main
-from turngrid.experiments.evaluation.result import EvaluationResult, PairedComparison, RunResult, StageResult
+from turngrid.experiments.evaluation.result import EvaluationResult, PairedComparison, RunResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
 COMMAND = re.compile(r"```bash\npython -m experiments.evaluate (expert .*)\n```\n\nprints\n\n```\n(.*?)```", re.DOTALL)
@@ -26,14 +27,9 @@ def test_the_command_prints_what_the_page_shows(tmp_path: Path, capfd: pytest.Ca
 
 
 def test_the_python_reads_a_result(tmp_path: Path) -> None:
-    measured = {"successes": 1, "games": 2, "low": 0.1, "high": 0.9, "mean_turns_to_success": 3.0, "invalid_share": 0.0}
-    played = {"outcomes": {"won": 1}, "temperature": 0.4, "max_turns": 12, "games_hash": "ab"}
-    stage = StageResult(name="base", checkpoint="tiny", **measured, **played)
-    evaluation = EvaluationResult(
-        "base", "textworld", "w2-o3-q4", out_of_reach=0, turns_over_optimal=3.0, **measured, **played
-    )
-    comparison = PairedComparison("base", "rl", "textworld", "w2-o3-q4", 0.4, 2, 0.5, -0.1, 1.0, 1, 0, 1.0)
-    RunResult("a run", str(tmp_path), 0, [stage], 0.0, matrix=[evaluation], comparisons=[comparison]).write(tmp_path)
+    found = EvaluationResult("base", "textworld", "w2-o3-q4", out_of_reach=0, turns_over_optimal=3.0, **ONE_OF_TWO)
+    pair = PairedComparison("base", "rl", "textworld", "w2-o3-q4", 0.4, 2, 0.5, -0.1, 1.0, 1, 0, 1.0)
+    RunResult("a run", str(tmp_path), 0, [], 0.0, matrix=[found], comparisons=[pair]).write(tmp_path)
     (example,) = EXAMPLE.findall(PAGE)
     names: dict = {}
     exec(example, names)  # noqa: S102 - the page is ours

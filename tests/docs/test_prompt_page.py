@@ -1,11 +1,10 @@
-"""docs/prompt.md: its commands are accepted, its example works, its tables name what exists."""
+"""docs/prompt.md: its commands are accepted, its examples work."""
 
 import asyncio
 import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from usual import form_of as usual_form
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.prompts import form_of
-from turngrid.config.schema import Prompt
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
@@ -25,7 +23,7 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ExpertPolicy
 from turngrid.rollouts.prompt_forms.form import PromptForm
-from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class, prompt_form
+from turngrid.rollouts.prompt_forms.registry import prompt_form
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "prompt.md").read_text(encoding="utf-8")
@@ -36,15 +34,6 @@ def examples(tmp_path: Path) -> Iterator[Path]:
     """The page's modules, and extending.md's lamps."""
     with page_modules(tmp_path, "prompt.md", "extending.md"):
         yield tmp_path
-
-
-def test_the_tables_name_every_form_and_key() -> None:
-    title = PAGE.splitlines()[0]
-    assert set(re.search(r"prompt=([\w|]+)", title)[1].split("|")) == set(PROMPTS)  # type: ignore[index]
-    assert set(re.findall(r"^\| `prompt=(\w+)`", PAGE, re.MULTILINE)) == set(PROMPTS)
-    keys = {field.name for kind in (Prompt, *map(prompt_class, PROMPTS)) for field in fields(kind)} - {"name"}
-    rows = re.findall(r"^\| (`prompt\.\w+`[^|]*) \|", PAGE, re.MULTILINE)
-    assert {key for row in rows for key in re.findall(r"prompt\.(\w+)", row)} == keys
 
 
 @pytest.mark.usefixtures("examples")
@@ -92,16 +81,11 @@ def test_fruit_is_packed_by_several_calls(examples: Path, runner: asyncio.Runner
     assert episode.won and episode.score == 1.0
     assert [turn.action for turn in episode.turns] == list(task.expert_plan)
     assert [turn.rewards["dense"] for turn in episode.turns] == pytest.approx([1 / 3, 2 / 3])
-    first, look, *others = (line for action in task.expert_plan for line in action.split("\n"))
-    assert json.loads(first) == {"name": "look", "arguments": {}} and len(others) == 2
-    assert json.loads(look)["arguments"].keys() == {"fruit", "count"}
     head, answer, *results = episode.messages[:4]
     assert 'pack(fruit: "apple"|"pear"|"plum", count?: integer): put fruit into the box; count: 1' in head["content"]
     assert answer["content"].endswith(task.expert_plan[0])
     assert [message["role"] for message in results] == ["tool", "tool"]
     assert results[0]["content"] == "In the box: {'apple': 0, 'pear': 0, 'plum': 0}."
-    assert results[1]["content"].endswith("\nYour call:")
-    assert episode.turns[1].results == episode.turns[1].observation.split("\n")
 
 
 def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
@@ -112,5 +96,3 @@ def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
     lamps = [action.removeprefix("light ") for action in task.expert_plan]
     assert calls == [{"name": "light", "arguments": {"lamp": lamp}} for lamp in lamps]
     assert "\nlight(lamp): light the lamp of that number\n" in episode.messages[0]["content"]
-    functions = make_environment("called_lamps:CalledLamps").prompt.functions
-    assert usual_form("tool_call").read('{"name": "light", "arguments": {"lamp": 2}}', functions).action == "light 2"

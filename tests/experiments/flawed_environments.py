@@ -1,6 +1,7 @@
 """Press the right letters in order: a healthy environment, and one for each flaw."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -40,7 +41,7 @@ class Letters(Environment):
     name = "letters"
     prompt = PromptStyle("You press letters.", 'Answer with one action, such as "press a".')
     rewards = ("sparse", "dense")
-    of_game: ClassVar[type[LettersEnv]] = LettersEnv
+    Game: ClassVar[type[LettersEnv]] = LettersEnv
 
     def parse_task(self, task: str) -> dict[str, int]:
         return {}
@@ -49,75 +50,52 @@ class Letters(Environment):
         return GameRecord(goal="Press all letters.", expert_plan=plan(seed), max_score=8.0)
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return self.of_game()
-
-
-class RememberingEnv(LettersEnv):
-    episodes = 0
-
-    def points(self) -> float:
-        return self.right + 0.01 * self.episodes
-
-    def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self.episodes += 1
-        return super().reset_game(task, seed)
-
-
-class TalkingEnv(LettersEnv):
-    def observe_message(self, message: str) -> Observation:
-        return super().observe_message(f"{message} {random.random()}")
-
-
-class PayingEnv(LettersEnv):
-    def points(self) -> float:
-        return float(self.pressed)
-
-
-class TellingEnv(LettersEnv):
-    def observe_message(self, message: str) -> Observation:
-        return super().observe_message(f"{message} Now {', '.join(plan(self.task.seed))}!")
-
-
-class GrowingEnv(LettersEnv):
-    kept: ClassVar[list[bytes]] = []
-
-    def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self.kept.append(b"x" * 1_000_000)
-        return super().reset_game(task, seed)
-
-
-class FragileEnv(LettersEnv):
-    def step_game(self, command: str) -> RawStep:
-        return super().step_game({f"press {letter}": command for letter in LETTERS}[command])
-
-
-class EasyEnv(LettersEnv):
-    def step_game(self, command: str) -> RawStep:
-        return RawStep(self.observe_message(""), score=1.0, won=True)
+        return self.Game()
 
 
 class Remembering(Letters):
-    of_game = RememberingEnv
+    class Game(LettersEnv):
+        episodes = 0
+
+        def points(self) -> float:
+            return self.right + 0.01 * self.episodes
+
+        def reset_game(self, task: TaskRef, seed: int) -> Observation:
+            self.episodes += 1
+            return super().reset_game(task, seed)
 
 
 class Talking(Letters):
-    of_game = TalkingEnv
+    class Game(LettersEnv):
+        def observe_message(self, message: str) -> Observation:
+            return super().observe_message(f"{message} {random.random()}")
 
 
 class Paying(Letters):
-    of_game = PayingEnv
+    class Game(LettersEnv):
+        def points(self) -> float:
+            return float(self.pressed)
 
 
 class Telling(Letters):
-    of_game = TellingEnv
+    class Game(LettersEnv):
+        def observe_message(self, message: str) -> Observation:
+            return super().observe_message(f"{message} Now {', '.join(plan(self.task.seed))}!")
 
 
 class Growing(Letters):
-    of_game = GrowingEnv
+    class Game(LettersEnv):
+        kept: ClassVar[list[bytes]] = []
+
+        def reset_game(self, task: TaskRef, seed: int) -> Observation:
+            self.kept.append(b"x" * 1_000_000)
+            return super().reset_game(task, seed)
 
 
 class Fragile(Letters):
-    of_game = FragileEnv
+    class Game(LettersEnv):
+        def step_game(self, command: str) -> RawStep:
+            return super().step_game({f"press {letter}": command for letter in LETTERS}[command])
 
 
 class Doubled(Letters):
@@ -125,22 +103,16 @@ class Doubled(Letters):
 
     class Game(LettersEnv):
         def reset_game(self, task: TaskRef, seed: int) -> Observation:
-            super().reset_game(task, seed)
-            return self.observe_message("A keyboard.")
-
-        def step_game(self, command: str) -> RawStep:
-            self.right += command == plan(0)[self.right]
-            won = self.right == 8
-            return RawStep(self.observe_message(""), score=self.points(), won=won, valid=command in self.legal())
-
-    of_game = Game
+            return super().reset_game(replace(task, seed=0), seed)
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return GameRecord(goal="Press all letters.", expert_plan=plan(0), fingerprint=str(seed), max_score=8.0)
 
 
 class Easy(Letters):
-    of_game = EasyEnv
+    class Game(LettersEnv):
+        def step_game(self, command: str) -> RawStep:
+            return RawStep(self.observe_message(""), score=1.0, won=True)
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return GameRecord(goal="Press a letter.")

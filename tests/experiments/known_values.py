@@ -5,34 +5,24 @@ Everything is drawn for many repetitions at once; a repetition has tasks, a task
 episodes.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from turngrid.experiments.credit_quality.measures import Truth
 
-Maker = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+LENGTH = 4
 
 
-def corridor(draw: np.random.Generator, shape: tuple[int, ...], length: int = 4) -> np.ndarray:
-    """(..., length + 2, length + 2): a step towards the goal with a chance that differs from task
+def corridors(draw: np.random.Generator, tasks: int) -> np.ndarray:
+    """(tasks, LENGTH + 2, LENGTH + 2): a step towards the goal with a chance that differs from task
     to task, else one back."""
-    ahead = draw.uniform(0.35, 0.85, shape)
-    moves = np.zeros((*shape, length + 2, length + 2))
-    for place in range(length):
-        moves[..., place, place + 1] += ahead
-        moves[..., place, max(place - 1, 0)] += 1 - ahead
-    return _with_ends(moves)
-
-
-def graph(draw: np.random.Generator, shape: tuple[int, ...], states: int = 5) -> np.ndarray:
-    """Any state may follow any, one that wins and one that loses among them."""
-    return _with_ends(draw.dirichlet(np.full(states + 2, 0.5), (*shape, states + 2)))
-
-
-def _with_ends(moves: np.ndarray) -> np.ndarray:
-    moves[..., -2:, :] = np.eye(moves.shape[-1])[-2:]
+    ahead = draw.uniform(0.35, 0.85, tasks)
+    moves = np.tile(np.eye(LENGTH + 2), (tasks, 1, 1))
+    moves[:, range(LENGTH), range(LENGTH)] = 0
+    for place in range(LENGTH):
+        moves[:, place, place + 1] += ahead
+        moves[:, place, max(place - 1, 0)] += 1 - ahead
     return moves
 
 
@@ -81,11 +71,11 @@ class Played:
         return Truth(task, episode, before[chosen], after[chosen], self.score[episodes])
 
 
-def play(maker: Maker, tasks: int, seed: int, k: int = 16, samples: int = 8, turns: int = 6) -> Played:
+def play(tasks: int, seed: int, k: int = 16, samples: int = 8, turns: int = 6) -> Played:
     """Episodes from state 0. Equal prefixes of a task share their k continuations, each of which
     wins by a draw of its own."""
     draw = np.random.default_rng(seed)
-    moves = maker(draw, (tasks,))
+    moves = corridors(draw, tasks)
     value, states = values(moves, turns), moves.shape[-1]
     cumulative = moves.cumsum(-1)
     at = np.zeros((tasks, samples), dtype=int)

@@ -1,9 +1,7 @@
 """Alarms of a run: series of metrics that are ill, and their neighbours that are not."""
 
-import json
 import math
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +181,7 @@ def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
     assert len(stage.read_rollbacks(rl)) == 1 and stage.rate_after(rl, 1.0) == 0.5
 
 
-@pytest.mark.parametrize(("limit", "count", "ends"), [(0.3, 1, False), (0.15, 2, False), (0.05, 2, True)])
+@pytest.mark.parametrize(("limit", "count", "ends"), [(0.3, 1, False), (0.05, 2, True)])
 def test_the_stage_starts_its_trainer_again(
     limit: float, count: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -205,15 +203,3 @@ def test_the_stage_starts_its_trainer_again(
     assert [one.rate for one in made] == [0.2, 0.1][: len(made)]
     assert [line["actor/lr"] for line in lines] == [0.4, 0.4, made[-1].rate, made[-1].rate]
     assert len(made) == count
-
-
-def test_a_thousandth_of_a_step(tmp_path: Path):
-    """Of 500 steps with all metrics alarms take milliseconds, and a step seconds."""
-    names = {name.replace("*", "any") for rule in RULES for name in rule.metrics}
-    lines = [{"step": step, **dict.fromkeys(names, 0.01 * (step % 7))} for step in range(1, 501)]
-    curves = Curves.of(lines)
-    start = time.process_time()
-    for _ in range(3):
-        alarms(curves, LIMITS)
-    assert (time.process_time() - start) / 3 < 0.2
-    assert json.dumps(lines[0])

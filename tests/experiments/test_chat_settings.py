@@ -145,39 +145,28 @@ def contexts(episode: Episode, end: int) -> list[list[int]]:
     return [turn.context_ids[turn.context_ids[0] == end :] for turn in episode.turns if turn.context_ids]
 
 
-@pytest.mark.parametrize("overrides", [[], [NO_THINKING]], ids=["as the model has it", "no thinking"])
-def test_all_four_render_alike(model: Path, tmp_path: Path, overrides: list[str]) -> None:
-    config, item = composed(model, tmp_path, *overrides)
-    played = evaluated(config, item, model, tmp_path)
-    rollout, demonstration = rolled_out(config, item, model, played), imitated(config, model, tmp_path, played)
-    tokenizer: Any = AutoTokenizer.from_pretrained(model)
-    assert tokenizer.decode(played.prompt_ids).endswith("</think>\n\n" if overrides else "assistant\n")
-    assert len(contexts(played, tokenizer.eos_token_id)) > 1
-    for other in (rollout, demonstration):
-        assert other.prompt_ids == played.prompt_ids
-        assert contexts(other, tokenizer.eos_token_id) == contexts(played, tokenizer.eos_token_id)
-    first, *later = asked(config, item, model, played)
-    assert first == played.prompt_ids
-    for rendered, context in zip(later, contexts(played, tokenizer.eos_token_id), strict=True):
-        assert rendered[-len(context) :] == context
+FORMS = ("", NO_THINKING, "prompt=think_action prompt.thinking=false env.max_action_tokens=16")
+FORMS += ("prompt=tool_call prompt.history=1 prompt.thinking=false env.max_action_tokens=16",)
 
 
-@pytest.mark.parametrize("form", ["think_action", "react prompt.history=1", "tool_call prompt.history=1"])
-def test_all_four_render_every_prompt_form_alike(model: Path, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("words", FORMS, ids=lambda words: words.split(" ")[0] or "as the model has it")
+def test_all_four_render_alike(model: Path, tmp_path: Path, words: str) -> None:
     """With a history every prompt is rendered anew, by an endpoint as by us; in a growing row the
     first one is."""
-    overrides = [*f"prompt={form}".split(), "prompt.thinking=false", "env.max_action_tokens=16"]
-    config, item = composed(model, tmp_path, *overrides)
+    config, item = composed(model, tmp_path, *words.split())
     played = evaluated(config, item, model, tmp_path)
-    others = [rolled_out(config, item, model, played), imitated(config, model, tmp_path, played)]
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
-    words = tokenizer.decode(played.prompt_ids)
-    assert words.endswith("</think>\n\n") and form_of(config).cue.lower() in words
-    for other in others:
+    text, end = tokenizer.decode(played.prompt_ids), tokenizer.eos_token_id
+    assert text.endswith("</think>\n\n" if words else "assistant\n") and form_of(config).cue.lower() in text
+    for other in (rolled_out(config, item, model, played), imitated(config, model, tmp_path, played)):
         assert _prompts(other) == _prompts(played)
+        assert contexts(other, end) == contexts(played, end)
     sent = list(asked(config, item, model, played))
-    assert len(_prompts(played)) == (len(played.turns) if "history" in form else 1) and len(sent) > 1
+    assert len(_prompts(played)) == (len(played.turns) if "history" in words else 1) and len(sent) > 1
     assert sent[: len(_prompts(played))] == _prompts(played)
+    if "prompt=" not in words:
+        for rendered, context in zip(sent[1:], contexts(played, end), strict=True):
+            assert rendered[-len(context) :] == context
 
 
 def _prompts(episode: Episode) -> list[list[int]]:
@@ -200,8 +189,7 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
     shutil.copytree(model, run / "sft" / "model")
     (run / "attempts.jsonl").write_text("")
     RunResult("a-run", str(run), 0, [], units=0).write(run)
-    plain, names = compose(COUNTING), set()
-    told = compose([*COUNTING, NO_THINKING])
+    plain, told, names = compose(COUNTING), compose([*COUNTING, NO_THINKING]), set()
     for settings in ({}, {"enable_thinking": False}, {"enable_thinking": True}):
         (run / "config.yaml").write_text(json.dumps({"data": {"apply_chat_template_kwargs": settings}}))
         (candidate,) = policies([str(run)], None, plain)
@@ -210,19 +198,18 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
         (said,) = policies([str(run)], None, told)
         assert said.chat.kwargs == {"enable_thinking": False}, "what the command says wins"
     assert len(names) == 3, "rendered otherwise, games are played anew"
-    react: Any = OmegaConf.to_container(compose([*COUNTING, "prompt=react", "prompt.history=2"]).prompt)
-    (run / "config.yaml").write_text(json.dumps({"prompt": {**react, "train_thoughts": False}}))
-    with pytest.raises(PolicyError, match="was trained with prompt=react prompt.history=2: evaluate it with the same"):
-        policies([str(run)], None, plain)
-    (found,) = policies([str(run)], None, compose([*COUNTING, "prompt=react", "prompt.history=2"]))
-    assert found.kind == "checkpoint"
-    summed: Any = OmegaConf.to_container(compose([*COUNTING, "rollout_form=summary"]).rollout_form, resolve=True)
-    (run / "config.yaml").write_text(json.dumps({"rollout_form": summed}))
-    with pytest.raises(PolicyError, match=r"rollout_form.summary.length=64: evaluate it with the same"):
-        policies([str(run)], None, plain)
-    (found,) = policies([str(run)], None, compose([*COUNTING, "algo=supo"]))
-    folders = {evaluation_folder(compose([*COUNTING, *more])) for more in ([], ["algo=supo"], ["algo=mem1"])}
-    assert found.kind == "checkpoint" and len(folders) == 3, "games are played anew"
+    react = compose([*COUNTING, "prompt=react", "prompt.history=2"])
+    summed = compose([*COUNTING, "rollout_form=summary"])
+    for key, config, other, words in (
+        ("prompt", react, {"train_thoughts": False}, "prompt=react prompt.history=2"),
+        ("rollout_form", summed, {}, "rollout_form.summary.length=64"),
+    ):
+        node: Any = OmegaConf.to_container(config[key], resolve=True)
+        (run / "config.yaml").write_text(json.dumps({key: {**node, **other}}))
+        with pytest.raises(PolicyError, match=f"{words}: evaluate it with the same"):
+            policies([str(run)], None, plain)
+        (found,) = policies([str(run)], None, config)
+        assert found.kind == "checkpoint" and evaluation_folder(config) != evaluation_folder(plain)
 
 
 def test_of_two_settings_the_first_wins() -> None:

@@ -1,22 +1,27 @@
 """``estimate=true``: what is counted, predicted and refused, by hand and on real game files."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig
 
+from turngrid.config import machine
+from turngrid.config.checks.check import check
 from turngrid.config.compose import Composer
+from turngrid.config.errors import ConfigError
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
-from turngrid.experiments.cost_estimate import estimate
+from turngrid.experiments.cost_estimate import estimate, memory
 from turngrid.experiments.cost_estimate.amounts import Games, amounts, forecast, record, record_file, recorded
 from turngrid.experiments.cost_estimate.estimate import clock
-from turngrid.experiments.cost_estimate.memory import GB, Devices, demand, problems
+from turngrid.experiments.cost_estimate.memory import GB, Devices, demand
+from turngrid.records.models import gpus
+from turngrid.records.models.gpus import GpuError
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
-from turngrid.records.run_folder import run_name
 
 PAST = ("env=two_player", "rollout_form=self_play", "rollout_form.self_play.opponent=past")
 EACH = {"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}  # seconds of a unit
@@ -50,12 +55,6 @@ def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
         amounts(composed(["eval.games=40000"]))
 
 
-def test_what_is_evaluated(composed: Composer) -> None:
-    several = amounts(composed(["eval.temperatures=[0.4,0.7]", "eval.samples_per_game=3", "budget=rl_only"]))
-    assert (several.models, several.samples) == (2, 2 * 3 * 200)
-    assert [games.split for games in several.games] == ["train", "test"]
-
-
 # ---- how long
 
 
@@ -73,30 +72,10 @@ def test_the_default_by_hand(composed: Composer) -> None:
 def test_validation_is_counted(composed: Composer, cache: Path) -> None:
     """After steps 10, 20 and 25 of the default run's 25, two plays of 30 games each."""
     words = ["trainer.test_freq=10", "eval.validation_games=30", "actor_rollout_ref.rollout.val_kwargs.n=2"]
-    config, without = composed([*words, f"env.cache_dir={cache}"]), composed([f"env.cache_dir={cache}"])
-    wanted = amounts(config)
+    wanted = amounts(composed([*words, f"env.cache_dir={cache}"]))
     assert wanted.validation == 3 * 30 * 2
     assert [games.wanted for games in wanted.games if games.split == "validation"] == [30]
-    before = composed([*words, "trainer.val_before_train=true"])
-    assert amounts(before).validation == 4 * 30 * 2
-    assert amounts(without).validation == 0 and "validation" not in {games.split for games in amounts(without).games}
-
-
-def test_what_dynamic_sampling_may_play_is_said(composed: Composer, cache: Path) -> None:
-    config = composed(["algo=dapo", "filter.dynamic_sampling.batches=3", f"env.cache_dir={cache}"])
-    text, _ = estimate.make(config)
-    assert "3 times as many: filter=[dynamic_sampling]" in text
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A run with clocks set by hand."""
-    run = tmp_path / "run"
-    seconds = {"games": 2.0, "demonstrations": 3.0, "sft": 12.0, "rl": 60.0, "evaluation": 30.0}
-    run.mkdir()
-    lines = [{"stage": name, "seconds": value, "ended": 1.0} for name, value in seconds.items()]
-    (run / "stages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return run
+    assert amounts(composed([*words, "trainer.val_before_train=true"])).validation == 4 * 30 * 2
 
 
 def test_which_runs_share_a_record(composed: Composer) -> None:
@@ -107,24 +86,25 @@ def test_which_runs_share_a_record(composed: Composer) -> None:
         assert record_file(composed([other])) != default
 
 
-def test_which_runs_are_recorded(
-    composed: Composer, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_runs_are_recorded(composed: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Uninterrupted ones of three steps and 64 test games; what they did not have stays."""
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
-    config = composed([])
+    config, run = composed([]), tmp_path / "run"
     assert recorded(config) == {}
-    (folder / "result.json").write_text("{}")
-    (folder / "attempts.jsonl").write_text("1\n2\n")
-    record(config, folder)
-    assert recorded(config) == {}  # it was interrupted
-    (folder / "attempts.jsonl").write_text("1\n")
+    run.mkdir()
+    seconds = {"games": 2.0, "demonstrations": 3.0, "sft": 12.0, "rl": 60.0, "evaluation": 30.0}
+    lines = [{"stage": name, "seconds": value, "ended": 1.0} for name, value in seconds.items()]
+    (run / "stages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / "result.json").write_text("{}")
+    (run / "attempts.jsonl").write_text("1\n2\n")
+    record(config, run)  # it was interrupted
+    (run / "attempts.jsonl").write_text("1\n")
     for short in ("budget.rl_steps=2", "eval.games=63"):
-        record(composed([short]), folder)
+        record(composed([short]), run)
     assert recorded(config) == {}
     record_file(config).parent.mkdir()
     record_file(config).write_text(json.dumps(EACH))
-    record(composed(["budget=rl_only"]), folder)  # 25 RL steps, 2 x 200 evaluation episodes
+    record(composed(["budget=rl_only"]), run)  # 25 RL steps, 2 x 200 evaluation episodes
     assert recorded(config) == {**EACH, "rl": 60 / 25, "evaluation": 30 / 400}
 
 
@@ -142,36 +122,26 @@ def test_shapes_have_the_published_sizes() -> None:
     assert shape_of("nobody/knows") is None
 
 
-def disk(config: DictConfig, shape: Shape | None) -> dict[str, float]:
-    wanted = replace(amounts(config), games=(Games("train", "w2-o3-q4", 400, 340),))
-    return {key: needed for key, _, needed in estimate.disk(config, wanted, shape)}
-
-
 def test_disk_by_hand(composed: Composer) -> None:
-    """Two checkpoints stay, a third is being written; the SFT model is kept too."""
-    config, shape = composed([]), Shape(1000, 4, 64, 1600, 16)
-    assert disk(config, shape) == {
+    """Two checkpoints stay, a third is being written; the SFT model is kept too. Past opponents are
+    a model before RL, and one after each fifth of 11 steps. With LoRA: frozen weights twice,
+    adapters twice, Adam of the adapters alone, 40,960 numbers of rank 8."""
+
+    def disk(*words: str, shape: Shape | None) -> dict[str, float]:
+        config = composed([*words])
+        wanted = replace(amounts(config), games=(Games("train", "w2-o3-q4", 400, 340),))
+        return {key: needed for key, _, needed in estimate.disk(config, wanted, shape)}
+
+    shape, tiny = Shape(1000, 4, 64, 1600, 16), shape_of("asset://tiny")
+    assert disk(shape=shape) == {
         "env.cache_dir": 60 * 400_000,
         "output_dir": 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 12_000,
     }
-
-
-def test_disk_with_past_opponents_by_hand(composed: Composer) -> None:
-    """A model before RL, and one after each fifth of 11 steps."""
-    shape, words = Shape(1000, 4, 64, 1600, 16), ("budget=rl_only", "budget.rl_steps=11")
-    more, less = (
-        disk(composed([*words, *PAST, *other]), shape)["output_dir"] for other in ([], [f"{PAST[-1][:-4]}first"])
-    )
-    assert more - less == 3 * 4 * 1000
-
-
-def test_disk_with_lora_by_hand(composed: Composer) -> None:
-    """Frozen weights twice, adapters twice, Adam of the adapters alone: 40,960 numbers of rank
-    8."""
-    config, shape = composed(["model.lora_rank=8", "budget=rl_only"]), shape_of("asset://tiny")
-    assert shape is not None
-    more = disk(config, shape)["output_dir"] - disk(config, None)["output_dir"]
-    assert more == 3 * (8 * (shape.parameters + 40_960) + 8 * 40_960)
+    rl = ("budget=rl_only", "budget.rl_steps=11", *PAST[:-1])
+    past, first = (disk(*rl, f"{PAST[-1][:-4]}{other}", shape=shape)["output_dir"] for other in ("past", "first"))
+    assert past - first == 3 * 4 * 1000
+    lora, nothing = (disk("model.lora_rank=8", "budget=rl_only", shape=one)["output_dir"] for one in (tiny, None))
+    assert tiny is not None and lora - nothing == 3 * (8 * (tiny.parameters + 40_960) + 8 * 40_960)
 
 
 def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
@@ -208,10 +178,126 @@ def test_what_is_suggested_for_this_machine_fits(composed: Composer, words: str)
     config, where = composed(asked), Devices("this machine", 1, 13.7 * GB)
     shape = shape_of(config.model.path)
     assert shape is not None
-    (problem,) = problems(config, shape, where)
+    (problem,) = memory.problems(config, shape, where)
     advised = [word for word in problem.split("what fits: ")[1].split() if "=" in word]
-    assert advised and problems(composed([*asked, *advised]), shape, where) == []
+    assert advised and memory.problems(composed([*asked, *advised]), shape, where) == []
 
 
-def test_planning_is_no_part_of_the_identity(composed: Composer) -> None:
-    assert run_name(composed(["estimate=true", "estimate_gpu=H100x8"])) == run_name(composed([]))
+# ---- on GPUs that are not here
+
+BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, head_size=128)
+
+
+def place(name: str, number: int) -> memory.Devices:
+    return memory.Devices(name, number, gpus.memory(name))
+
+
+def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:
+    return demand(config, shape, place(*card)).peak()
+
+
+def problems(config: DictConfig, card: tuple[str, int], shape: Shape) -> list[str]:
+    return memory.problems(config, shape, place(*card))
+
+
+def test_names() -> None:
+    texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2), "8xh100": ("H100", 8)}
+    assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
+    for text, near in (("H10x8", "H100"), ("A100_40", "A100-40"), ("H100x0", "H100")):
+        with pytest.raises(GpuError, match=f"use {near}x8"):
+            gpus.parse(text)
+
+
+def test_memory_by_hand(composed: Composer) -> None:
+    """12 bytes a parameter over 8 GPUs beside vLLM's 60 % of 80 GB, 50 % where there is a critic; 2
+    GB for CUDA."""
+
+    def needed(number: int, *words: str) -> float:
+        return memory_bytes(composed(["model=qwen2.5_1.5b", "cluster=gpu8", *words]), ("H100", number), BILLION)
+
+    assert needed(8, "algo=grpo") == pytest.approx(12e9 / 8 + 0.6 * 80e9 + 2e9)
+    assert needed(8, "algo=ppo") == pytest.approx(24e9 / 8 + 0.5 * 80e9 + 2e9)
+    offload = [f"actor_rollout_ref.actor.fsdp_config.{what}_offload=true" for what in ("param", "optimizer")]
+    assert needed(1, *offload) == pytest.approx(0.6 * 80e9 + 2e9)
+    plain = ["rollout=transformers", "actor_rollout_ref.model.enable_gradient_checkpointing=false"]
+    assert needed(8, *plain) == pytest.approx(16e9 / 8 + 24576 * (34 * 20 * 2048 + 8 * 32_000) + 2e9 + 2e9)
+    assert needed(8, plain[0]) == pytest.approx(16e9 / 8 + 24576 * (2 * 20 * 2048 + 8 * 32_000) + 2e9 + 2e9)
+
+
+def test_memory_with_lora_by_hand(composed: Composer) -> None:
+    """Rank 16 on all linear layers of Qwen2.5-1.5B: 18,464,768 numbers, 16 bytes each; 4 a frozen
+    parameter, and a critic's 16."""
+    words = ["model=qwen2.5_1.5b", "cluster=gpu8", "rollout=transformers", "model.lora_rank=16"]
+    words.append("actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384")
+    adapter, rest = 18_464_768, 16384 * (2 * 20 * 2048 + 8 * 32_000) + 2e9 + 2e9
+    found = [memory_bytes(composed([*words, f"algo={algo}"]), ("H100", 8), BILLION) for algo in ("grpo", "ppo")]
+    assert found == pytest.approx([(4e9 + 16 * adapter) / 8 + rest, (20e9 + 16 * adapter) / 8 + rest])
+
+
+SHARE = "actor_rollout_ref.rollout.gpu_memory_utilization"
+HALF = ["model=qwen2.5_0.5b", "cluster=gpu1", "budget=rl_only", "scale=first"]
+
+
+def test_the_review_by_hand(composed: Composer) -> None:
+    """0.5B on 24 GB: 16 bytes x 0.494e9 + 8,192 tokens x (8 x 151,936 + 2 x 24 x 896) bytes + 2 GB
+    = 20.2 GB; with fused kernels 512 tokens x 24 x 151,936 bytes, so 12.1 GB, and sampling needs
+    more: 12 bytes x 0.494e9 + 0.4 x 24 GB + 2 GB = 17.5 GB."""
+    config, card = composed([*HALF, "estimate_gpu=RTX4090"]), ("RTX4090", 1)
+    shape = shape_of(config.model.path)
+    assert shape is not None and shape.cached_numbers * 2 == 12_288
+    assert memory_bytes(config, card, shape) == pytest.approx(12 * shape.parameters + 0.4 * 24e9 + 2e9)
+    expected = 16 * shape.parameters + 512 * 24 * 151_936 + 8192 * 2 * 24 * 896 + 2e9
+    served = composed([*HALF, "estimate_gpu=RTX4090", f"{SHARE}=0.1"])
+    assert memory_bytes(served, card, shape) == pytest.approx(expected) == pytest.approx(12.1e9, rel=0.01)
+    assert problems(config, card, shape) == []
+
+
+def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:
+    config = composed([*HALF, "estimate_gpu=24GB", f"{memory.ACTOR}.fsdp_config.offload_policy=true", f"{SHARE}=0.08"])
+    passes = 8192 * 2 * 20 * 2048 + 512 * 24 * 32_000
+    assert memory_bytes(config, ("24GB", 1), BILLION) == pytest.approx(passes + 16 * 32_000 * 2048 + 2e9)
+    assert demand(config, BILLION, place("24GB", 1)).states(0) == 16e9
+
+
+@pytest.mark.parametrize(
+    ("words", "card", "number"),
+    [
+        ("model=qwen2.5_1.5b cluster=gpu1", "RTX4090", 1),
+        ("model=qwen2.5_1.5b cluster=gpu1 algo=ppo actor_rollout_ref.actor.ppo_max_token_len_per_gpu=65536", "A100", 1),
+        ("model=qwen2.5_1.5b cluster=gpu1 actor_rollout_ref.rollout.gpu_memory_utilization=0.9", "H100", 1),
+        ("model=qwen2.5_7b cluster=gpu8 algo=ppo", "A100-40", 8),
+    ],
+)
+def test_what_is_suggested_fits(composed: Composer, words: str, card: str, number: int) -> None:
+    """The suggested words, given to the same command, are composed, checked, and no longer
+    refused."""
+    asked = [*words.split(), f"estimate_gpu={card}x{number}"]
+    config = composed(asked)
+    shape = shape_of(config.model.path)
+    assert shape is not None
+    problem = problems(config, (card, number), shape)[-1]
+    for change in re.sub(r" \(.*\)", "", problem.split("what fits: ")[1]).split("; or "):
+        advised = change.split()
+        changed = composed([*[word for word in asked if word.split("=")[0] not in change], *advised])
+        assert check(changed) is not None
+        assert problems(changed, (card, number), shape) == []
+
+
+def test_longer_episodes_need_more(composed: Composer) -> None:
+    """vLLM must hold the keys and values of one whole row, whose length follows from the lengths of
+    prompt and response."""
+    config = composed([*HALF, "estimate_gpu=24GB", "data.max_response_length=29000", "model.context=32768"])
+    problem = problems(config, ("6GB", 1), BILLION)[-1]
+    assert "for one episode of 32072 tokens" in problem and "or offloading makes it fit" in problem
+
+
+def test_a_run_that_does_not_fit_here_never_starts(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(machine, "here", lambda: gpus.GPUS["RTX4090"])
+    estimate.check(composed(HALF), said.append)
+    assert "18 of a GPU's 24GB needed" in said[0]
+    with pytest.raises(ConfigError, match="30 GB a GPU needed, 24 GB there.*offload_policy=true"):
+        estimate.check(composed(["model=qwen2.5_1.5b", "cluster=gpu1"]), said.append)
+    monkeypatch.setattr(machine, "here", lambda: None)
+    estimate.check(composed(HALF), said.append)
+    assert "cluster.gpu_memory_gb" in said[-1]

@@ -26,6 +26,10 @@ def test_an_estimate_from_a_record(
 ) -> None:
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
     asked = [f"output_dir={tmp_path}/runs"]
+    assert main([*asked, "estimate=true"]) == 0
+    out, _ = capfd.readouterr()
+    assert "no run of this kind was recorded on this machine" in out and "time: rl" not in out
+    assert list(tmp_path.iterdir()) == [], "nothing runs"
     file = record_file(compose(asked))
     file.parent.mkdir()
     file.write_text(json.dumps({"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}))
@@ -50,22 +54,6 @@ def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate_gpu=H100"]) == 2
     assert "cluster=cpu has no GPU; use cluster=gpu1" in capfd.readouterr().err
     assert main(["cluster=gpu1", "estimate_gpu=H100", "model.path=nobody/knows"]) == 2
-
-
-def test_lora_and_offloading_are_offered(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["model=qwen2.5_1.5b", "cluster=gpu1", "estimate_gpu=24GB"]) == 2
-    _, err = capfd.readouterr()
-    assert "what fits: model.lora_rank=16; or " in err and "offload_policy=true" in err
-
-
-def test_without_a_recorded_run_the_amounts_are_printed_and_nothing_runs(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
-    assert main(["estimate=true", f"output_dir={tmp_path}/runs"]) == 0
-    out, _ = capfd.readouterr()
-    assert "3,200 episodes" in out and "no run of this kind was recorded on this machine" in out
-    assert "time: rl" not in out and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("word", ["estimate=true", "estimate=false"])

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from known_values import Maker, Played, corridor, graph, play
+from known_values import Played, play
 
 from turngrid.experiments.credit_quality.intervals import (
     Interval,
@@ -22,8 +22,8 @@ MEASURED = ("r", "r_inside", "sign", "neutral", "bias")
 
 
 @cache
-def episodes(maker: Maker) -> Played:
-    return play(maker, REPETITIONS * TASKS, seed=0)
+def episodes() -> Played:
+    return play(REPETITIONS * TASKS, seed=0)
 
 
 def measured(sums: dict[str, Sums], draws: int, against: str = "") -> tuple[dict, dict]:
@@ -40,11 +40,10 @@ def estimates(made: Truth, credits: dict[str, np.ndarray]) -> dict[tuple[str, st
     return {(measure, name): found[measure][name].mean for measure in MEASURED for name in credits}
 
 
-@pytest.mark.parametrize("maker", [corridor, pytest.param(graph, marks=pytest.mark.slow)])
-def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
+def test_intervals_cover_the_truth_at_their_nominal_rate() -> None:
     """Correlations: that with the exact advantages. What depends on which turns are significant:
     the estimate over all 4,000 tasks."""
-    played = episodes(maker)
+    played = episodes()
     credits = credits_of(played)
     target = estimates(played.truth(0, REPETITIONS * TASKS)[0], credits)
     exact = estimates(played.exact_truth(), credits)
@@ -65,7 +64,7 @@ def test_intervals_cover_the_truth_at_their_nominal_rate(maker: Maker) -> None:
 
 
 def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
-    played = episodes(corridor)
+    played = episodes()
     exact, credits = played.exact_truth(), credits_of(played)
     found = estimates(exact, credits)
     assert found["r", "noise"] == pytest.approx(0, abs=0.02) and found["r_inside", "noise"] == pytest.approx(
@@ -85,7 +84,7 @@ def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
 def test_what_is_known_of_the_truth_itself() -> None:
     """Reliability is the correlation of two estimates, and grows with k by the formula of Spearman
     and Brown."""
-    played, other = episodes(corridor), play(corridor, REPETITIONS * TASKS, seed=0, k=8)
+    played, other = episodes(), play(REPETITIONS * TASKS, seed=0, k=8)
     made, _ = played.truth(0, REPETITIONS * TASKS)
     found = of_truth(task_sums(made, played.group), draws=2)
     assert found["reliability"].mean == pytest.approx(np.corrcoef(made.advantage, played.exact)[0, 1] ** 2, abs=0.01)
@@ -94,9 +93,9 @@ def test_what_is_known_of_the_truth_itself() -> None:
 
 
 def test_paired_differences_are_narrower_than_the_methods_own_intervals() -> None:
-    made, turns = episodes(corridor).truth(0, TASKS)
-    sums = {name: task_sums(made, credit[turns]) for name, credit in credits_of(episodes(corridor)).items()}
-    sums["also"] = task_sums(made, episodes(corridor).exact[turns] + 1e-3)
+    made, turns = episodes().truth(0, TASKS)
+    sums = {name: task_sums(made, credit[turns]) for name, credit in credits_of(episodes()).items()}
+    sums["also"] = task_sums(made, episodes().exact[turns] + 1e-3)
     alone, found = (table["r"]["also"] for table in measured(sums, 2000, "truth"))
     assert abs(found.mean) < 1e-9 and found.high - found.low < 1e-9 < alone.high - alone.low
     assert measured(sums, 2000, "noise")[1]["r"]["truth"].low > 0.8

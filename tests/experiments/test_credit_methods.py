@@ -83,16 +83,6 @@ def test_an_episode_of_several_rows_is_one_episode(word: str) -> None:
     assert credit(word, windows=True) == pytest.approx(credit(word), abs=1e-6)
 
 
-def test_graft_is_what_a_turn_changed_in_the_values_of_its_group() -> None:
-    """V(B) = (1 + 0 + 1) / 3, V(D) = 0, V(A) = .95 V(B) 3 / 4: exact but for the scale."""
-    found = credit("graft")[: TURNS[0].sum()]
-    b = 2 / 3
-    a = 0.75 * 0.95 * b
-    wanted = [0.95 * b - a, 1 - b, 0.95 * b - a, -b, 0, -a, 0, 0.95 * b - a, 1 - b]
-    assert found / np.abs(found).max() == pytest.approx(np.array(wanted) / np.abs(wanted).max(), abs=1e-6)
-    assert credit("graft").std() == pytest.approx(credit("grpo").std())
-
-
 def whitened(numbers: np.ndarray) -> np.ndarray:
     return (numbers - numbers.mean()) / (numbers.std(ddof=1) + 1e-8)
 

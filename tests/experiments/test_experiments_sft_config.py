@@ -13,7 +13,6 @@ from turngrid.tasks.run import Run
     ("overrides", "launched"),
     [
         (["model=tiny"], ("turngrid.verl_plugin.sft", [])),
-        (["model=qwen2.5_1.5b", "cluster=gpu1"], ("turngrid.verl_plugin.sft", [])),
         (
             ["model=qwen2.5_7b", "cluster=gpu8"],
             ("torch.distributed.run", ["--standalone", "--nproc-per-node=8", "-m", "turngrid.verl_plugin.sft"]),

@@ -2,7 +2,6 @@
 half written."""
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -59,45 +58,36 @@ def logits(folder: Path) -> torch.Tensor:
 
 
 def test_plain_transformers_gets_the_logits_of_the_checkpoint(run: Path, tmp_path: Path) -> None:
-    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
-    exported = logits(tmp_path / "out")
-    assert torch.equal(exported, logits(run / STEP / MODEL))
-    assert not torch.allclose(exported, logits(TINY))
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_servers_sample_as_the_run_did(run: Path, tmp_path: Path) -> None:
-    """vLLM takes what this file says where a request does not; Qwen2.5's has these."""
+    """And vLLM samples as the run did: it takes what the generation config says where a request
+    does not."""
     file = run / STEP / MODEL / "generation_config.json"
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "do_sample": True, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05}))
     seal(run / STEP)
-    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
-    kept = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    out = tmp_path / "out"
+    assert main([str(run), "--to", str(out)]) == 0
+    assert torch.equal(logits(out), logits(run / STEP / MODEL)) and not torch.allclose(logits(out), logits(TINY))
+    kept = json.loads((out / "generation_config.json").read_text())
     assert kept == {key: told[key] for key in ("eos_token_id", "pad_token_id")}
+    assert not (out / "manifest.json").exists()
 
 
-def test_the_card_says_what_the_run_found(run: Path, tmp_path: Path) -> None:
-    assert main([f"run://{run}", "--to", str(tmp_path / "out")]) == 0
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "base_model: Qwen/Qwen2.5-0.5B\n" in card.split("---")[1]
-    assert "after imitation (SFT) and reinforcement learning (grpo, reward sparse)" in card
-    assert "| **after RL** | textworld | `w2-o3-q4` | 0.4 | 50.0 [10.0, 90.0] | 2 | 1 (seed 0) |" in card
-    assert "verl 0.9.1; commit `0123456789`" in card
-    form = json.loads((tmp_path / "out" / "prompt_form.json").read_text())
-    assert form["env"] == "textworld" and form["max_action_tokens"] == compose([]).env.max_action_tokens
-
-
-def test_the_runs_own_chat_template_goes_along(run: Path, tmp_path: Path) -> None:
+def test_the_card_says_what_the_run_found_and_the_form_how_it_asked(run: Path, tmp_path: Path) -> None:
     write_config(run, "+data.apply_chat_template_kwargs.enable_thinking=false")
     config = OmegaConf.load(run / "config.yaml")
     OmegaConf.update(config, "actor_rollout_ref.model.custom_chat_template", TEMPLATE)
     OmegaConf.save(config, run / "config.yaml")
-    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    out = tmp_path / "out"
+    assert main([f"run://{run}", "--to", str(out)]) == 0
+    card = (out / "README.md").read_text()
+    assert "base_model: Qwen/Qwen2.5-0.5B\n" in card.split("---")[1]
+    assert "after imitation (SFT) and reinforcement learning (grpo, reward sparse)" in card
+    assert "| **after RL** | textworld | `w2-o3-q4` | 0.4 | 50.0 [10.0, 90.0] | 2 | 1 (seed 0) |" in card
+    assert "verl 0.9.1; commit `0123456789`" in card
+    form = json.loads((out / "prompt_form.json").read_text())
+    assert (form["env"], form["chat_template_kwargs"]) == ("textworld", {"enable_thinking": False})
+    tokenizer = AutoTokenizer.from_pretrained(out)
     assert tokenizer.apply_chat_template([{"role": "user", "content": "hello"}], tokenize=False) == "<user>hello"
-    form = json.loads((tmp_path / "out" / "prompt_form.json").read_text())
-    assert form["chat_template_kwargs"] == {"enable_thinking": False}
 
 
 def test_a_library_goes_along(run: Path, tmp_path: Path) -> None:
@@ -144,9 +134,3 @@ def test_what_cannot_be_exported_is_refused_in_one_line(
     assert "bytes instead of" in refused(str(run / STEP), "--to", str(out))
     seal(run / STEP)
     assert "not merged" in refused(str(run), "--to", str(out))
-
-
-def test_the_page_shows_the_command_and_every_file() -> None:
-    page = (ROOT / "docs" / "export.md").read_text()
-    assert "python -m experiments.export runs/NAME --to my-model" in page
-    assert {"README.md", "prompt_form.json"} <= set(re.findall(r"^\| `([^`]+)`", page, re.MULTILINE))

@@ -3,7 +3,6 @@ method in every slot of a step, some of which have a state."""
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pytest
 import small
 import torch
 
-from turngrid.experiments.stages.ledger import Entry, read_ledger
-from turngrid.records.files import checkpoints
+from turngrid.experiments.stages.ledger import read_ledger
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
@@ -119,25 +117,6 @@ def assert_same(folder: Path, unbroken: Path) -> None:
     assert same(*states) and states[0]["terms/epo"]["count"] == 3
     ours, theirs = (read_ledger(run / "ledger.jsonl") for run in (folder, unbroken))
     assert sum(entry.units for entry in ours) == sum(entry.units for entry in theirs)
-    assert_on_disk(folder, ours)
-
-
-def assert_on_disk(folder: Path, entries: list[Entry]) -> None:
-    """Counted here, from the files themselves."""
-    files = {
-        "demonstration": list((folder / "episodes").glob("*.jsonl")),
-        "rl_episode": list((folder / "rl" / "episodes").glob("*.jsonl")),
-        "discarded": list((folder / "rl" / "discarded").glob("*/episodes/**/*.jsonl")),
-    }
-    for kind, paths in files.items():
-        episodes = [episode for path in paths for episode in read_episodes(path)]
-        mine = [entry for entry in entries if entry.kind == kind]
-        assert sum(entry.count for entry in mine) == len(episodes), kind
-        assert sum(entry.tokens for entry in mine) == sum(
-            len(turn.action_ids) for episode in episodes for turn in episode.turns
-        )
-        if kind == "rl_episode":
-            assert sum(entry.games for entry in mine) == len({episode.task for episode in episodes})
 
 
 def _state(run: Path) -> dict[str, Any]:
@@ -156,15 +135,3 @@ def same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, (list, tuple)):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
     return ours == theirs
-
-
-def test_the_manifest_knows_what_the_methods_remember(unbroken: Path, tmp_path: Path) -> None:
-    """A checkpoint whose state of methods is damaged is not gone on from."""
-    root = Path(shutil.copytree(unbroken / "rl" / "checkpoints", tmp_path / "checkpoints"))
-    assert checkpoints.newest(root, content=True).step == 3
-    state = root / "global_step_3" / "methods.pt"
-    content = bytearray(state.read_bytes())
-    content[len(content) // 2] ^= 255
-    state.write_bytes(content)
-    found = checkpoints.newest(root, content=True)
-    assert found.step == 2 and list(found.flaws) == [3] and f"global_step_3/{state.name} " in found.flaws[3]

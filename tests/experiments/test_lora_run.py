@@ -1,17 +1,10 @@
 """Runs with LoRA through the front door: SFT, then RL with a KL loss, evaluation; the same killed
 and taken up again; and PPO."""
 
-import json
 from pathlib import Path
 
 import pytest
 import small
-import torch
-from safetensors.torch import load_file
-from torch import Tensor
-
-from turngrid.experiments.evaluation.result import RunResult
-from turngrid.records.models.locate import resolve_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 SECONDS = 1500  # of a run, on a machine that has others
@@ -47,49 +40,15 @@ def actor(run: Path, step: int = 3) -> Path:
     return run / "rl" / "checkpoints" / f"global_step_{step}" / "actor"
 
 
-def weights(folder: Path) -> dict[str, Tensor]:
-    return load_file(folder / "model.safetensors")
-
-
 def test_the_server_plays_with_what_is_trained(run: Path) -> None:
     for line in small.lines(run / "rl" / "metrics.jsonl"):
-        print(line["step"], line["verl/training/rollout_probs_diff_max"])
         assert line["verl/training/rollout_probs_diff_max"] < ROUNDING
-
-
-def test_each_stage_adds_a_product_of_this_rank(run: Path) -> None:
-    stages = [Path(resolve_model("asset://tiny", Path())), run / "sft" / "model", actor(run) / "huggingface"]
-    for before, after in zip(map(weights, stages[:2]), map(weights, stages[1:]), strict=True):
-        assert before.keys() == after.keys()
-        moved = {
-            name: (after[name] - before[name]).double() for name in before if not torch.equal(before[name], after[name])
-        }
-        assert {name.split(".")[-2] for name in moved} >= {"q_proj", "gate_proj", "down_proj"}
-        assert all("_proj" in name for name in moved)
-        for delta in moved.values():
-            singular = torch.linalg.svdvals(delta)
-            assert singular[RANK] < 1e-4 * singular[0]  # what is beyond is rounding
-
-
-def test_adapters_lie_beside_the_merged_weights(run: Path) -> None:
-    for folder in (run / "sft" / "lora_adapter", actor(run) / "lora_adapter"):
-        settings = json.loads((folder / "adapter_config.json").read_text())
-        assert (settings["r"], settings["lora_alpha"]) == (RANK, 32)
-        assert (folder / "adapter_model.safetensors").exists()
-    assert json.loads((actor(run) / "lora_adapter" / "adapter_config.json").read_text())[
-        "base_model_name_or_path"
-    ] == str(run / "sft" / "model")
 
 
 def test_the_reference_is_the_model_without_adapters(run: Path) -> None:
     """With which RL begins: its first update, the only one of its step, has no KL at all."""
     first, _, last = (line["actor/kl_loss"] for line in small.lines(run / "rl" / "metrics.jsonl"))
     assert first == 0 < last
-
-
-def test_every_model_is_evaluated(run: Path) -> None:
-    result = RunResult.read(run)
-    assert result is not None and [stage.name for stage in result.stages] == ["base", "sft", "rl"]
 
 
 def test_a_killed_run_ends_with_the_same_bytes(run: Path, killed: Path) -> None:
@@ -104,16 +63,8 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, killed: Path) -> None:
 def test_ppo_with_kl_trains_its_critic_whole(tmp_path: Path) -> None:
     """verl leaves in the batch that the actor's adapter is to be left out, and its critic has
     none."""
-    run = small.finish(
-        tmp_path,
-        "algo=ppo",
-        *LORA,
-        "budget=rl_only",
-        "budget.sft_share=0",
-        "budget.rl_steps=2",
-        "eval.games=2",
-        timeout_s=SECONDS,
-    )
+    short = ("algo=ppo", "budget=rl_only", "budget.sft_share=0", "budget.rl_steps=2", "eval.games=2")
+    run = small.finish(tmp_path, *LORA, *short, timeout_s=SECONDS)
     lines = small.lines(run / "rl" / "metrics.jsonl")
     assert [line["step"] for line in lines] == [1, 2]
     assert all(line["verl/training/rollout_probs_diff_max"] < ROUNDING for line in lines)

@@ -11,7 +11,7 @@ from turngrid.experiments.evaluation.result import (
     evaluations_of,
     results_of,
 )
-from turngrid.experiments.evaluation.tables import comparisons_table, matrix_tables, p_value, plain_text
+from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, matrix_tables, p_value, plain_text
 from turngrid.records.statistics import sign_flip, wilson
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.tasks.evaluation_sets import EvaluationSet, EvaluationSetting
@@ -86,14 +86,6 @@ def test_a_score_is_shown_where_it_says_more_than_success(once: EvaluationSettin
     assert "score" not in plain_text(matrix_tables([won]))
     shown = plain_text(matrix_tables([won, part]))
     assert "score, % of best" in shown and "50.0" in shown and "25.0" in shown
-
-
-def test_answers_without_an_action_are_shown_where_there_are_some(once: EvaluationSetting) -> None:
-    (evaluation,) = evaluations_of(once, {"rl": episodes(1, 0, 0, 0)})
-    assert evaluation.unparsed_share == 0 and "unparsed" not in plain_text(matrix_tables([evaluation]))
-    older = replace(evaluation, policy="sft", unparsed_share=None)  # read from a result that does not know
-    heading, *shown = rows(plain_text(matrix_tables([older, replace(evaluation, unparsed_share=0.125)])))
-    assert heading[-1] == "unparsed %" and [row[-1] for row in shown] == ["-", "12.5"]
 
 
 def test_several_samples_by_hand(once: EvaluationSetting) -> None:
@@ -173,12 +165,11 @@ def test_the_matrix_has_policies_down_and_evaluation_sets_across(evaluations: li
     ]
     assert rows(plain_text([manner]))[2] == ["after RL", "d2", "2.0", "0.0", "3.0", "1 out of turns"]
     assert len(matrix_tables(evaluations[:2])) == 1 and matrix_tables([]) == []  # one set needs no matrix
-
-
-def test_environments_and_temperatures_are_named_where_they_differ(evaluations: list[EvaluationResult]) -> None:
-    hot = [*evaluations[:2], *(replace(evaluation, temperature=1.0, env="gates") for evaluation in evaluations[2:])]
-    success, _ = matrix_tables(hot)
-    assert rows(plain_text([success]))[0] == ["model", "doors/d2 t=0.4", "gates/d9 t=1"]
+    older = replace(evaluations[0], unparsed_share=None)  # read from a result that does not know
+    other = replace(evaluations[1], unparsed_share=0.125, temperature=1.0, env="gates")
+    heading, *answers = rows(plain_text([manner_table([older, other])]))
+    assert heading[-1] == "unparsed %" and [row[-1] for row in answers] == ["-", "12.5"]
+    assert [row[1] for row in answers] == ["doors/d2 t=0.4", "gates/d2 t=1"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
-"""``python -m experiments.reasoning`` on runs in which mutual information tells later success, and
-entropy does not."""
+"""``python -m experiments.reasoning``, and its table in docs/reasoning.md."""
 
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import RlFolder
 
 STEPS = 12
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def run(folder: Path, seed: int, steps: int = STEPS) -> str:
@@ -32,21 +32,6 @@ def run(folder: Path, seed: int, steps: int = STEPS) -> str:
         own = {INFORMATION: information[step + 1], SUCCESS: information[step]}
         append_metrics(RlFolder(folder).metrics, step + 1, {**noise, **own})
     return str(folder)
-
-
-def test_what_told_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [run(tmp_path / str(seed), seed) for seed in range(4)]
-    assert main([*runs, "later=1"]) == 0
-    text = capsys.readouterr().out
-    assert "4 runs, 44 steps; later: mean success of the next 1 steps" in text
-    rows = {
-        line.split(" | ")[0].strip("| `"): line.split(" | ")[1:] for line in text.splitlines() if line.startswith("| `")
-    }
-    assert set(rows) == set(METRICS)
-    assert rows[INFORMATION][1:] == ["+1.00 [+1.00, +1.00]", "+1.00 [+1.00, +1.00] |"]
-    assert rows[SUCCESS][0] == "+1.00 [+1.00, +1.00]"
-    more = text.splitlines()[-1].split(" | ")[2]
-    assert more.startswith("+0.") and "[+" in more, "the interval of the difference lies above 0"
 
 
 def test_spearmans_by_hand(tmp_path: Path) -> None:
@@ -79,3 +64,8 @@ def test_refusals(words: list[str], refusal: str, tmp_path: Path, capsys: pytest
     assert main([word.format(*folders) for word in words]) != 0
     assert refusal.format(*folders) in capsys.readouterr().err
     assert len(points(Path(folders[0]), 3)) == STEPS - 3
+
+
+def test_the_pages_table_is_that_of_its_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(sorted(map(str, (DOCS / "reasoning").glob("*.jsonl")))) == 0
+    assert capsys.readouterr().out in (DOCS / "reasoning.md").read_text(encoding="utf-8")

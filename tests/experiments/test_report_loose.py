@@ -14,7 +14,6 @@ from turngrid.experiments.report.comparisons import differences
 from turngrid.experiments.report.contents import VIEWER
 from turngrid.experiments.report.gather import coordinates, shared_and_varied, subjects
 from turngrid.experiments.sweep import record
-from turngrid.records.process.exit_codes import Refusal
 
 
 def config(algo: str, lr: float, seed: int) -> dict:
@@ -107,13 +106,12 @@ def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Pat
         "rloo − grpo": 0.2,
         "lr=2e-4 − lr=1e-4": 0.2,
     }
-    assert found["grpo − ppo"].p == 1 and all(item.settings == 1 for item in found.values())
+    assert found["grpo − ppo"].p == 1
     lines = [" ".join(line.replace("│", " ").split()) for line in text(subject).splitlines()]
     assert any(line.startswith("rloo lr=2e-4 70.0 [50.0, 90.0], 2 seeds") for line in lines)
     assert any(line.startswith("rloo − ppo +20.0 [") for line in lines)
     write(subject, tmp_path / "page")
     assert "| rloo − ppo | +20.0 [" in (tmp_path / "page" / "report.md").read_text()
-    assert "covers the others: ppo, grpo" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_sweeps_and_runs_are_told_apart(tmp_path: Path) -> None:
@@ -124,38 +122,6 @@ def test_sweeps_and_runs_are_told_apart(tmp_path: Path) -> None:
     found = subjects([sweep, single])
     assert [(item.loose, len(item.runs), item.folder) for item in found] == [(False, 1, sweep), (True, 1, single)]
     assert found[1].runs[0].reason.startswith("still at work, or killed, before its first RL step; last written 20")
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        ("", "runs/sweap does not exist; use sweeps"),
-        ("sweap", "sweap is no run folder and holds none"),
-    ],
-)
-def test_a_wrong_path_gets_one_line(tmp_path: Path, make: str, message: str) -> None:
-    (tmp_path / "runs" / "sweeps").mkdir(parents=True)
-    if make:
-        (tmp_path / "runs" / make).mkdir()
-    with pytest.raises(Refusal) as error:
-        subjects([tmp_path / "runs" / "sweap"])
-    assert str(error.value).endswith(message)
-
-
-def test_a_config_that_is_no_yaml_gets_one_line(tmp_path: Path) -> None:
-    run = begin_run(tmp_path / "run", seed=3)
-    (run / "config.yaml").write_text("seed: [3")
-    with pytest.raises(Refusal, match=r"cannot be read: \S+/config.yaml is not YAML"):
-        subjects([run])
-
-
-def test_a_folder_that_only_holds_sweeps_names_one(tmp_path: Path) -> None:
-    maker = SweepMaker(tmp_path / "runs")
-    maker.not_started(0, algo="ppo")
-    sweep = maker.write({"all": {}}, {"last": {}})
-    with pytest.raises(Refusal, match="it holds the sweep") as error:
-        subjects([tmp_path / "runs"])
-    assert str(error.value).endswith(str(sweep))
 
 
 def test_the_command_writes_both_forms_with_links_to_runs_and_their_viewer_pages(
@@ -178,13 +144,21 @@ def test_the_command_writes_both_forms_with_links_to_runs_and_their_viewer_pages
     [
         ([], "the following arguments are required: RUN_OR_SWEEP; use python -m experiments.report"),
         (["x", "--ouT"], "unrecognized arguments: --ouT; use python -m experiments.report"),
-        (["x", "--out"], "argument --out: expected one argument"),
-        (["/nowhere/at/all"], "/nowhere/at/all does not exist"),
+        (["runs/sweap"], "runs/sweap does not exist; use sweeps"),
+        (["runs/sweeps"], "runs/sweeps is no run folder and holds none"),
+        (["runs/broken"], "runs/broken cannot be read: {runs}/broken/config.yaml is not YAML"),
     ],
 )
 def test_the_command_refuses_in_one_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "sweeps").mkdir(parents=True)
+    (begin_run(tmp_path / "runs" / "broken", seed=3) / "config.yaml").write_text("seed: [3")
     assert main(arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"turngrid: {message}")
+    assert line.startswith("turngrid: ") and message.format(runs=tmp_path / "runs") in line

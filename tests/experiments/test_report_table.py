@@ -61,18 +61,10 @@ def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> No
     assert (unknown.estimate, unknown.why) == (None, "the best score of these games is not known")
 
 
-def test_the_base_model_is_one_measurement_however_many_runs_have_it(maker: SweepMaker) -> None:
-    for seed in range(3):
-        for algo in ("ppo", "grpo"):
-            maker.run({"base": BASE, "rl": wins(10)}, seed, algo=algo)
-    found = cells(maker.subject(ROWS, COLUMNS))["base"].estimate
-    assert found is not None
-    assert (found.interval, found.seeds) == (wilson(4, 20), "1 measurement")
-
-
 def test_published_figures_stand_beside(maker: SweepMaker) -> None:
     """Table 10: 0.15 for the base model, 0.88 for PPO, 0.18 for GRPO."""
-    maker.run({"base": BASE, "rl": wins(10)}, 0, algo="ppo")
+    for seed in range(2):
+        maker.run({"base": BASE, "rl": wins(10)}, seed, algo="ppo")
     columns = {**COLUMNS, "sft": {"stage": "sft", "published": "none"}, "ours": {"algo": "ppo"}}
     found = cells(maker.subject(ROWS, columns, published="table10_algorithms"))
     assert {name: cell.published for name, cell in found.items()} == {
@@ -83,6 +75,8 @@ def test_published_figures_stand_beside(maker: SweepMaker) -> None:
         "ours": None,
     }
     assert found["ours"].estimate is not None  # no such column in the paper: our figure stands alone
+    base = found["base"].estimate  # however many runs have it
+    assert base is not None and (base.interval, base.seeds) == (wilson(4, 20), "1 measurement")
 
 
 def test_an_empty_cell_says_why(maker: SweepMaker) -> None:
@@ -118,20 +112,6 @@ def test_axes_left_open_are_averaged_and_said_so(maker: SweepMaker) -> None:
     assert found.by_seed == {0: pytest.approx(0.4), 1: pytest.approx(0.4)}
 
 
-def test_an_evaluation_set_is_chosen_by_its_task_or_its_environment_and_task(maker: SweepMaker) -> None:
-    maker.run({"base": {"near": BASE, "far": wins(2)}, "rl": {"near": wins(15), "far": wins(5)}}, 0, algo="ppo")
-    columns = {
-        "first": {},
-        "near": {"evaluation_set": "near"},
-        "far": {"evaluation_set": "far"},
-        "long": {"evaluation_set": "textworld/far"},
-        "base": {"stage": "base", "evaluation_set": "far"},
-    }
-    found = cells(maker.subject({"ppo": {"algo": "ppo"}}, columns))
-    means = {name: cell.estimate.interval.mean for name, cell in found.items() if cell.estimate}
-    assert means == {"first": 0.75, "near": 0.75, "far": 0.25, "long": 0.25, "base": 0.1}
-
-
 @pytest.mark.parametrize(
     ("damage", "why"),
     [("gone", "episodes are missing"), ("other", "episodes are missing"), ("fewer", "different games")],
@@ -151,21 +131,15 @@ def test_without_the_episodes_a_cell_is_empty(maker: SweepMaker, damage: str, wh
 def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None:
     """Six games of a mixture, taken in turn from two tasks: 3 wins of 3 easy ones, 1 of 3 hard
     ones."""
+    won = [1, 0, 1, 1, 1, 0]
     episodes = [
-        synthetic.episode(task, game, won, 2)
-        for game, (task, won) in enumerate(zip("eheheh", [1, 0, 1, 1, 1, 0], strict=True))
+        synthetic.episode(task, game, win, 2) for game, (task, win) in enumerate(zip("eheheh", won, strict=True))
     ]
     folder = synthetic.begin_run(tmp_path / "run", seed=0)
     write_episodes(folder / "evaluation" / "rl.jsonl", episodes)
-    evaluations = [
-        synthetic.evaluation_of("rl", name, [item for item in episodes if name in ("mixture", item.task.split("/")[1])])
-        for name in ("mixture", "e", "h")
-    ]
+    parts = {"mixture": episodes, "e": episodes[::2], "h": episodes[1::2]}
+    evaluations = [synthetic.evaluation_of("rl", name, own) for name, own in parts.items()]
     RunResult("run", str(folder), 0, [synthetic.stage_of(evaluations[0])], 0.0, matrix=evaluations).write(folder)
     run = read_run(folder)
-    shares = {evaluation.task: shares_of(run, evaluation) for evaluation in run.evaluations}
-    assert {task: found.tolist() for task, found in shares.items()} == {
-        "mixture": [1, 0, 1, 1, 1, 0],
-        "e": [1, 1, 1],
-        "h": [0, 1, 0],
-    }
+    shares = {evaluation.task: shares_of(run, evaluation).tolist() for evaluation in run.evaluations}
+    assert shares == {"mixture": won, "e": [1, 1, 1], "h": [0, 1, 0]}

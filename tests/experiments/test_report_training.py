@@ -6,13 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from turngrid.experiments.evaluation.result import State
-from turngrid.experiments.report.charts import COLOURS, Panel, curves, draw_panels, metric_panels, over_seeds
-from turngrid.experiments.report.runs import SHOWN, Run, curve_of, family, title_of
+from turngrid.experiments.report.charts import Panel, curves, draw_panels, metric_panels, over_seeds
+from turngrid.experiments.report.runs import Run, curve_of
 from turngrid.records.health.alarms import Alarm
-from turngrid.records.metrics import FAMILIES, family_name
 
 
 def run(name: str, seed: int, others: dict[str, dict[int, float]], steps: int = 2) -> Run:
@@ -42,13 +39,6 @@ def test_a_curve_takes_what_is_drawn_and_nothing_else() -> None:
     assert curve_of(lines[2:3]).empty
 
 
-def test_names_of_the_table_are_those_of_the_logs() -> None:
-    assert all(family_name(name) == name and name.split("/")[0] in FAMILIES for name in SHOWN)
-    assert title_of("success/by_type/look_at_obj_in_light") == ("success in look at obj in light", "share")
-    assert title_of("buffer/self_imitation/age") == ("buffer self imitation age", "")
-    assert family("timing/step") is None
-
-
 def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
     entropy = "rollout/entropy"
     runs = [
@@ -75,13 +65,3 @@ def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
         assert marked.count("<use") == plain.count("<use") + 1
     assert not over_seeds(runs, "rollout/episodes")["alarm"].any()
     assert "Triangles are alarms (docs/health.md): ppo-s0: entropy_up in step 2." in curves(runs)[0].note
-
-
-@pytest.mark.parametrize(("steps", "markers", "thin"), [(1, True, False), (5, False, False), (6, False, True)])
-def test_few_steps_are_drawn_as_they_are(steps: int, markers: bool, thin: bool) -> None:
-    panel = Panel("entropy", "nats", {"success": over_seeds([run("ppo", 0, {}, steps)])})
-    drawn = draw_panels("curves-steps", [panel])
-    curves = [part for part in drawn.split('id="line2d') if COLOURS[0] in part]  # a tick is a line with a marker too
-    assert any("<use" in part for part in curves) is markers
-    assert ("stroke-opacity: 0.35" in drawn) is thin
-    assert "entropy" in drawn and "nats" in drawn

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from turngrid.config.compose import compose
+from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import pipeline
 from turngrid.experiments.stages.rl import (
-    LOG_SECONDS,
     STARTING,
     Progress,
     doing,
@@ -46,8 +46,6 @@ def gathered(rl: RlFolder, step: int, won: float, what: str = "success/train") -
 def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     assert doing(rl, 1, True, 16, 8) == STARTING
-    groups(rl, 1, 0)
-    assert doing(rl, 1, True, 16, 8) == "playing: 0 of 128 episodes"
     groups(rl, 1, 5)
     (rl.episodes / "000001" / "000001-0009.failed").touch()  # refilled: no episodes of this step's
     assert doing(rl, 1, True, 16, 8) == "playing: 40 of 128 episodes"
@@ -56,12 +54,15 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
     validated = rl.validation / "000001"
     validated.mkdir(parents=True)
     (validated / "000000.jsonl").touch()
-    assert doing(rl, 1, True, 16, 8) == "validating: 1 games played"
-    (validated / "000000.jsonl").unlink()
-    validated.rmdir()
+    (validated / TURNS).write_bytes(b"..")
+    assert doing(rl, 1, True, 16, 8) == "validating: 1 games, 2 turns played"
+    remove_folder(validated)
     gathered(rl, 1, 0.25)
     assert doing(rl, 1, True, 16, 8) == "between two steps"  # its line of metrics comes a moment later
-    assert doing(rl, 2, False, 16, 8) == "between two steps"
+    (rl.episodes / "000002").mkdir()
+    rl.groups.mkdir()
+    (rl.groups / TURNS).write_bytes(b"...")
+    assert doing(rl, 2, False, 16, 8) == "playing and learning, 3 turns"
 
 
 async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> None:
@@ -69,42 +70,23 @@ async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> No
     nobody's."""
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
-    step, validated, ended = rl.episodes / "000001", rl.validation / "000001", rl.episodes / "000000"
+    step, ended = rl.episodes / "000001", rl.episodes / "000000"
     for counter, turns in ((TurnCounter(), 5), (TurnCounter(), 1200)):
-        for folder in (step, validated, ended):
-            for _ in range(turns):
-                counter.add(folder)
-    assert doing(rl, 1, True, 16, 8) == "playing: 0 of 128 episodes"
+        for _ in range(turns):
+            counter.add(step)
+            counter.add(ended)
     while turns_played(step) < 1205:
         await asyncio.sleep(0.05)
     assert doing(rl, 1, True, 16, 8) == "playing: 0 of 128 episodes, 1,205 turns"
-    groups(rl, 1, 16)
-    assert doing(rl, 1, True, 16, 8) == "learning from 128 episodes"
-    assert not ended.exists() and not validated.exists()
-    rl.groups.mkdir()
-    (rl.groups / TURNS).write_bytes(b"...")
-    assert doing(rl, 1, True, 16, 8) == "playing and learning, 3 turns"
-    validated.mkdir(parents=True)
-    (validated / TURNS).write_bytes(b"..")
-    assert doing(rl, 1, True, 16, 8) == "validating: 0 games, 2 turns played"
+    assert not ended.exists()
 
 
-def test_a_step_that_had_only_begun_is_nothing_to_discard(tmp_path: Path) -> None:
+def test_what_is_beyond_the_checkpoint_is_discarded_but_for_a_step_that_had_only_begun(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
     (rl.episodes / "000001" / TURNS).write_bytes(b"...")
-    (rl.validation / "000001").mkdir(parents=True)
-    (rl.validation / "000001" / TURNS).write_bytes(b"...")
     assert discard_beyond_checkpoint(rl) == 0
-    assert not list(rl.validation.iterdir())
     assert not rl.discarded.exists() and not list(rl.episodes.iterdir())
-    groups(rl, 1, 1)
-    discard_beyond_checkpoint(rl)
-    assert [file.name for file in rl.discarded.rglob("000001/*")] == ["000001-0000.jsonl"]
-
-
-def test_a_validation_beyond_the_checkpoint_is_discarded(tmp_path: Path) -> None:
-    rl = RlFolder(tmp_path)
     for step in (0, 2, 4):
         write_episodes(rl.validation / f"{step:06d}.jsonl", [])
     groups(rl, 4, 1)
@@ -112,7 +94,8 @@ def test_a_validation_beyond_the_checkpoint_is_discarded(tmp_path: Path) -> None
     (rl.checkpoints / "latest_checkpointed_iteration.txt").write_text("2")
     assert discard_beyond_checkpoint(rl) == 2
     assert [file.name for file in sorted(rl.validation.iterdir())] == ["000000.jsonl", "000002.jsonl"]
-    assert (rl.discarded / "000" / "validation" / "000004.jsonl").exists()
+    found = sorted(file.relative_to(rl.discarded / "000").as_posix() for file in rl.discarded.rglob("*.jsonl"))
+    assert found == ["episodes/000004/000004-0000.jsonl", "validation/000004.jsonl"]
 
 
 @pytest.mark.parametrize("what", ["success/train", "success/train_after_prefix"])
@@ -135,26 +118,6 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "playing: 4 of 8 episodes" in shown.getvalue()
     assert "learning from 8 episodes, won 25% in step 1" in shown.getvalue()
     assert "1/3" in shown.getvalue().split("\r")[-1]
-    resumed, before = Progress(rl, 3, 2, 4, 2), len(shown.getvalue())
-    resumed.update()
-    assert "1/3" not in shown.getvalue()[before:]
-    resumed.close()
-
-
-def test_the_clock_runs_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a log too, where each state of the bar is a line."""
-    shown, clock = io.StringIO(), [100.0]
-    monkeypatch.setattr("turngrid.experiments.stages.rl.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("sys.stderr", shown)
-    bar = Progress(RlFolder(tmp_path), 3, 0, 4, 2)
-    bar.update()
-    before = shown.getvalue()
-    bar.update()
-    assert shown.getvalue() == before, "looked at too often"
-    clock[0] += LOG_SECONDS
-    bar.update()
-    assert shown.getvalue().removeprefix(before).count(STARTING) == 1
-    bar.close()
 
 
 def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:

@@ -88,10 +88,8 @@ def test_of_a_damaged_file_it_reads_what_is_whole(name: str, tmp_path: Path) -> 
     ("name", "content", "says"),
     [
         ("nothing.jsonl", None, "no such file or folder; use a run folder, verl's file logger"),
-        ("empty.jsonl", b"", "without a step; use"),
         ("rubbish.jsonl", b"\x00\xff\n[1, 2]\n", "2 lines that are no metrics; use"),
         ("none.csv", b"a,b\n1,2\n", "no column of steps; use a CSV whose head has one of step, _step"),
-        ("empty.csv", b"", "no column of steps"),
         ("foreign.csv", b"step,loss\n1,2\n", "no metric that a rule reads; use verl's names"),
         ("run-1.wandb", b":W&B", "no public reader of its offline files; use rl/metrics.jsonl"),
         ("events.out.tfevents.1", b"\x00" * 40, "without a step"),
@@ -116,15 +114,14 @@ def test_a_folder_must_be_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_huge_file_keeps_only_what_rules_read(tmp_path: Path) -> None:
-    """20,000 steps of 100 metrics (30 MB), and a line of 20 MB."""
     others = {f"verl/{number}": 0.123456789 for number in range(60)}
     with (tmp_path / "huge.jsonl").open("w") as file:
-        for step in range(1, 20_001):
-            file.write(json.dumps({"step": step, "actor/ppo_kl": 0.5 * (step == 15_000), **others}) + "\n")
-        file.write('{"step": 20001, "rubbish": "' + "x" * 20_000_000 + '"}\n')
+        for step in range(1, 2_001):
+            file.write(json.dumps({"step": step, "actor/ppo_kl": 0.5 * (step == 1_500), **others}) + "\n")
+        file.write('{"step": 2001, "rubbish": "' + "x" * 20_000_000 + '"}\n')
     source = read(tmp_path / "huge.jsonl")
     assert list(source.curves.columns) == ["actor/ppo_kl"] and source.skipped == {"lines of more than 16 MiB": 1}
-    assert [alarm.step for alarm in alarms(source.curves, source.limits)] == [15_000]
+    assert [alarm.step for alarm in alarms(source.curves, source.limits)] == [1_500]
 
 
 def turn(valid: bool, tokens: int) -> Turn:

@@ -1,9 +1,8 @@
-"""A whole run whose rollout server is killed in its second step, and whose context is too small for
-its turns.
+"""Runs of which a process is killed, or hangs: they end and say why, and the same command goes on.
+Of the first one the context is too small for its turns."""
 
-The run ends and says why. The same command goes on from the last checkpoint.
-"""
-
+import json
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -12,17 +11,19 @@ import small
 import torch
 from transformers import AutoModelForCausalLM
 
-from turngrid.experiments.evaluation.result import RunResult
+from turngrid.records.process.exit_codes import FAILED
+from turngrid.verl_plugin.training.watchdog import BETWEEN
 
 pytestmark = pytest.mark.slow
 ROOM = 150  # tokens after the first prompt: three turns or so of the six
 
 
-def _kill_the_server(process: psutil.Process) -> int:
-    servers = [child for child in process.children(recursive=True) if "TransformersServer" in child.name()]
-    assert len(servers) == 1
-    servers[0].kill()
-    return servers[0].pid
+WORDS = ("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=2", "eval.games=1", "cluster.hung_after_s=15")
+
+
+def process_of(run: subprocess.Popen[str], name: str) -> psutil.Process:
+    family = psutil.Process(run.pid).children(recursive=True)
+    return next(process for process in family if any(name in word for word in process.cmdline()))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     process = small.launch(output, *settings, *keep_all)
     try:
         small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_1/manifest.json"))), 900)
-        _kill_the_server(psutil.Process(process.pid))
+        process_of(process, "ray::TransformersServer").kill()
         assert process.wait(timeout=900) != 0
     finally:
         if process.poll() is None:
@@ -60,19 +61,32 @@ def test_the_new_server_samples_with_the_weights_of_the_step(folder: Path) -> No
 
 
 def test_what_outgrows_the_context_is_counted_apart(folder: Path) -> None:
-    """From turns that ran out, games that were lost, and errors; in the metrics of a step and in
-    the result."""
     for step in small.lines(folder / "rl" / "metrics.jsonl"):
         episodes = small.lines(folder / "rl" / "episodes" / f"{step['step']:06d}.jsonl")
         outgrown = [episode for episode in episodes if episode["outcome"] == "out_of_context"]
-        assert step["rollout/out_of_context"] == pytest.approx(len(outgrown) / len(episodes))
-        assert outgrown and all(0 < len(episode["turns"]) < 6 for episode in outgrown)
+        assert step["rollout/out_of_context"] == pytest.approx(len(outgrown) / len(episodes)) and outgrown
         for episode in outgrown:
             response = sum(len(turn["action_ids"]) + len(turn["context_ids"]) for turn in episode["turns"])
             assert response <= ROOM, "no row is longer than it may be"
-        ways = ("won", "lost", "out_of_turns", "out_of_context", "error")
-        assert sum(step[f"rollout/{way}"] for way in ways) == pytest.approx(1)
-    result = RunResult.read(folder)
-    assert result is not None
-    outcomes = result.stages[-1].outcomes
-    assert outcomes.get("out_of_context", 0) > 0 and sum(outcomes.values()) == 4
+
+
+# ---- a process that hangs
+
+
+@pytest.mark.parametrize(
+    ("name", "phases"),
+    [("ray::TransformersServer", {"gen", BETWEEN}), ("ray::WorkerDict", {"checkpoint", "update_actor", BETWEEN})],
+)
+def test_it_ends_with_stacks_and_the_same_command_goes_on(name: str, phases: set[str], tmp_path: Path) -> None:
+    """The process is stopped when the first step is over."""
+    run = small.launch(tmp_path, *WORDS)
+    small.wait_for(lambda: bool(list(tmp_path.glob("*/rl/metrics.jsonl"))), 400)
+    process_of(run, name).suspend()
+    assert run.wait(timeout=400) == FAILED
+    folder = small.run_folder(tmp_path)
+    message = json.loads((folder / "failure.json").read_text())["message"]
+    assert any(f"{phase}: it has not ended in 60 s" in message for phase in phases), message
+    stacks = [file.read_text() for file in (folder / "logs" / "stacks").iterdir()]
+    assert len(stacks) > 2 and any("trainer.py" in text for text in stacks), message
+    assert small.finish(tmp_path, *WORDS) == folder
+    assert [line["step"] for line in small.lines(folder / "rl" / "metrics.jsonl")] == [1, 2]

@@ -25,31 +25,19 @@ RL_ONLY = (*TWO_STEPS, "budget=rl_only", "budget.units=4", "budget.sft_share=0")
 ENVIRONMENTS = {"alfworld": ("algo=rloo", "sparse"), "repo_repair": ("algo=grpo", "ratio")}
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small.finish(tmp_path_factory.mktemp("smollm2"), *TWO_STEPS, "env.max_action_tokens=12", timeout_s=1500)
-
-
 @pytest.mark.timeout(1800)
-def test_it_is_trained_by_both_stages(run: Path) -> None:
+def test_it_is_trained_by_both_stages_in_its_own_tokens(tmp_path: Path) -> None:
+    """49,152 entries and ChatML: an episode's ids are far beyond the tiny model's vocabulary."""
+    run = small.finish(tmp_path, *TWO_STEPS, "env.max_action_tokens=12", timeout_s=1500)
     result = RunResult.read(run)
     assert result is not None and [stage.name for stage in result.stages] == ["base", "sft", "rl"]
     (loss,) = [line["sft/loss"] for line in small.lines(run / "sft" / "metrics.jsonl")]
     assert 0 < loss < 10
     assert [line["step"] for line in small.lines(run / "rl" / "metrics.jsonl")] == [1, 2]
-
-
-def test_it_speaks_its_own_tokens(run: Path) -> None:
-    """49,152 entries and ChatML: an episode's ids are far beyond the tiny model's vocabulary."""
     episodes = list(read_episodes(run / "rl" / "episodes" / "000001.jsonl"))
-    assert len(episodes) == 4
-    assert max(max(episode.prompt_ids) for episode in episodes) > 2_000
+    assert len(episodes) == 4 and max(max(episode.prompt_ids) for episode in episodes) > 2_000
     assert all(turn.action for episode in episodes for turn in episode.turns)
-
-
-def test_its_weights_are_finite(run: Path) -> None:
     weights = load_file(run / "rl" / "checkpoints" / "global_step_2" / "actor" / "huggingface" / "model.safetensors")
-    assert sum(tensor.numel() for tensor in weights.values()) > 100e6
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
 
 

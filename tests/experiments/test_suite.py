@@ -1,18 +1,20 @@
-"""The suite: its sweep can be launched, what is missing is skipped, its page shows what was
+"""The suite: its sweep can be launched, what is missing is skipped, its tables show what was
 played."""
 
 import json
 from pathlib import Path
 
 import pytest
+from finished_run import ONE_OF_TWO
 
 from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.envs.babyai import environment as babyai
 from turngrid.experiments.evaluation.result import RunResult, StageResult
-from turngrid.experiments.suite.__main__ import HTML, JSON, main
+from turngrid.experiments.suite.__main__ import JSON, main
 from turngrid.experiments.suite.extras import lacking
+from turngrid.experiments.suite.measures import SAMPLES
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import SweepRun, load, points
 from turngrid.tasks.budget import allocate_budget
@@ -50,32 +52,30 @@ def test_an_environment_without_its_extra_is_skipped_with_the_install_line(
 
 
 def stage(name: str, wins: int) -> StageResult:
-    facts = {"mean_turns_to_success": 3.0, "invalid_share": 0.0, "outcomes": {"won": wins}}
-    rest = {"temperature": 0.4, "max_turns": 30, "games_hash": "0", "checkpoint": ""}
-    return StageResult(name=name, successes=wins, games=10, low=wins / 20, high=1.0, **facts, **rest)
+    return StageResult(name=name, checkpoint="", **{**ONE_OF_TWO, "successes": wins, "games": 10, "low": wins / 20})
 
 
-def test_the_page_shows_expert_random_and_the_runs_that_have_ended(
+def test_the_tables_show_expert_random_and_the_runs_that_have_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["only=sokoban,crafting", "eval.games=3", f"output_dir={tmp_path}"]
     assert main([*words, f"env.cache_dir={tmp_path / 'cache'}"]) == 0
     (folder,) = (tmp_path / "sweeps").iterdir()
-    sokoban, crafting = json.loads((folder / JSON).read_text())["rows"]
-    for row in (sokoban, crafting):
-        assert (row["scripted"]["expert"]["wins"], row["scripted"]["expert"]["games"]) == (3, 3)
-        assert (row["scripted"]["random"]["games"], row["scripted"]["random"]["samples"]) == (3, 4)
+    for row in json.loads((folder / JSON).read_text())["rows"]:
+        scripted = [(row["scripted"][name]["games"], row["scripted"][name]["samples_per_game"]) for name in SAMPLES]
+        assert scripted == [(3, 1), (3, 4)] and row["scripted"]["expert"]["successes"] == 3
         assert 0 < row["repeated"] <= 1 and row["steps_per_second"] > 0 and row["tokens"] > 50
         assert row["optimal"][1] <= row["optimal"][0] <= row["optimal"][2] <= row["max_turns"]
         assert row["trained"] == {}
     assert "sokoban s6-b1" in capsys.readouterr().out
     _finished(folder, {"25": [stage("base", 0), stage("sft", 0)], "50": [stage("base", 0), stage("sft", 4)]})
     assert main([str(folder), "only=crafting"]) == 0
-    assert "game/s" not in capsys.readouterr().err  # nothing is played again
+    out, err = capsys.readouterr()
+    assert "game/s" not in err  # nothing is played again
     (row,) = json.loads((folder / JSON).read_text())["rows"]
-    assert {name: success["wins"] for name, success in row["trained"].items()} == {"base": 0, "25": 0, "50": 4}
-    html = (folder / HTML).read_text()
-    assert "SFT 50" in html and "20 to 100" in html and "<td>50</td>" in html
+    assert {name: success["successes"] for name, success in row["trained"].items()} == {"base": 0, "25": 0, "50": 4}
+    (shown,) = [line.split("│") for line in out.splitlines() if "│ crafting d2" in line and "[" in line]
+    assert "40 [20, 90]" in shown[6] and shown[-2].strip() == "50"
 
 
 def _finished(folder: Path, stages: dict[str, list[StageResult]]) -> None:
@@ -86,8 +86,6 @@ def _finished(folder: Path, stages: dict[str, list[StageResult]]) -> None:
     for training, ended in stages.items():
         run, name = of_crafting[training], f"crafting-{training}"
         RunResult(name, name, 0, ended, 250.0).write(folder.parents[1] / name)
-        (folder.parents[1] / name / "rl").mkdir()
-        (folder.parents[1] / name / "rl" / "metrics.jsonl").write_text('{"step": 1}\n')  # no method read its turns
         runs.append(SweepRun(run.coordinates, 0, [*run.overrides, *extra], name))
     scale = SUITE.scales["laptop"]
     about = ("suite_laptop", "laptop", SUITE.title, SUITE.question, None, scale.note, scale.layout, ())

@@ -3,9 +3,7 @@ can attack it."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +11,15 @@ from typing import Any
 
 import pytest
 import viewer_samples as samples
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+from browser_tab import Tab, launched, needs_browser
+from playwright.sync_api import Browser, expect
 
 from turngrid.experiments.viewer.page import fragment, page
 from turngrid.experiments.viewer.sources import Shown, episode_files
 from turngrid.records.credit import Credit
 from turngrid.rollouts.episode import Episode
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
-READY_MS = 120_000
+pytestmark = needs_browser
 FOREIGN = """<!doctype html><style>* {{ display: none !important; color: red }}
 html, body, div {{ display: block !important }}
 </style><h1 id="top">Report</h1>{first}<p>between</p>{second}"""
@@ -30,47 +27,8 @@ html, body, div {{ display: block !important }}
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as started:
         yield started
-        started.close()
-
-
-class Tab:
-    """A page that is open; ``complaints`` is whatever the browser's console said, ``asked`` what
-    was loaded."""
-
-    def __init__(self, browser: Browser, scheme: str = "light", width: int = 1400) -> None:
-        self.complaints: list[str] = []
-        self.asked: list[str] = []
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
-        self.page: Page = context.new_page()
-        self.page.set_default_timeout(READY_MS)
-        expect.set_options(timeout=READY_MS)
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-
-    def _console(self, message: ConsoleMessage) -> None:
-        self.complaints.append(message.text)
-
-    def open(self, file: Path, target: str = "") -> Tab:
-        self.page.goto(f"file://{file}{target}")
-        expect(self.page.locator(".turngrid-viewer[data-ready]").first).to_be_attached()
-        return self
-
-    def find(self, selector: str, **options: object) -> Locator:
-        return self.page.locator(selector, **options)
-
-    def shows(self, total: str, first: str | None = None) -> None:
-        expect(self.find(".total span")).to_have_text(total)
-        if first:
-            expect(self.find("h2 em")).to_have_text(first)
-
-    def keep(self, name: str, tmp_path: Path) -> None:
-        folder = Path(os.environ.get("TURNGRID_ARTEFACTS") or tmp_path)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=folder / f"{name}.png")
 
 
 Open = Callable[..., Tab]  # of a page, or of episodes
@@ -121,14 +79,13 @@ def tab(opened: Open, file: Path, shown: list[Shown]) -> Iterator[Tab]:
 # ---- reading
 
 
-def test_an_episode_is_there_to_read(tab: Tab, tmp_path: Path) -> None:
+def test_an_episode_is_there_to_read(tab: Tab) -> None:
     tab.shows("31 episodes, 17 won", first="1")
     expect(tab.find(".note")).to_have_text("3 of 9 steps")
     assert tab.find(".turn[data-turn] .seen").all_text_contents() == [f"You see box {n}." for n in range(3)]
     assert [text.rstrip() for text in tab.find(".action > code").all_text_contents()] == ["open box"] * 3
     expect(tab.find(".end .badge")).to_have_text("won")
     expect(tab.find(".turn[data-turn='2'] .numbers summary")).to_contain_text("reward sparse +1 reward shaped +0.5")
-    tab.keep("viewer-light", tmp_path)
 
 
 def test_mask_colours_follow_who_wrote_the_token(tab: Tab, shown: list[Shown]) -> None:
@@ -155,13 +112,6 @@ def test_a_window_that_moves_on_is_shown_where_it_begins(opened: Open) -> None:
     expect(tab.find("[data-turn='1'] .quiet-group")).to_contain_text("a summary, which the model saw in place of")
     expect(tab.find("header dl")).to_contain_text(f"turns{len(windowed.turns) - 1}")
     expect(tab.find("[data-turn='2'] .anew")).to_contain_text(f"saw {len(windowed.turns[2].prompt_ids)} prompt tokens")
-    tab.page.keyboard.press("v")
-    expect(tab.find(".anew")).to_have_count(1)
-    shown = tab.find(".sequence .token").evaluate_all("nodes => nodes.map((node) => node.token.id)")
-    wanted = list(windowed.prompt_ids)
-    for number, turn in enumerate(windowed.turns):
-        wanted += [*(turn.prompt_ids if number else []), *turn.action_ids, *turn.context_ids]
-    assert shown == wanted
 
 
 def test_a_history_and_admissible_actions_are_told_once(opened: Open) -> None:
@@ -171,19 +121,14 @@ def test_a_history_and_admissible_actions_are_told_once(opened: Open) -> None:
     for number, turn in enumerate(told.turns):
         turn.admissible = ["open box", f"<b>take {number}</b>"]
         turn.action_ids, turn.thought = samples.ids(f"<think>plan {number}</think><action>open box</action>"), "plan"
-        turn.prompt_ids = samples.ids(f"you are in a room, and remember {number}.") if number else []
-    told.turns[0].prompt_ids = told.prompt_ids
+        turn.prompt_ids = samples.ids(f"you are in a room, and remember {number}.")
     tab = opened([Shown(told, tokenizer=samples.TINY)])
     expect(tab.find(".anew")).to_have_count(1)
     expect(tab.find("[data-turn='1'] .anew")).to_contain_text("each turn has a prompt of its own")
     expect(tab.find(".meant.thought")).to_have_count(0)
     assert tab.find(".action > code").first.inner_text().count("plan 0") == 1
-    expect(tab.find("[data-turn='2'] .admissible summary")).to_have_text("2 admissible actions")
     expect(tab.find("[data-turn='2'] .admissible p")).to_have_text("open box, <b>take 2</b>")
-    tab.page.keyboard.press("v")
-    expect(tab.find(".anew")).to_have_count(2)
-    in_text = opened([Shown(told)])  # without a tokenizer
-    expect(in_text.find(".meant.thought")).to_have_count(3)
+    expect(opened([Shown(told)]).find(".meant.thought")).to_have_count(3)  # without a tokenizer
 
 
 def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Open) -> None:
@@ -193,9 +138,10 @@ def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Ope
         turn.rewards["trained"] = -0.25 * (not turn.parsed)
     tab = opened([Shown(shaped, tokenizer=samples.TINY)])
     assert tab.find(".flag").all_text_contents() == ["not understood", "no action"]
-    facts = tab.find("header dl").inner_text().split()
-    for words in ("without an action 1", "reward sparse 0", "reward trained \u22120.25", "shaping format \u22120.25"):
-        assert words in " ".join(facts)
+    facts = " ".join(tab.find("header dl").inner_text().split())
+    assert all(
+        words in facts for words in ("without an action 1", "reward trained \u22120.25", "shaping format \u22120.25")
+    )
     expect(tab.find(".strip button").nth(1)).to_have_attribute("title", "turn 2\nreward \u22120.25\nno action")
 
 
@@ -211,14 +157,17 @@ def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
     tab.find(".turn[data-turn='1'] .action .token").nth(1).hover()
     place = per_turn + 1
     text = tab.find(".card").inner_text()
-    assert item.credit
-    for name, number in (
-        ("log-prob", "\u22120.500 nats"),
-        ("probability", "0.607"),
-        ("advantage", f"{item.credit.advantages[place]:+.3g}".replace("-", "\u2212")),
-        ("return", "+1"),
-        ("value", f"{item.credit.values[place]:+.3g}"),
-    ):
+    advantage, value = (
+        f"{number[place]:+.3g}".replace("-", "\u2212") for number in (item.credit.advantages, item.credit.values)
+    )
+    told = {
+        "log-prob": "\u22120.500 nats",
+        "probability": "0.607",
+        "advantage": advantage,
+        "return": "+1",
+        "value": value,
+    }
+    for name, number in told.items():
         assert re.search(rf"{name}\s+{re.escape(number)}(\s|$)", text), (name, number, text)
 
 
@@ -229,10 +178,6 @@ def test_advantages_of_either_sign_have_their_own_colour(tab: Tab, shown: list[S
     assert item.credit
     signs = tab.find(".action .token").evaluate_all("nodes => nodes.map((node) => node.className.split(' ')[1])")
     assert signs == ["minus" if number < 0 else "plus" if number else "" for number in item.credit.advantages]
-    strengths = tab.find(".action .token").evaluate_all(
-        "nodes => nodes.map((n) => +n.style.getPropertyValue('--strength'))"
-    )
-    assert strengths[0] > strengths[2] > strengths[3] == 0  # -0.3, -0.1, 0
     assert tab.find(".strip rect.minus").count() + tab.find(".strip rect.plus").count() == len(item.episode.turns)
 
 
@@ -240,15 +185,11 @@ def test_advantages_of_either_sign_have_their_own_colour(tab: Tab, shown: list[S
 
 
 def test_order_and_filters_by_outcome_task_step_and_reward(tab: Tab) -> None:
-    tab.find("select[name=order]").select_option("longest first")
-    tab.page.keyboard.press("Escape")
-    expect(tab.find(".row").first).to_contain_text("5 turns")
     tab.find("select[name=order]").select_option("reward, lowest first")
     expect(tab.find(".row").first.locator(".reward")).to_have_text("0  0")
     tab.find(".chip.out_of_turns").click()
     tab.shows("14 of 31 episodes, 0 won")
     tab.find(".chip.won").click()
-    tab.shows("31 episodes, 17 won")
     tab.find(".chip.out_of_turns").click()
     tab.shows("17 of 31 episodes, 17 won")
     tab.find("select[name=task]").select_option("textworld/w4-o6-q8")
@@ -261,9 +202,6 @@ def test_order_and_filters_by_outcome_task_step_and_reward(tab: Tab) -> None:
     tab.find("select[name=reward]").select_option("shaped")
     tab.find("[name=reward-from]").fill("0.5")
     tab.shows("4 of 31 episodes, 4 won")
-    tab.find("[name=reward-from]").fill("0.6")
-    tab.shows("0 of 31 episodes, 0 won")
-    expect(tab.find(".nothing")).to_have_text("No episode passes the filters.")
 
 
 def test_search_reads_all_text_and_marks_what_it_finds(tab: Tab) -> None:
@@ -290,15 +228,11 @@ def test_keys_lead_from_one_to_the_next(tab: Tab) -> None:
         expect(current).to_have_attribute("data-number", str(number))
     press("n")
     expect(tab.find(".turn.here")).to_have_attribute("data-turn", "0")
-    press("n")
-    expect(tab.find(".turn.here")).to_have_attribute("data-turn", "1")
     press("v")
     expect(tab.find(".sequence")).to_be_visible()
     tab.find(".row", has_text="sample 2").first.click()
     press("]")
     expect(current).to_contain_text("sample 3")
-    press("]")
-    expect(current).to_contain_text("sample 3")  # the last one of this game
     press("?")
     expect(tab.find("dialog")).to_be_visible()
 
@@ -313,21 +247,6 @@ def test_an_address_opens_its_episode_and_none_the_last_training_step(
     tab.page.keyboard.press("j")
     expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "21")
     assert tab.page.url.endswith(f"#{shown[21].address}")
-
-
-def test_samples_of_a_game_and_the_game_elsewhere_are_one_click_away(tab: Tab) -> None:
-    tab.find("[name=step-from]").fill("3")
-    expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 3")
-    assert [text[-1] for text in tab.find(".others > div >> nth=0 >> button").all_text_contents()] == [
-        "0",
-        "1",
-        "2",
-        "3",
-    ]
-    elsewhere = tab.find(".others > div >> nth=1 >> button")
-    assert [text[2:] for text in elsewhere.all_text_contents()] == ["step 1", "step 2"]
-    elsewhere.first.click()  # not among those that are listed, and yet it opens
-    expect(tab.find("dl")).to_contain_text("step1sample0")
 
 
 def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
@@ -352,10 +271,8 @@ def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
 def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One step of three games: the samples of the first earned the same; those of the second
     branch, with a replayed beginning, and the branch, which is learned from, comes first; of the
-    third, one had an answer without an action. Turn by turn the first two share their observations.
-    Before them a game of another step, whose samples earned the same too, and an earlier episode
-    took the place of one."""
-    mended = [samples.episode(4, step=2, sample=sample) for sample in range(2)]
+    third, one had an answer without an action. Turn by turn the first two share their
+    observations."""
     flat = [samples.episode(1, step=1, sample=sample) for sample in range(2)]
     tree = [samples.episode(2, step=1, sample=sample, won=sample == 1, parent=[None, 0][sample]) for sample in range(2)]
     tree[1].turns[0].shared = True
@@ -365,9 +282,8 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("group") / "group.html"
     shown = [
         Shown(item, "a-run", "training", str(place), told(item), samples.TINY, "sparse")
-        for place, item in enumerate([*mended, *flat, *reversed(tree), *other])
+        for place, item in enumerate([*flat, *reversed(tree), *other])
     ]
-    shown[1] = replace(shown[1], credit=None, replaced=1)
     path.write_text(page(shown, "a group"), encoding="utf-8")
     return path
 
@@ -385,34 +301,24 @@ def test_groups_without_signal_and_turns_without_an_action_can_be_chosen(opened:
     expect(tab.find("h2 em")).to_have_text("2")  # the first with something to learn from
     expect(tab.find("[data-flaw]")).to_have_count(2)
     tab.find("[data-flaw=flat]").click()
-    tab.shows("2 of 8 episodes, 0 won", first="1")
+    tab.shows("2 of 6 episodes, 0 won", first="1")
     expect(tab.find(".others .quiet-group")).to_contain_text("no signal")
     tab.find("[data-flaw=unparsed]").click()
-    tab.shows("0 of 8 episodes, 0 won")
+    tab.shows("0 of 6 episodes, 0 won")
     tab.find("[data-flaw=flat]").click()
-    tab.shows("1 of 8 episodes, 0 won", first="3")
+    tab.shows("1 of 6 episodes, 0 won", first="3")
 
 
-def test_a_group_that_got_an_earlier_episode_has_a_signal(opened: Open, group: Path) -> None:
-    tab = opened(group)
-    tab.find(".row").nth(1).click()
-    expect(tab.find(".row").nth(1).locator(".where")).to_have_text("step 2 \u00b7 sample 1 \u00b7 replaced")
-    expect(tab.find("header dl")).to_contain_text("an episode of step 1")
-    expect(tab.find(".others .quiet-group")).to_have_count(0)
-    tab.find(".row", has_text="3").last.click()
-    expect(tab.find(".turn[data-turn='2'] .numbers summary")).to_contain_text("credit grpo +0.5, gigpo \u22120.25")
-
-
-def test_equal_observations_are_one_state(opened: Open, group: Path, tmp_path: Path) -> None:
+def test_equal_observations_are_one_state(opened: Open, group: Path) -> None:
     tab = opened(group)
     tab.find(".row").last.click()
+    expect(tab.find(".turn[data-turn='2'] .numbers summary")).to_contain_text("credit grpo +0.5, gigpo \u22120.25")
     tab.find(".group summary").click()
     expect(tab.find(".group .state")).to_have_count(4)  # three boxes, and the end that both came to
     assert tab.find(".group .state text").all_text_contents() == ["2"] * 4
     assert tab.find(".group .edge").evaluate_all("nodes => nodes.map((node) => node.dataset.count)") == ["2"] * 3
     title = tab.find(".group .edge title").first.text_content()
     assert title and title.startswith("open box\n2 times\nadvantage ")
-    tab.keep("viewer-states", tmp_path)
     tab.find(".group .state").nth(2).click()
     expect(tab.find(".turn.here")).to_have_attribute("data-turn", "2")
 
@@ -425,7 +331,6 @@ def test_branches_part_where_they_were_sampled_apart(opened: Open, group: Path) 
     expect(tab.find(".group .edge")).to_have_count(1 + 2 * 2)
     counts = tab.find(".group .state text").all_text_contents()
     assert counts == ["2", "2"], "both begin with the same turn"
-    expect(tab.find("dl")).to_contain_text("branched off from sample0")
     expect(tab.find(".turn[data-turn='0']")).to_contain_text("sampled in another episode of this group")
     tab.page.keyboard.press("]")
     expect(tab.find(".turn.replayed:not([data-turn])")).to_contain_text("replayed, not learned from")
@@ -482,10 +387,9 @@ def test_fragments_live_in_a_foreign_page_and_leave_it_alone(opened: Open, shown
     assert tab.page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(255, 0, 0)"
 
 
-def test_dark_is_dark_and_narrow_is_readable(opened: Open, file: Path, tmp_path: Path) -> None:
+def test_dark_is_dark_and_narrow_is_readable(opened: Open, file: Path) -> None:
     tab = opened(file, scheme="dark", width=420)
     light = tab.find(".viewer").evaluate("node => getComputedStyle(node).backgroundColor.match(/\\d+/g).map(Number)")
     assert max(light) < 60
     assert tab.find(".episode").evaluate("node => node.scrollWidth <= node.clientWidth")
     assert tab.find(".list").evaluate("node => node.clientHeight > 100")
-    tab.keep("viewer-dark-narrow", tmp_path)

@@ -1,12 +1,9 @@
 """A whole GRPO run whose rollouts are verl's vLLM server, on a CPU: weights change, and it goes on
 playing what they say.
 
-`make test-vllm-cpu`: vLLM has an environment of its own. Each checkpoint is played by plain
-transformers too, greedily, in the same games as vLLM played them right after that checkpoint's
-step.
+`make test-vllm-cpu`: vLLM has an environment of its own.
 """
 
-import asyncio
 import os
 import signal
 import socket
@@ -25,101 +22,31 @@ from heads_of_32 import model_with_heads_of_32
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
 
-from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.registry import make_environment
 from turngrid.experiments import evaluate
 from turngrid.experiments.export.__main__ import main as export
-from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.policy import ContextLimit
-from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import read_episodes
-from turngrid.tasks.splits import read_tasks, task_file
-from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 if not find_spec("vllm"):
     pytest.skip("vLLM is not installed: make test-vllm-cpu", allow_module_level=True)
 
-STEPS, TURNS, PROMPT, RESPONSE = 3, 10, 512, 1024
+STEPS, TURNS = 3, 10
 BOUND = 1e-4  # nats
-MIXED = (  # some groups win and lose: there is something to learn
-    "data.train_batch_size=8",
-    "actor_rollout_ref.rollout.n=8",
-    f"env.max_turns={TURNS}",
-)
-VALIDATED = (
-    "eval.temperatures=[0]",
-    "trainer.test_freq=1",
-    "eval.validation_games=8",
-    "trainer.val_before_train=true",
-    "trainer.max_actor_ckpt_to_keep=9",
-    "actor_rollout_ref.rollout.val_kwargs.temperature=0",
-)
+WORDS = ("rollout=vllm", "data.train_batch_size=8", "actor_rollout_ref.rollout.n=8", f"env.max_turns={TURNS}")
+WORDS += ("eval.temperatures=[0]", "trainer.max_actor_ckpt_to_keep=9")  # some groups win and lose
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = model_with_heads_of_32(tmp_path_factory.mktemp("model"))
-    overrides = ("rollout=vllm", f"model.path={model}", *MIXED, *VALIDATED)
-    return small.finish(tmp_path_factory.mktemp("runs"), *overrides, timeout_s=2000)
+    return small.finish(tmp_path_factory.mktemp("runs"), *WORDS, f"model.path={model}", timeout_s=2000)
 
 
 def weights(run: Path, step: int) -> Path:
     """Before the first step they are those of SFT."""
     trained = run / "rl" / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface"
     return trained if step else run / "sft" / "model"
-
-
-def validation(run: Path, step: int) -> dict[str, Episode]:
-    """By the game: what vLLM played after that step."""
-    return {episode.task: episode for episode in read_episodes(run / "rl" / "validation" / f"{step:06d}.jsonl")}
-
-
-def played_here(run: Path, step: int) -> list[Episode]:
-    """The validation games, by plain transformers with that step's weights."""
-    model = LoadedModel(str(weights(run, step)), "cpu", ChatSettings())
-    specs = [
-        EpisodeSpec(task, make_environment("textworld").prompt, TURNS)
-        for task in read_tasks(task_file(run, "validation"))
-    ]
-    rules = Rules(SamplingParams(0.0, max_action_tokens=16), ContextLimit(PROMPT, RESPONSE), seed=0)
-
-    async def play() -> list[Episode]:
-        async with EnvPool("textworld", workers=1, step_deadline_s=60.0) as pool:
-            return await model.roll_out(specs, rules, pool, lambda: None)
-
-    return asyncio.run(play())
-
-
-@pytest.mark.parametrize("step", range(STEPS + 1))
-def test_greedy_episodes_are_those_of_transformers(run: Path, step: int) -> None:
-    theirs = validation(run, step)
-    assert len(theirs) == 8
-    for ours in played_here(run, step):
-        their = theirs[ours.task]
-        assert [turn.action_ids for turn in their.turns] == [turn.action_ids for turn in ours.turns]
-        assert their.outcome == ours.outcome
-        for mine, yours in zip(ours.turns, their.turns, strict=True):
-            assert yours.logprobs == pytest.approx(mine.logprobs, abs=BOUND)
-
-
-def test_weights_were_updated(run: Path) -> None:
-    """Else the test above would say nothing about their way to the server. Where no group both won
-    and lost, only weight decay moves them."""
-    moved = [distance(run, step) for step in range(1, STEPS + 1)]
-    assert max(moved) > 1e-4, moved
-    first, last = validation(run, 0), validation(run, STEPS)
-    assert any(first[game].turns[0].logprobs != last[game].turns[0].logprobs for game in first)
-
-
-def distance(run: Path, step: int) -> float:
-    old, new = (
-        AutoModelForCausalLM.from_pretrained(weights(run, number), dtype=torch.float32).state_dict()
-        for number in (step - 1, step)
-    )
-    return max(float((old[name] - new[name]).abs().max()) for name in old)
 
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
@@ -141,10 +68,6 @@ def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
     run = small.finish(tmp_path, "rollout=vllm", f"model.path={model}", *lora, *short, timeout_s=1500)
     lines = small.lines(run / "rl" / "metrics.jsonl")
     assert [line["verl/training/rollout_probs_diff_max"] < BOUND for line in lines] == [True, True]
-    base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).state_dict()
-    first = AutoModelForCausalLM.from_pretrained(weights(run, 1), dtype=torch.float32).state_dict()
-    moved = {name.split(".")[-2] for name in base if not torch.equal(base[name], first[name])}
-    assert moved and all("_proj" in name for name in moved), "what the second step was played with"
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """One real run through the front door, looked at from every side; a copy of it half-way, damaged
 and taken up again; and every file of that copy, damaged in every way."""
 
-import json
-import math
 import shutil
 from pathlib import Path
 
@@ -20,16 +18,14 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.stages.ledger import ledger
 from turngrid.records import extended
 from turngrid.records.damage import DISCARDED, discard_damaged
+from turngrid.records.files.checkpoints import MODEL
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.records.run_folder import open_run, run_name
-from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
-from turngrid.train.app import main
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 
@@ -41,7 +37,7 @@ DAMAGED = (
     "rl/checkpoints/latest_checkpointed_iteration.txt",
 )
 VALIDATED = ("trainer.test_freq=2", "eval.validation_games=5")  # after steps 2 and 3
-VALIDATED += ("model.sft.batch_size=2", "model.sft.epochs=2", "tracking.reasoning=6")  # four steps of SFT
+VALIDATED += ("model.sft.batch_size=2", "model.sft.epochs=2")  # four steps of SFT
 
 
 @pytest.fixture(scope="session")
@@ -66,14 +62,10 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def first_step(run: Path) -> list[Episode]:
-    return list(read_episodes(run / "rl" / "episodes" / "000001.jsonl"))
-
-
-@pytest.fixture(scope="session")
 def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Taken up again, after four of its files were damaged as well: by the console script, from a
-    folder that holds somebody else's modules under our names."""
+    """Taken up again, after four of its files were damaged as well, and killed with -9 after its
+    last step: by the console script, from a folder that holds somebody else's modules under our
+    names."""
     output = tmp_path_factory.mktemp("killed")
     folder = Path(shutil.copytree(half_way, output / half_way.name))
     for name in DAMAGED[:2]:
@@ -82,19 +74,15 @@ def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.write('rubbish\n{"stage": "rl", "seco')
     (folder / DAMAGED[3]).write_text("99")
     home = small.somebody_elses(tmp_path_factory.mktemp("else") / "home")
-    return small.finish(output, *VALIDATED, program=small.CONSOLE_SCRIPT, folder=home)
+    process = small.launch(output, *VALIDATED, program=small.CONSOLE_SCRIPT, folder=home)
+    last = folder / f"rl/checkpoints/global_step_{STEPS}/manifest.json"
+    small.wait_for(lambda: last.exists() or process.poll() is not None, 500)
+    assert process.poll() is None, (output / "stdout.txt").read_text()[-3000:]
+    small.kill(process)
+    return folder
 
 
 # ---- what the model saw is what is on record
-
-
-def sequence(episode: Episode) -> tuple[list[int], list[bool]]:
-    """All ids of an episode, and which of them were sampled."""
-    ids, sampled = list(episode.prompt_ids), [False] * len(episode.prompt_ids)
-    for turn in episode.turns:
-        ids += turn.action_ids + turn.context_ids
-        sampled += [True] * len(turn.action_ids) + [False] * len(turn.context_ids)
-    return ids, sampled
 
 
 def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path):
@@ -102,47 +90,6 @@ def test_logprobs_of_the_episodes_are_those_of_teacher_forcing(run: Path):
     temperature = OmegaConf.load(run / "rl" / "config.yaml").actor_rollout_ref.rollout.temperature
     for episode in small.lines(run / "rl" / "episodes" / "000001.jsonl"):
         small.assert_sampled_by(model, episode, temperature, 3e-5)  # float32 strays by 5e-5 from float64 here
-
-
-def test_ids_are_the_chat_template_of_the_messages(run: Path, first_step: list[Episode]):
-    """Where the model ended its own turns and its words re-encode to themselves, the template gives
-    the same ids."""
-    tokenizer = AutoTokenizer.from_pretrained(run / "sft" / "model")
-    compared = 0
-    for episode in first_step:
-        ends = all(turn.action_ids[-1] == tokenizer.eos_token_id for turn in episode.turns)
-        same = all(tokenizer.encode(t.action, add_special_tokens=False) == t.action_ids[:-1] for t in episode.turns)
-        if not (ends and same):
-            continue
-        compared += 1
-        messages = episode.messages[: 2 * len(episode.turns) - 1]
-        template = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
-        ids, _ = sequence(episode)
-        assert ids[: len(template)] == list(template)
-        assert ids[len(template) :] == episode.turns[-1].action_ids + episode.turns[-1].context_ids
-    assert compared >= len(first_step) // 2
-
-
-def test_actions_are_the_sampled_tokens_and_nothing_is_encoded_again(run: Path, first_step: list[Episode]):
-    codec = TokenCodec(AutoTokenizer.from_pretrained(run / "sft" / "model"), "qwen3")
-    for episode in first_step:
-        stream = codec.stream()
-        assert stream.start(episode.messages[:1]) == episode.prompt_ids
-        for turn, message in zip(episode.turns, [*episode.messages[2::2], None], strict=False):
-            assert codec.decode(turn.action_ids).strip() == turn.action
-            stream.add_sampled(turn.action_ids)
-            if message:
-                assert stream.add_context([message]) == turn.context_ids
-
-
-def test_rows_mask_and_reward_positions(first_step: list[Episode]):
-    for episode in first_step:
-        row = to_rows(episode, "sparse")[0]
-        assert row.prompt_ids + row.response_ids == sequence(episode)[0]
-        assert row.mask == [int(flag) for flag in sequence(episode)[1][len(row.prompt_ids) :]]
-        last = max(i for i, flag in enumerate(row.mask) if flag)
-        expected = {last: 1.0} if episode.won else {}
-        assert {i: value for i, value in enumerate(row.rewards) if value} == expected
 
 
 def test_the_first_loss_of_sft_is_the_cross_entropy_of_the_action_tokens(run: Path):
@@ -181,62 +128,38 @@ def test_every_step_is_logged_once_with_its_episodes(run: Path):
         turns = sum(len(episode.turns) for episode in episodes)
         assert line["verl/training/num_turns/mean"] == pytest.approx(turns / len(episodes))
         assert line["rollout/turns"] == pytest.approx(turns / len(episodes))
-        assert line["reasoning/answers"] == 6 and line["reasoning/mutual_information"] < math.log(6)
         assert 0 < line["credit/repeated_states"] <= 1 and line["credit/group_std/p90"] <= 0.5**0.5
 
 
 def test_the_result_adds_up(run: Path):
     result = RunResult.read(run)
     assert result is not None
-    assert [stage.name for stage in result.stages] == ["base", "sft", "rl"]
-    assert all(stage.games == 8 for stage in result.stages)
+    assert [(stage.name, stage.games) for stage in result.stages] == [("base", 8), ("sft", 8), ("rl", 8)]
     assert set(result.notes["skipped"]) == {"demonstrations", "train", "test", "validation"}
-    assert result.notes["skipped"] == json.loads((run / "tasks" / "skipped.json").read_text())
     ledger = small.lines(run / "ledger.jsonl")
     assert result.units == sum(entry["units"] for entry in ledger) == 16
     assert sum(entry["count"] for entry in ledger if entry["kind"] == "rl_episode") == STEPS * 16
-    assert (run / result.plot).stat().st_size > 10_000
-
-
-def test_the_matrix_agrees_with_the_stages(run: Path):
-    """The first round is what the stages show; every two stages were compared on its games."""
-    result = RunResult.read(run)
-    assert result is not None
-    first = result.matrix[: len(result.stages)]
-    assert [
-        (evaluation.policy, evaluation.successes, evaluation.interval, evaluation.games_hash) for evaluation in first
-    ] == [(stage.name, stage.successes, stage.interval, stage.games_hash) for stage in result.stages]
-    assert {
-        (evaluation.max_turns, evaluation.optimal_turns, evaluation.turns_over_optimal) for evaluation in first
-    } == {(6, 4, 1.5)}
-    names = [(comparison.before, comparison.after, comparison.games) for comparison in result.comparisons[:3]]
-    assert names == [("base", "sft", 8), ("base", "rl", 8), ("sft", "rl", 8)]
-    assert (
-        result.comparisons[1].gained - result.comparisons[1].lost
-        == result.stages[2].successes - result.stages[0].successes
-    )
-
-
-def test_each_stage_played_the_same_held_out_games(run: Path):
-    played = [
-        [episode["seed"] for episode in small.lines(run / "evaluation" / f"{name}.jsonl")]
-        for name in ("base", "sft", "rl")
+    assert [(one.policy, one.successes, one.games_hash, one.max_turns, one.optimal_turns) for one in result.matrix] == [
+        (stage.name, stage.successes, stage.games_hash, 6, 4) for stage in result.stages
     ]
+    pairs = [(pair.before, pair.after, pair.games) for pair in result.comparisons]
+    assert pairs == [("base", "sft", 8), ("base", "rl", 8), ("sft", "rl", 8)]
+
+
+def test_held_out_games_are_the_same_for_each_stage_and_never_trained_on(run: Path):
+    played = [[e["seed"] for e in small.lines(run / f"evaluation/{name}.jsonl")] for name in ("base", "sft", "rl")]
     assert played[0] == played[1] == played[2]
-    trained = {
-        task["sha256"] for name in ("train", "demonstrations") for task in small.lines(run / "tasks" / f"{name}.jsonl")
-    }
-    tested, validated = (
-        {task["sha256"] for task in small.lines(run / "tasks" / f"{name}.jsonl")} for name in ("test", "validation")
-    )
-    assert not trained & tested and not trained & validated and not tested & validated
+    games = [
+        {task["sha256"] for task in small.lines(run / f"tasks/{split}.jsonl")}
+        for split in ("train", "demonstrations", "test", "validation")
+    ]
+    assert len(set.union(*games)) == sum(map(len, games))
 
 
 def test_validation_games_are_played_between_steps_and_charged_to_nobody(run: Path):
     asked = [task["seed"] for task in small.lines(run / "tasks" / "validation.jsonl")]
     logged = {line["step"]: line for line in small.lines(run / "rl" / "metrics.jsonl")}
     assert [step for step, line in logged.items() if "success/validation" in line] == [2, 3]
-    assert sorted(path.name for path in (run / "rl" / "validation").iterdir()) == ["000002.jsonl", "000003.jsonl"]
     for step in (2, 3):
         played = list(read_episodes(run / "rl" / "validation" / f"{step:06d}.jsonl"))
         assert [episode.seed for episode in played] == asked and len(asked) == 5
@@ -246,38 +169,18 @@ def test_validation_games_are_played_between_steps_and_charged_to_nobody(run: Pa
     assert [(entry["step"], entry["count"], entry["units"]) for entry in entries] == [(2, 5, 0), (3, 5, 0)]
 
 
-def test_weights_have_moved(run: Path):
-    states = [
-        AutoModelForCausalLM.from_pretrained(path).state_dict()
-        for path in (
-            run / "sft" / "model",
-            run / "rl" / "checkpoints" / f"global_step_{STEPS}" / "actor" / "huggingface",
-        )
-    ]
-    assert any(not torch.equal(states[0][name], states[1][name]) for name in states[0])
-    assert all(torch.isfinite(value).all() for value in states[1].values())
-
-
 # ---- killed and taken up again: also the same seed twice
 
 
-def test_a_killed_run_plays_and_logs_each_step_once_and_the_same(run: Path, killed: Path):
+def test_a_killed_run_plays_and_logs_each_step_once_and_ends_with_the_same_bits(run: Path, killed: Path):
     small.assert_same_rl(killed, run, STEPS)
-    for step in range(1, STEPS + 1):
-        credit = f"rl/credit/{step:06d}.jsonl"
-        assert (run / credit).read_text() == (killed / credit).read_text()
+    before, last = (f"rl/checkpoints/global_step_{step}/{MODEL}/model.safetensors" for step in (STEPS - 1, STEPS))
+    credit = [f"rl/credit/{step:06d}.jsonl" for step in range(1, STEPS + 1)]
+    for name in ("sft/model/model.safetensors", before, last, *credit):
+        assert (run / name).read_bytes() == (killed / name).read_bytes(), name
+    assert (run / before).read_bytes() != (run / last).read_bytes(), "nothing was learned"
     for name in ("rl/validation/000002.jsonl", "rl/validation/000003.jsonl"):
         assert small.without_clocks(run / name) == small.without_clocks(killed / name)
-
-
-def test_a_killed_run_ends_where_the_unbroken_one_does(run: Path, killed: Path):
-    assert (run / "sft" / "model" / "model.safetensors").read_bytes() == (
-        killed / "sft" / "model" / "model.safetensors"
-    ).read_bytes()
-    ours, theirs = RunResult.read(run), RunResult.read(killed)
-    assert ours is not None and theirs is not None
-    assert [stage.successes for stage in ours.stages] == [stage.successes for stage in theirs.stages]
-    assert ours.units == theirs.units
 
 
 def test_what_was_damaged_is_named_in_a_line_each_and_kept(killed: Path):
@@ -327,11 +230,11 @@ def test_other_test_games_must_not_change_the_training_games(run: Path, tmp_path
 # ---- every file, damaged in every way
 
 
-@pytest.mark.parametrize("one_of", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("one_of", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", damages.WAYS, ids=lambda how: how.__name__)
 def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, how: damages.Way, one_of: int):
     """No training here: up to where the run has decided what to do next, and has read its books.
-    Each file is damaged in one of four ways; in all of them in the slow test."""
+    Half of the files are damaged in one of four ways each; all in all ways in the slow test."""
     names, config = damages.names(half_way, 2), OmegaConf.load(half_way / "config.yaml")
     assert len(names) > 40
     for name in names[damages.WAYS.index(how) % one_of :: one_of]:
@@ -357,10 +260,3 @@ def _step_after(name: str, how: damages.Way) -> int:
     noted = name.endswith("global_step_2/manifest.json") and how is damages.missing
     of_step = name in ("rl/episodes/000002.jsonl", "rl/metrics.jsonl")
     return 1 if (sealed and not noted) or of_step else 2
-
-
-def test_a_finished_run_shows_its_table_again_at_once(run: Path, capsys: pytest.CaptureFixture[str]):
-    before = (run / "result.json").stat().st_mtime_ns
-    assert main([f"output_dir={run.parent}", *small.OVERRIDES, *VALIDATED]) == 0
-    assert (run / "result.json").stat().st_mtime_ns == before
-    assert "after RL" in capsys.readouterr().out

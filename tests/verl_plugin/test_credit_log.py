@@ -1,5 +1,5 @@
 """The file of credit: what a step's tokens were given. That this is what the losses were given is
-asked of a real run in tests/experiments/test_failing_group.py."""
+asked in test_steps.py."""
 
 from pathlib import Path
 

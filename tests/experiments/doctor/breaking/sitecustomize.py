@@ -4,6 +4,7 @@
 has been imported, and replaces a part of it.
 """
 
+import functools
 import os
 import random
 import sys
@@ -20,27 +21,34 @@ ESTIMATORS, SERVER = (
 )
 
 
+def around(name, change):
+    """Call ``change`` in place of the module's function, or a class's method, with the real one
+    before its arguments."""
+
+    def breaks(module):
+        *owners, last = name.split(".")
+        owner = functools.reduce(getattr, owners, module)
+        real = getattr(owner, last)
+        setattr(owner, last, lambda *given, **settings: change(real, *given, **settings))
+
+    return breaks
+
+
 # ---- rows: what the trainer gets
 
 
 def of_turns(change):
     """Change the turns of each row."""
 
-    def breaks(module):
-        real = module._row
-        module._row = lambda episode, prompt, turns, reward: real(
-            episode, prompt, [change(turn, number < len(turns) - 1) for number, turn in enumerate(turns)], reward
-        )
+    def row(real, episode, prompt, turns, reward):
+        changed = [change(turn, number < len(turns) - 1) for number, turn in enumerate(turns)]
+        return real(episode, prompt, changed, reward)
 
-    return breaks
+    return around("_row", row)
 
 
 def of_rows(change):
-    def breaks(module):
-        real = module._row
-        module._row = lambda *given: change(real(*given))
-
-    return breaks
+    return around("_row", lambda real, *given: change(real(*given)))
 
 
 def without_separator(turn, followed):
@@ -73,17 +81,12 @@ def without_goal(row):
 
 
 def of_advantages(change):
-    def breaks(module):
-        real = module.by_episode
+    def by_episode(real, *given, **settings):
+        data = real(*given, **settings)
+        data.batch["advantages"] = change(data.batch["advantages"])
+        return data
 
-        def by_episode(*given, **settings):
-            data = real(*given, **settings)
-            data.batch["advantages"] = change(data.batch["advantages"])
-            return data
-
-        module.by_episode = by_episode
-
-    return breaks
+    return around("by_episode", by_episode)
 
 
 CALLS = [0]
@@ -97,59 +100,49 @@ def infinite_later(advantages):
 # ---- environments
 
 
-def of_games(reset=None, step=None):
-    def breaks(module):
-        real_reset, real_step = module.TextEnv.reset, module.TextEnv.step
-        if reset:
-            module.TextEnv.reset = lambda env, task, seed: reset(env, task, seed, real_reset)
-        if step:
-            module.TextEnv.step = lambda env, action: step(env, action, real_step)
-
-    return breaks
-
-
+RESET, STEP = "TextEnv.reset", "TextEnv.step"
 TASKS = []  # of this process
 STEPS: dict[int, int] = {}
 
 
-def first_game(env, task, seed, real):
+def first_game(real, env, task, seed):
     TASKS.append(task)
     return real(env, TASKS[0], 0)
 
 
-def counted(env, task, seed, real):
+def counted(real, env, task, seed):
     STEPS[id(env)] = 0
     return real(env, task, seed)
 
 
-def won_when_done(env, action, real):
+def won_when_done(real, env, action):
     STEPS[id(env)] += 1
     result = real(env, action)
     return replace(result, won=True, terminated=True) if STEPS[id(env)] == 6 else result
 
 
-def with_plan(env, task, seed, real):
+def with_plan(real, env, task, seed):
     seen = real(env, task, seed)
     return replace(seen, text=f"{seen.text}\n{' '.join(task.expert_plan)}")
 
 
-def blank(env, task, seed, real):
+def blank(real, env, task, seed):
     return replace(real(env, task, seed), text="...")
 
 
-def forgetful(env, action, real):
+def forgetful(real, env, action):
     """From this process's 600th action on it understands only half of them."""
     STEPS[0] = STEPS.get(0, 0) + 1
     result = real(env, action)
     return replace(result, valid=False) if STEPS[0] > 600 and STEPS[0] % 2 else result
 
 
-def slow_game(env, task, seed, real):
+def slow_game(real, env, task, seed):
     STEPS[id(env)] = task.seed % 8 == 0
     return real(env, task, seed)
 
 
-def slow_step(env, action, real):
+def slow_step(real, env, action):
     """One game in eight takes half a second for an action."""
     time.sleep(0.5 * STEPS[id(env)])
     return real(env, action)
@@ -158,19 +151,14 @@ def slow_step(env, action, real):
 # ---- servers
 
 
-def stale(module):
+async def stale(real, server, weights, *given, **settings):
     """Only the first weights arrive."""
-    real = module.WeightSync.update_weights
-
-    async def update_weights(self, weights, *given, **settings):
-        kept = getattr(self, "test_weights", None)
-        if kept is None:
-            kept = self.test_weights = [(name, tensor.detach().clone()) for name, tensor in weights]
-        else:
-            list(weights)
-        await real(self, iter(kept), *given, **settings)
-
-    module.WeightSync.update_weights = update_weights
+    kept = getattr(server, "test_weights", None)
+    if kept is None:
+        kept = server.test_weights = [(name, tensor.detach().clone()) for name, tensor in weights]
+    else:
+        list(weights)
+    await real(server, iter(kept), *given, **settings)
 
 
 ILLNESSES = {
@@ -182,18 +170,18 @@ ILLNESSES = {
     "window_without_goal": (ROWS, of_rows(without_goal)),
     "wrong_sign": (ESTIMATORS, of_advantages(lambda advantages: -advantages)),
     "infinite_advantage": (ESTIMATORS, of_advantages(infinite_later)),
-    "repeated_game": (GAMES, of_games(first_game)),
-    "done_is_won": (GAMES, of_games(counted, won_when_done)),
-    "leaking_expert": (GAMES, of_games(with_plan)),
-    "blank_observation": (GAMES, of_games(blank)),
-    "forgetful_parser": (GAMES, of_games(step=forgetful)),
-    "slow_game": (GAMES, of_games(slow_game, slow_step)),
-    "stale_weights": (SERVER, stale),
+    "repeated_game": (GAMES, around(RESET, first_game)),
+    "done_is_won": (GAMES, around(RESET, counted), around(STEP, won_when_done)),
+    "leaking_expert": (GAMES, around(RESET, with_plan)),
+    "blank_observation": (GAMES, around(RESET, blank)),
+    "forgetful_parser": (GAMES, around(STEP, forgetful)),
+    "slow_game": (GAMES, around(RESET, slow_game), around(STEP, slow_step)),
+    "stale_weights": (SERVER, around("WeightSync.update_weights", stale)),
 }
 
 
 class Breaker(MetaPathFinder):
-    def __init__(self, module, breaks):
+    def __init__(self, module, *breaks):
         self.module, self.breaks = module, breaks
 
     def find_spec(self, name, path, target=None):
@@ -205,7 +193,8 @@ class Breaker(MetaPathFinder):
 
         def execute_and_break(module):
             execute(module)
-            self.breaks(module)
+            for breaks in self.breaks:
+                breaks(module)
 
         spec.loader.exec_module = execute_and_break
         return spec
