@@ -101,8 +101,9 @@ def made(task: str, variation: int, simplifications: str, turns: int, folder: Pa
     check_gold(plays[0][-1][1] if plan else 0, 100, plays, len(plan), turns)
     game = {"task": task, "variation": variation, "simplifications": simplifications}
     fingerprint = hashlib.sha256(json.dumps(game).encode()).hexdigest()
-    about = {"goal": goal, "expert_plan": plan, "fingerprint": fingerprint}
-    return GameRecord.written(folder, {**game, "gold": plan}, **about, max_score=100)
+    return GameRecord.written(
+        folder, {**game, "gold": plan}, goal=goal, expert_plan=plan, fingerprint=fingerprint, max_score=100
+    )
 
 
 def _replay(simulator: Simulator, task: str, variation: int, simplifications: str, gold: list[str]) -> Replay:
