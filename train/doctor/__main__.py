@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from math import gcd, sqrt
 from pathlib import Path
 
+import numpy as np
 import psutil
 from omegaconf import DictConfig, OmegaConf
 
@@ -173,7 +174,7 @@ def examine(config: DictConfig) -> int:
     table(measured(steps, dtypes))
     table([("chat template", f"{compared} prompts and messages compared")])
     table([("peak memory", peak.beside_estimate()), ("time", f"{time.monotonic() - start:.0f} s")])
-    print()
+    print(by_turn(steps))
     for fault in faults:
         print(f"{fault.name}{f' (step {fault.step})' if fault.step else ''}: {fault.shown_by}")
     if ill := [fault for fault in faults if fault.name != findings.HIGH]:
@@ -204,6 +205,17 @@ def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str
         yield f"step {step.number}", f"{len(step.server)} tokens, sampled with the weights of step {step.version}"
         yield "", f"server and trainer differ by {step.in_probability:.1e} in probability, {step.apart:.1e} nats"
         yield "", f"the update moved the trainer's log-probs by {step.moved:.1e} nats"
+
+
+def by_turn(steps: Sequence[Step]) -> str:
+    """Return the differences in nats by turn: mean and 99 % of each step."""
+    lines = ["server and trainer differ by turn, in nats:"]
+    lines += ["turn  " + "  ".join(f"{f'step {step.number}: mean, 99 %':>22}" for step in steps)]
+    for turn in range(1 + int(max(step.turn.max() for step in steps))):
+        found = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
+        cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in found]
+        lines.append(f"{turn + 1:>4}  " + "  ".join(f"{cell:>22}" for cell in cells))
+    return "\n".join([*lines, ""])
 
 
 def table(rows: Iterable[tuple[str, str]]) -> None:
