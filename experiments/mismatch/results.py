@@ -137,6 +137,17 @@ def _half(one: Interval) -> str:
     return f"{one.mean:+.2f} ± {(one.high - one.low) / 2:.2f}"
 
 
+def biases(found: Cells, turns: int) -> str:
+    """Return each correction's bias at a number of turns, by sampler."""
+    own = {name: row for (name, number), row in found.items() if number == turns}
+    labels = [*dict.fromkeys(label for row in own.values() for label in row)]
+    rows = [
+        [f"`{name}`", *(shown(row[label].bias) if label in row else "-" for label in labels)]
+        for name, row in own.items()
+    ]
+    return table(["sampler", *(f"`{label}`" for label in labels)], rows)
+
+
 def compared(own: Mapping[str, Figures]) -> dict[str, Interval]:
     """Return each correction's success less that of none, seed by seed.
 

@@ -27,6 +27,7 @@ from turngrid.experiments.mismatch.game import (
 from turngrid.experiments.mismatch.results import (
     Figures,
     advice,
+    biases,
     cells,
     compared,
     figures,
@@ -242,7 +243,7 @@ FOUND = cells(read(DOCS / "mismatch/results.jsonl"), SIZE)
 
 
 def test_the_tables_are_those_of_the_results() -> None:
-    assert advice(FOUND) in PAGE
+    assert advice(FOUND) in PAGE and biases(FOUND, 24) in PAGE
     assert (DOCS / "mismatch/tables.md").read_text(encoding="utf-8") == f"{advice(FOUND)}\n{whole(FOUND)}"
 
 
