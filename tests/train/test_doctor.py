@@ -54,7 +54,7 @@ def steps(*apart: float, moved: float = 0.5, version: int = 1, base: float | Non
     made = []
     for number, difference in enumerate(apart, 1):
         without = None if base is None else before + base
-        columns = (before + difference, before, before + moved, without)
+        columns = (np.arange(100) // 25, before + difference, before, before + moved, without)
         made.append(Step(number, min(version, number - 1), *columns))
     return made
 

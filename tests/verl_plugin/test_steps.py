@@ -197,6 +197,7 @@ def test_the_doctors_probe_writes_what_each_sampled_token_had(
     rows = [made_up(f"{prompt:04d}", sample, 0)[1] for prompt in range(PROMPTS) for sample in range(2)]
     server = torch.cat([row["rollout_log_probs"][row["response_mask"] == 1] for row in rows])
     assert sorted(found["server"].tolist()) == pytest.approx(sorted(server.tolist()))
+    assert found["turn"].tolist() == [0, 0, 0, 1, 1] * len(rows)
     assert found["base"] == pytest.approx(found["before"], abs=1e-5)
     assert (found["after"] - found["before"]).mean() > 1e-3
 

@@ -202,7 +202,7 @@ def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str
     bounds = "normal up to {:g}, suspect above {:g}".format(*findings.bounds_of(dtypes))
     yield "bounds", f"mean |difference| of probabilities: {bounds}"
     for step in steps:
-        yield f"step {step.number}", f"{len(step.server)} tokens, sampled with the weights of step {step.version}"
+        yield f"step {step.number}", f"{len(step.turn)} tokens, sampled with the weights of step {step.version}"
         yield "", f"server and trainer differ by {step.in_probability:.1e} in probability, {step.apart:.1e} nats"
         yield "", f"the update moved the trainer's log-probs by {step.moved:.1e} nats"
 

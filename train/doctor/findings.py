@@ -42,6 +42,7 @@ class Step:
 
     number: int
     version: int  # training step whose weights the server sampled with, as it reports them
+    turn: np.ndarray  # number of each token's turn in its row, from 0
     server: np.ndarray  # by the server while it sampled
     before: np.ndarray
     after: np.ndarray

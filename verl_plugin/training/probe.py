@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from turngrid.algorithms.turn_table import turn_ids
 from turngrid.records.resume import RlFolder
 from turngrid.verl_plugin.training import task
 from turngrid.verl_plugin.training.step import Metrics
@@ -58,6 +59,7 @@ class ProbedTrainer(TurngridTrainer):
         return torch.tensor([not tag.get("is_padding", False) for tag in batch.tags])
 
     def _write(self, columns: dict[str, Tensor], sampled: Tensor) -> None:
+        columns = {"turn": turn_ids(sampled) - 1, **columns}
         folder = RlFolder(Path(self.config.run.folder)).probe
         folder.mkdir(exist_ok=True)
         chosen: dict[str, Any] = {name: column[sampled].float().numpy() for name, column in columns.items()}
