@@ -50,9 +50,7 @@ WITH_RAY = (
     "test_task_replay",
     "test_server_faults",
     "test_parity",
-    "test_async_client",
     "test_server",
-    "test_server_actor",
     "test_async_trainer",
 )
 PLAIN_VERL = ("test_platform", "test_verl_changes", "test_verl_bugs")  # share a process of verl without our plugin
