@@ -90,7 +90,6 @@ LONG = (
     "test_chat_settings",
     "test_evaluation_sets",
     "test_credit_replay",
-    "test_padding_rows",
     "test_credit_quality",
     "test_repo_repair_environment",
     "test_hub",

@@ -134,18 +134,6 @@ def test_vapo_with_one_lambda_is_verls_gae() -> None:
     assert found.returns[seen.mask].tolist() == pytest.approx(returns[seen.mask].tolist(), abs=1e-5)
 
 
-def test_vapos_lambda_of_the_specification() -> None:
-    wanted = {1: 0, 20: 0, 40: 0.5, 100: 0.8, 1000: 0.98}
-    found = Vapo(**usual("algo", "vapo")).of_policy(torch.tensor([*wanted]))
-    assert found.flatten().tolist() == pytest.approx([*wanted.values()], abs=1e-5)
-
-
-def test_turn_gae_weighs_a_turn_once_however_many_tokens_it_has() -> None:
-    turns = example_x()
-    found = as_shipped(TurnGae)(turns, tokens_of(turns)).advantages[turns.mask]
-    assert found.mean().item() == pytest.approx(0) and found.var().item() == pytest.approx(1, abs=1e-6)
-
-
 def test_a_critic_of_turns_may_be_trained_on_first_tokens_only() -> None:
     turns = example_x(windows=True, padding=2)
     targets = as_shipped(TurnGae, value_at="first")(turns, tokens_of(turns)).targets
@@ -268,11 +256,3 @@ def test_a_batch_without_any_action_is_no_error(name: str) -> None:
         name, turns, Tokens(turns.place >= 0, torch.zeros(1, 2), value, heads=(value, value), kl=value * 0)
     )
     assert not turns.spread(found.advantages).any() if algorithm(name).grain == "turn" else not found.advantages.any()
-
-
-@pytest.mark.parametrize(
-    "settings", [{"gamma": 1.5}, {"lam": -0.1}, {"value_at": "last"}, {"lambda_critic": 2}, {"lambda_length": 0}]
-)
-def test_a_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        as_shipped(TurnGae, **settings)

@@ -121,12 +121,6 @@ def test_an_answer_without_tags_learns_from_low_alone_and_is_valued_at_its_first
     assert (turns.spread(turns.at(turns.starts(), found.advantages)) - found.advantages).abs().max() < 1e-12
 
 
-def test_where_only_the_switch_is_said_low_is_valued_behind_it() -> None:
-    turns, tokens = one_episode(1.0, "won", subgoal=(0, 0), low_at=2)
-    found = method("algo", "hiper", "algo=hiper", "algo.norm_adv=false", *FACTORS)(turns, tokens)
-    assert parts_of(found, turns)[1:] == [pytest.approx(numbers, abs=1e-5) for numbers in WON[1:]]
-
-
 # Of example X: planning p, explore e, reflection r, monitor m, none -; the second turn of P_1 goes
 # back and is not understood
 TAGGED = ["pe", "per", "ep", "eep", "r-", "pm", "mm"]

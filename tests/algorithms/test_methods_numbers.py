@@ -11,8 +11,6 @@ from usual import as_shipped, usual
 
 from turngrid.algorithms.buffers import SelfImitation
 from turngrid.algorithms.chosen import Chosen
-from turngrid.algorithms.credit.gigpo import Gigpo
-from turngrid.algorithms.filters.muting import VoidTurns
 from turngrid.algorithms.losses import AepoClip, StepClip, TurnClip
 from turngrid.algorithms.schedules import schedule
 from turngrid.algorithms.slots import LossView, StoredEpisode
@@ -49,21 +47,6 @@ GIGPO_WITHOUT_STD = [
 ]
 
 
-def test_gigpo_gives_nothing_where_all_returns_of_a_state_are_equal() -> None:
-    turns = example_x()
-    same = Turns(**{**vars(turns), "reward": torch.full_like(turns.reward, 0.1) * turns.mask, "state": turns.state * 0})
-    one = as_shipped(Gigpo, gamma=0.0)(same, spread([0.0] * 7, same))
-    assert torch.equal(one, torch.zeros_like(one))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_void_turns(shape: dict) -> None:
-    turns = example_x(**shape)
-    understood = Turns(**{**vars(turns), "parsed": turns.mask})
-    assert as_shipped(VoidTurns, void="invalid")(turns, 1).tolist() == [True, False, True, True, True, True, True]
-    assert as_shipped(VoidTurns)(understood, 1).all()
-
-
 def epo_example(dead: bool) -> tuple[Turns, Tensor]:
     """Entropies e0 [.2 .4][1.0], e1 [.6][.1 .3 .5]."""
     masks = [[1, 1, 0, 1, 0, 0, 0], [1, 0, 1, 1, 1, 0, 0]] + ([[0] * 7] * 2 if dead else [])
@@ -96,17 +79,6 @@ def test_epo(dead: bool) -> None:
     assert sum(metrics["entropy"].item() for _, metrics in found) == pytest.approx(0.55, abs=1e-5)
     assert sum(metrics["smooth"].item() for _, metrics in found) == pytest.approx(0.01833, abs=1e-5)
     assert epo.state() == {"total": pytest.approx(0.3 + 0.442857), "count": 2}
-
-
-def test_epo_at_the_first_step_has_no_history_and_its_entropy_a_gradient() -> None:
-    turns, entropy = epo_example(dead=False)
-    epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1)
-    data, coefficients = epo.prepare(turns, turns.mask, entropy, step=1, steps=40)
-    entropy.requires_grad_()
-    loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
-    assert coefficients["beta"] == 2.0 and loss.item() == pytest.approx(-5.5e-4)
-    loss.backward()
-    assert entropy.grad is not None and entropy.grad[0, :2].tolist() == pytest.approx([-0.000125] * 2)
 
 
 def test_epos_released_penalty_has_no_gradient() -> None:
@@ -179,12 +151,6 @@ def test_self_imitation_divides_by_no_deviation_of_0() -> None:
     assert [episode.advantage for episode in buffer.take(2)] == [1.0, 1.0]
 
 
-def test_self_imitation_of_steps_without_any_episode_gives_nothing_back() -> None:
-    buffer = as_shipped(SelfImitation, capacity=1)
-    buffer.load({"episodes": [vars(stored(1))] * 2, "groups": [(1, [], [])]})
-    assert buffer.take(2) == [] and len(buffer) == 2
-
-
 def test_self_imitation_waits_until_it_holds_enough() -> None:
     buffer = as_shipped(SelfImitation, capacity=2)
     buffer.load({"episodes": [vars(stored(1))] * 3, "groups": [(1, [0.5], [0.5])]})
@@ -228,17 +194,6 @@ def test_schedules(node: dict, steps: list[int], wanted: list[float]) -> None:
 def test_schedules_that_are_refused(node: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         schedule(node)
-
-
-def test_any_number_of_a_method_may_follow_a_schedule() -> None:
-    chosen = Chosen(
-        {
-            "credit": {"gigpo": usual("credit", "gigpo", weight={"linear": [0, 2, 10]})},
-            "buffer": {"self_imitation": usual("buffer", "self_imitation", tolerate={"steps": {1: 5, 3: 2}})},
-        }
-    )
-    assert [chosen.of("credit", step)["gigpo"].weight for step in (1, 5, 20)] == pytest.approx([0.2, 1, 2])
-    assert [chosen.of("buffer", step)["self_imitation"].tolerate for step in (2, 3)] == [5, 2]
 
 
 @dataclass

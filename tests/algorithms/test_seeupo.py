@@ -35,10 +35,6 @@ def test_scores_of_example_x(chosen: Made, shape: dict[str, Any]) -> None:
     assert scores(chosen(), example_x(**shape)) == pytest.approx(Z, abs=1e-5)
 
 
-def test_scores_are_clamped(chosen: Made) -> None:
-    assert max(scores(chosen("algo.clamp=1"), example_x())) == 1.0
-
-
 @pytest.mark.parametrize("names", [["P_0"], ["P_0", "Q_4"]], ids=["one", "one a group"])
 def test_episodes_alone_teach_nothing(chosen: Made, names: list[str]) -> None:
     assert not any(scores(chosen(), example_x(paths={name: PATHS[name] for name in names})))
@@ -47,21 +43,6 @@ def test_episodes_alone_teach_nothing(chosen: Made, names: list[str]) -> None:
 def test_equal_scores_teach_nothing(chosen: Made) -> None:
     same = {f"{group}_{n}": ("S0 a S1", [0.3], [0.0], [0.0], 1) for group in "ab" for n in range(3)}
     assert not any(scores(chosen(), example_x(paths=same)))
-
-
-def test_an_advantage_weighs_what_the_updates_of_later_turns_changed(chosen: Made) -> None:
-    """Turn 2 has P1 and P3, the turns before have all."""
-    method = chosen()
-    assert method.in_order({0: 7, 1: 7, 2: 2, 3: 1}, step=1) == [2, 1, 0]
-    factors = torch.ones(7).double()
-    factors[[1, 3]] = method.next_factors(factors[[1, 3]], torch.tensor([0.9, 1.3]).double().log())
-    assert factors.tolist() == pytest.approx([1, 0.9, 1, 1.2, 1, 1, 1])
-    z = torch.tensor(Z).double()
-    assert (z * factors)[:4].tolist() == pytest.approx([1.13893, -0.79725, -0.88583, 0.75928], abs=1e-5)
-    factors = method.next_factors(factors, torch.tensor([1.1, 0.95, 1.05, 1.1, 0.7, 1, 1.02]).double().log())
-    assert factors.tolist() == pytest.approx([1.1, 0.855, 1.05, 1.2, 0.8, 1, 1.02])
-    wanted = [1.25282, -0.75739, -0.93012, 0.75928, -0.53994, 1.34984, -0.68842]
-    assert (z * factors).tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 def test_the_order_of_turns(chosen: Made) -> None:

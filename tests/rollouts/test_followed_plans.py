@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
@@ -90,8 +90,3 @@ def test_an_action_with_the_experts_effect_may_count(play: Play, game: TaskRef) 
     episode = play(Answers({**spelled, 2: WRONG}), as_shipped(SemiOnline, accept="same_after"))
     assert shares(episode) == [0.25, 0.25, 0, 0.25] and not episode.won
     assert play(Answers(spelled), as_shipped(SemiOnline, accept="same_after")).won
-
-
-def test_a_limit_of_turns_below_the_plan_holds(game: TaskRef) -> None:
-    spec, *_ = as_shipped(SemiOnline).specs(EpisodeSpec(game, STYLE, 2), 1, Random(0))
-    assert spec.max_turns == 2 and replace(spec, followed=None, max_turns=2) == EpisodeSpec(game, STYLE, 2)

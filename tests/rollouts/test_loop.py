@@ -44,16 +44,6 @@ def test_the_expert_wins_and_is_paid_at_the_last_turn(play: Play, demonstration_
     assert episode.score == 1.0
 
 
-def test_messages_alternate_and_the_first_states_role_form_and_goal(play: Play, demonstration_games: list[TaskRef]):
-    episode = play(ExpertPolicy(), spec_for(demonstration_games[0]))
-    roles = [message["role"] for message in episode.messages]
-    assert roles == ["user", "assistant"] * 4
-    first = episode.messages[0]["content"]
-    assert STYLE.role in first and STYLE.action_form in first and episode.goal in first
-    assert first.endswith("Your action:")
-    assert episode.goal not in episode.messages[2]["content"]
-
-
 def test_turns_run_out_without_a_win(play: Play, demonstration_games: list[TaskRef]):
     episode = play(ExpertPolicy(), spec_for(demonstration_games[0], max_turns=2))
     assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_TURNS, 2)
@@ -76,15 +66,6 @@ def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(
     actions = [[turn.action for turn in episode.turns] for episode in (first, again, other)]
     assert actions[0] == actions[1] != actions[2]
     assert all(turn.valid for turn in first.turns)
-
-
-def test_a_game_that_comes_twice_in_a_step_is_not_played_twice_alike(play: Play, demonstration_games: list[TaskRef]):
-    """Randomness follows the prompt (the group), not the game: a refill may bring the same game
-    again."""
-    spec = spec_for(demonstration_games[1], 6)
-    groups = [play(RandomPolicy(run_seed=3), replace(spec, prompt=name)) for name in ("000001-0000", "000001-0017")]
-    actions = [[turn.action for turn in episode.turns] for episode in groups]
-    assert actions[0] != actions[1]
 
 
 class Says:
@@ -151,18 +132,6 @@ def test_the_score_counts_replayed_turns_and_lies_between_0_and_1(
 ) -> None:
     spec = replace(spec_for(replace(demonstration_games[0], max_score=4.0), max_turns=1), prefix=prefix)
     assert asyncio.run(run_episode(Says(own), Points(), spec, None)).score == score
-
-
-class NoRoom:
-    name = "no room"
-
-    async def act(self, context: TurnContext) -> Reply:
-        return Reply("", out_of_context=True) if context.turn == 1 else Reply("look")
-
-
-def test_a_full_context_has_an_outcome_of_its_own(play: Play, demonstration_games: list[TaskRef]):
-    episode = play(NoRoom(), spec_for(demonstration_games[0]))
-    assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_CONTEXT, 1)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ import pytest
 from chat_stub import chat_stub, says
 from usual import form_of
 
-from turngrid.envs.extensions import shipped
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import NOT_ALLOWED
@@ -81,14 +79,6 @@ def test_answers_score_what_their_actions_deserve(
     assert [message["content"] for message in sent[-1][1::2]] == texts[:-1], "its own words are its history"
     assert all(mark in sent[0][0]["content"] for mark in form.marks), "and its tags reach the endpoint whole"
     assert Episode.from_dict(episode.to_dict()) == episode
-
-
-def test_another_forms_answers_earn_nothing(ask: Any, demonstration_games: list[TaskRef]) -> None:
-    task = demonstration_games[0]
-    tags, lines = form_of("think_action"), form_of("react")
-    for said, read in ((tags, lines), (lines, tags), (form_of("plain"), tags), (tags, form_of("plain"))):
-        episode, _ = ask([said.write(action, "so") for action in task.expert_plan] * 3, task, read)
-        assert not episode.won and not any(turn.valid for turn in episode.turns)
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -188,40 +178,3 @@ def test_the_last_turns_are_told_in_one_message(ask: Any, demonstration_games: l
         assert messages["content"] == told and "so it is" not in told
     assert "Action taken: " + task.expert_plan[1] in sent[3][0]["content"]
     assert "Action taken: " + task.expert_plan[0] not in sent[3][0]["content"]
-
-
-def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
-    """The expert's commands as calls of functions; a call that no function fits is answered, and
-    not understood."""
-    environment = make_environment("repo_repair")
-    (task,) = Catalogue(environment, None).tasks("lines-easy", "train", 1, progress=False)
-    form = form_of("tool_call")
-    calls = [form.demonstrate("", [command], environment.prompt.functions) for command in task.expert_plan]
-    texts = iter(["I would rather not.", '{"name": "sing", "arguments": {}}', *calls])
-
-    async def play(url: str) -> Episode:
-        endpoint = Endpoint(url, "parrot", timeout_s=5)
-        async with (
-            EnvPool("repo_repair", 1, 60.0, settings=shipped("env", "repo_repair")) as pool,
-            endpoint.client() as client,
-        ):
-            policy = ChatPolicy(endpoint, client, 0.4, 192, wait_s=0.01)
-            spec = EpisodeSpec(task, environment.prompt, 12, reward("binary"), grade_unfinished=True, form=form)
-            return await run_episode(policy, await pool.open(), spec, None)
-
-    with chat_stub(lambda body: says(next(texts))) as stub:
-        episode = runner.run(play(stub.url))
-    assert [(turn.parsed, turn.valid) for turn in episode.turns] == [
-        (False, False),
-        (True, False),
-        *[(True, True)] * len(calls),
-    ]
-    assert episode.turns[1].observation == form.format_error
-    assert episode.won and sum(turn.rewards["binary"] for turn in episode.turns) == 1.0
-    assert [turn.action for turn in episode.turns[2:]] == list(task.expert_plan)
-
-
-def test_the_random_policy_answers_in_the_form(play: Any, demonstration_games: list[TaskRef]) -> None:
-    episode = play(RandomPolicy(), demonstration_games[1], form_of("react"))
-    assert all(turn.parsed and turn.valid for turn in episode.turns)
-    assert episode.turns[0].response.startswith(f"Thought: My plan is to {episode.turns[0].action}.\n")

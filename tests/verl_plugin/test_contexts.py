@@ -124,17 +124,6 @@ def test_the_right_answer_is_scored_alone() -> None:
         assert all(ids[: len(row.before(turn))] == row.before(turn) for row, ids, _, turn in asked)
 
 
-def test_infopo_asks_for_every_answer_but_the_first() -> None:
-    infopo = method("credit", "infopo")
-    for window in [*WINDOWS, HISTORY]:
-        episode, rows = played(window, form_of("plain", history=2 if window is HISTORY else None))
-        asked = [(row, *context) for row in rows for context in infopo.contexts(row)]
-        assert len(asked) == len(episode.played_turns) - 1
-        for row, ids, scored, turn in asked:
-            answer = [token for token, mark in zip(ids, scored, strict=True) if mark]
-            assert answer == row.turns[turn].action_ids and len(ids) == len(row.before(turn)) + len(answer)
-
-
 def test_muted_thoughts_are_not_scored() -> None:
     form = replace(form_of("think_action"), train_thoughts=False)
     (row,) = played(None, form)[1]

@@ -80,18 +80,6 @@ def test_the_trainers_log_probs_and_entropies_are_the_servers(forward_only: bool
             torch.testing.assert_close(found, torch.tensor(sampled), atol=bound, rtol=0)
 
 
-def test_weights_reach_the_server_whole() -> None:
-    engine = make_engine()
-    weights, _ = engine.get_per_tensor_param()
-    given = dict(weights)
-    assert not any(isinstance(tensor, DTensor) for tensor in given.values())
-    generator = Generator.from_pretrained(TINY)
-    with torch.no_grad():
-        generator.model.model.norm.weight.zero_()
-    generator.load_weights(given.items())
-    assert torch.equal(generator.model.model.norm.weight, given["model.norm.weight"])
-
-
 def with_advantages(batch: TensorDict, advantages: list[float], left_out: str = zero_advantages.ROWS) -> TensorDict:
     """The rows with one advantage each, in passes of one row, of an update that needs no others."""
     masks = [row.tolist() for row in batch["response_mask"].unbind()]

@@ -246,27 +246,6 @@ def test_neighbours_change_no_token() -> None:
     assert [result.token_ids for result in together] == [result.token_ids for result in backwards]
 
 
-def test_rules_of_one_row_leave_the_others_alone() -> None:
-    """Greedy, narrowed, hot and short requests in one batch answer as they do alone."""
-    ids = prompts(1, seed=4)[0]
-    rules: list[dict[str, Any]] = [
-        {"temperature": 0.0, "max_tokens": 9},
-        {"temperature": 1.0, "top_k": 1, "max_tokens": 9},
-        {"temperature": 1.0, "top_p": 1e-9, "max_tokens": 5},
-        {"temperature": 2.0, "max_tokens": 1},
-        {"temperature": 1.3, "top_p": 0.7, "top_k": 20, "max_tokens": 12},
-    ]
-    requests = [SampleRequest(f"r{i}", ids, seed=i, **rule) for i, rule in enumerate(rules)]
-    generator = make_generator()
-    together = generator.generate(requests)
-    assert_teacher_forced(make_model(), requests, together)
-    for request, result in zip(requests, together, strict=True):
-        assert make_generator().generate([request])[0].token_ids == result.token_ids
-        assert 1 <= len(result.token_ids) <= request.max_tokens
-    assert together[0].token_ids == together[1].token_ids, "top_k=1 is greedy"
-    assert together[0].token_ids[:5] == together[2].token_ids, "a top_p of next to nothing is greedy"
-
-
 def test_tied_embeddings_come_without_the_head() -> None:
     """Trainers that keep one tensor for both send it once."""
     generator, other = make_generator(), make_model(seed=2)

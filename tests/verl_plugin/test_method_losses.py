@@ -282,14 +282,3 @@ def test_a_term_on_one_of_two_devices_is_its_share(actor_node: Any) -> None:
         loss, _ = verls.ppo_loss(config=actor, model_output=model_output(rows, rows.data), data=rows.data)
         parts.append(loss.item())
     assert sum(parts) / 2 == pytest.approx(-5.20547e-4, abs=1e-9)
-
-
-def test_a_batch_that_asks_for_no_method_is_verls_business(actor_node: Any) -> None:
-    def clipped(asked: dict[str, Any]) -> tuple[float, list[float]]:
-        rows = rows_of(RATIOS, MASKS, ADVANTAGES, muted=(2,))
-        loss, _ = loss_of(rows, actor_of(actor_node, "vanilla"), asked, "whole")
-        return loss, rows.log_probs[0].grad.tolist()
-
-    loss, gradient = clipped({})
-    assert loss == pytest.approx(-0.31632, abs=1.01e-5)
-    assert clipped({"loss": {}, "step": 1}) == (loss, gradient)

@@ -9,7 +9,7 @@ from turngrid.records.files import checkpoints
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
-from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, staleness_metrics, step_of
+from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, staleness_metrics
 from turngrid.verl_plugin.training.step import Step
 from turngrid.verl_plugin.training.step_records import MAX_FAILED_GROUPS, EnvironmentKeepsFailing, StepGroups
 
@@ -141,10 +141,6 @@ def test_before_the_first_checkpoint_everything_is_played_again(rl: RlFolder, gr
     assert discard_beyond_checkpoint(rl) == 0
     groups.restore(0, {})
     assert not names(rl.groups) and not rl.stale.exists()
-
-
-def test_the_number_of_a_group_is_that_of_its_step() -> None:
-    assert step_of("000012-0345") == 12
 
 
 # ---- staleness

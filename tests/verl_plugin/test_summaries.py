@@ -12,7 +12,7 @@ from parity_servers import Plain
 from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
 from usual import as_shipped
 
-from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
+from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
 from turngrid.algorithms.credit.graft import Graft
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
@@ -196,41 +196,6 @@ def table_of(episodes: Sequence[Episode]) -> tuple[Turns, torch.Tensor]:
     rows = {"loss_mask": pad(masks, batch_first=True), "reward": pad(rewards, batch_first=True)}
     records = {name.removeprefix("turn_"): [field[name] for field in fields] for name in fields[0]}
     return turn_table(rows, records, members, names), rows["reward"]
-
-
-def paid(episode: Episode) -> Episode:
-    """Other rewards of every turn in every sample, but none of a summary."""
-    own = enumerate(episode.turns)
-    turns = [replace(t, rewards={REWARD: 0.0 if t.aside else (episode.sample + 1) / (n + 2)}) for n, t in own]
-    return replace(episode, turns=turns)
-
-
-def test_a_summary_answers_a_state_of_its_own(played: Group) -> None:
-    episodes = [paid(episode) for episode in played[0]]
-    turns, _ = table_of(episodes)
-    plain, _ = table_of([replace(e, turns=e.played_turns) for e in map(whole_row, episodes)])
-    for e, episode in enumerate(episodes):
-        own = [not turn.aside for turn in episode.turns]
-        width = len(own)
-        assert turns.mask[e].sum() == width and turns.acts[e, :width].tolist() == own
-        for name in ("state", "action", "valid", "reward"):
-            seen = getattr(turns, name)[e, :width][own]
-            assert torch.equal(seen, getattr(plain, name)[e, : sum(own)]), name
-        for number in summaries(episode):
-            assert (turns.state == turns.state[e, number]).sum() == 1
-            assert turns.after[e, number] == turns.after[e, number - 1] == turns.state[e, number + 1]
-    base = torch.zeros(turns.mask.shape).double(), torch.zeros(plain.mask.shape).double()
-    for method in (as_shipped(Gigpo), as_shipped(Hgpo), as_shipped(Graft), as_shipped(MtGrpo, turn="reward")):
-        summed_up, without = (method(*some) for some in zip((turns, plain), base, strict=True))
-        torch.testing.assert_close(summed_up[turns.acts], without[plain.mask])
-        assert without.any() and not summed_up[turns.mask & ~turns.acts].any()
-
-
-def whole_row(episode: Episode) -> Episode:
-    """As if it had been played in one row without summaries; of its tokens it does not matter
-    which."""
-    turns = [replace(turn, prompt_ids=[], context_ids=[0]) for turn in episode.turns]
-    return replace(episode, turns=turns)
 
 
 def test_all_rows_of_an_episode_share_its_credit(played: Group) -> None:

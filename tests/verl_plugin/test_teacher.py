@@ -2,7 +2,6 @@
 place."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import example_step  # noqa: F401 - finds the next one
 import pytest
@@ -17,7 +16,6 @@ from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.tasks.rejection import same_tokens
 from turngrid.verl_plugin.training.turn_rows import KL_IN_REWARD, TurnRows
-from turngrid.verl_plugin.whole_models import with_teacher
 
 
 def test_a_tokens_advantage_is_what_the_teacher_thinks_of_it() -> None:
@@ -65,11 +63,6 @@ def test_the_reference_worker_loads_the_teacher(one_process: None, teacher: Path
     assert torch.equal(scale["ref"], 2 * scale["actor"])
 
 
-def test_verls_own_way_is_left_as_it_is_without_a_teacher() -> None:
-    worker = SimpleNamespace(config={}, ref_worker_cls=dict)
-    assert with_teacher(lambda self: self.ref_worker_cls, worker) is dict
-
-
 REFUSED = {
     "use algo.teacher=": [],
     "algo.teacher=asset://nothing": ["algo.teacher=asset://nothing"],
@@ -79,13 +72,6 @@ REFUSED = {
     "use algorithm.kl_penalty=kl": ["algo.teacher=asset://tiny", "algorithm.kl_penalty=mse"],
     "use algo=distill": ["algo=grpo", "distillation.enabled=true"],
 }
-
-
-def test_a_teacher_may_have_another_chat_template(teacher: Path) -> None:
-    """It judges tokens and renders nothing."""
-    (teacher / "chat_template.jinja").unlink()
-    with composer() as compose:
-        check(compose(["algo=distill", f"algo.teacher={teacher}"]))
 
 
 @pytest.mark.parametrize("words", REFUSED)
