@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from says import Says
 
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
@@ -13,7 +14,7 @@ from turngrid.rewards.registry import named_reward, reward
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, Session, run_episode
-from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy, Reply, TurnContext
+from turngrid.rollouts.policy import ExpertPolicy, RandomPolicy
 
 STYLE = make_environment("textworld").prompt
 
@@ -22,12 +23,8 @@ Play = Callable[[object, EpisodeSpec], Episode]
 
 
 @pytest.fixture
-def play(runner: asyncio.Runner, pool: EnvPool) -> Play:
-    def play(policy: object, spec: EpisodeSpec) -> Episode:
-        episode = run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None), retries=1)
-        return runner.run(episode)
-
-    return play
+def play(play_spec: Play) -> Play:
+    return play_spec
 
 
 def spec_for(task: TaskRef, max_turns: int = 12) -> EpisodeSpec:
@@ -66,18 +63,6 @@ def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(
     actions = [[turn.action for turn in episode.turns] for episode in (first, again, other)]
     assert actions[0] == actions[1] != actions[2]
     assert all(turn.valid for turn in first.turns)
-
-
-class Says:
-    """One text a turn."""
-
-    name = "says"
-
-    def __init__(self, *texts: str) -> None:
-        self.texts = texts
-
-    async def act(self, context: TurnContext) -> Reply:
-        return Reply(self.texts[context.turn])
 
 
 def test_an_answer_without_an_action_is_not_one_that_was_not_understood(play: Play, demonstration_games: list[TaskRef]):

@@ -1,21 +1,18 @@
-"""Episodes in each prompt form: real games, answers from a chat endpoint on this machine."""
+"""Episodes on real games in each prompt form."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from chat_stub import chat_stub, says
+from says import Says
 from usual import form_of
 
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import NOT_ALLOWED
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import reward
-from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.form import Plain, PromptForm
 from turngrid.rollouts.spec import Branch
@@ -27,31 +24,20 @@ FORMS = [form_of("plain"), form_of("think_action"), form_of("react")]
 
 
 @pytest.fixture
-def play(runner: asyncio.Runner, pool: EnvPool) -> Any:
-    async def one(policy: Policy, task: TaskRef, form: PromptForm, **more: Any) -> Episode:
-        spec = EpisodeSpec(task, STYLE, 12, reward("sparse"), window=window_of({}, form), form=form, **more)
-        session = await pool.open()
-        try:
-            return await run_episode(policy, session, spec, None)
-        finally:
-            await session.close()
+def play(play_spec: Callable[[object, EpisodeSpec], Episode]) -> Callable[..., Episode]:
+    def played(policy: Policy, task: TaskRef, form: PromptForm, **more: Any) -> Episode:
+        return play_spec(policy, EpisodeSpec(task, STYLE, 12, reward("sparse"), window_of({}, form), form=form, **more))
 
-    return lambda policy, task, form, **more: runner.run(one(policy, task, form, **more))
+    return played
 
 
 @pytest.fixture
-def ask(runner: asyncio.Runner, play: Any) -> Any:
-    """An episode with these answers of an endpoint, and the messages that it was sent."""
+def ask(play: Callable[..., Episode]) -> Callable[..., tuple[Episode, list[Any]]]:
+    """An episode with these answers, and the messages that their policy was shown."""
 
     def asked(texts: Sequence[str], task: TaskRef, form: PromptForm) -> tuple[Episode, list[Any]]:
-        left = iter(texts)
-        with chat_stub(lambda body: says(next(left, ""))) as stub:
-            endpoint = Endpoint(stub.url, "parrot", timeout_s=5)
-            client = endpoint.client()
-            policy = ChatPolicy(endpoint, client, 0.4, 64, wait_s=0.01, marks=form.marks)
-            episode = play(policy, task, form)
-            runner.run(client.aclose())
-        return episode, [body["messages"] for *_, body in stub.seen]
+        policy = Says(*texts)
+        return play(policy, task, form), policy.seen
 
     return asked
 
@@ -77,7 +63,6 @@ def test_answers_score_what_their_actions_deserve(
     assert [turn.action for turn in episode.turns] == ["dance wildly", *[""] * len(astray), *task.expert_plan]
     assert [turn.response for turn in episode.turns] == texts
     assert [message["content"] for message in sent[-1][1::2]] == texts[:-1], "its own words are its history"
-    assert all(mark in sent[0][0]["content"] for mark in form.marks), "and its tags reach the endpoint whole"
     assert Episode.from_dict(episode.to_dict()) == episode
 
 

@@ -159,16 +159,7 @@ def test_staleness_is_counted_from_the_oldest_turn() -> None:
         "rollout/versions/mean": 2.0,
         "rollout/versions/max": 3.0,
     }
-    assert staleness_metrics([], 5) == {}
-
-
-def test_a_record_says_of_groups_and_versions_what_there_is_to_say(tmp_path: Path) -> None:
-    plain, mixed = of_versions(4, []), of_versions(4, [2, 2], [3, 4])
-    assert "group" not in plain.to_dict() and "versions" not in plain.to_dict()["turns"][0]
-    write_episodes(tmp_path / "a.jsonl", [plain, mixed, *play("000001-0000")])
-    back = list(read_episodes(tmp_path / "a.jsonl"))
-    assert back == [plain, mixed, *play("000001-0000")]
-    assert (plain.versions(), mixed.versions(), mixed.versions(0, 1)) == ((4, 4), (2, 4), (2, 2))
+    assert staleness_metrics([], 5) == {} and episodes[1].versions(0, 1) == (2, 2)
 
 
 # ---- a synchronous step
