@@ -147,9 +147,3 @@ def test_task_replay_draws_which_episode_makes_way(chosen: Made, dead: bool) -> 
         drawn[seed] = [turns.episodes[e] for step in range(2, 22) for e in buffer.replace(turns, step)]
     assert set(drawn[0]) == {"P_0", "P_1", "P_2", "P_3"} and len(drawn[0]) == 20
     assert drawn[0] != drawn[1] and drawn[0][:4] == ["P_0", "P_0", "P_1", "P_0"]
-
-
-def test_rapo_replays_as_the_paper_does(chosen: Made) -> None:
-    """A drawn episode makes way, however old the win."""
-    replay = chosen("buffer", "task_replay", algo="rapo")
-    assert (replay.keep, replay.tolerate, replay.replaced) == (1, None, "random")

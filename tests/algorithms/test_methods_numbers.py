@@ -134,16 +134,6 @@ def stored(score: float, step: int = 1) -> StoredEpisode:
     return StoredEpisode([{}], score, 0.0, step)
 
 
-def test_self_imitation_takes_what_is_good_today_and_empties() -> None:
-    """What it makes of it: test_composed_numbers.py."""
-    buffer = as_shipped(SelfImitation, capacity=1)
-    means, deviations = [0.25, 0.5, 0, 0.75, 0.5, 1], [0.4, 0.5, 0, 0.4, 0.5, 0]
-    buffer.load({"episodes": [], "groups": [(1, means, deviations)]})
-    buffer._episodes = [stored(score) for score in (1, 1, 0.25, 0.5, 0)]
-    assert [episode.score for episode in buffer.take(2)] == [1, 1, 0.5]
-    assert len(buffer) == 0 and buffer.take(3) == []
-
-
 def test_self_imitation_divides_by_no_deviation_of_0() -> None:
     """Where most groups' scores are equal, 1e-6 alone would make an advantage of a million."""
     buffer = as_shipped(SelfImitation, capacity=1)

@@ -1,54 +1,45 @@
-"""``algo=seeupo``: the specification's numbers through the composed config."""
+"""``algo=seeupo``: the specification's numbers."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from example_x import PATHS, example_x
+from test_methods_numbers import SHAPES
+from usual import method
 
 from turngrid.algorithms.estimators.seeupo import mean_changes
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
 
 Z = [1.13893, -0.88583, -0.88583, 0.63274, -0.67492, 1.34984, -0.67492]
-SHAPES: list[dict[str, Any]] = [{}, {"windows": True}, {"dead": True, "padding": 3}]
-Made = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def chosen() -> Iterator[Made]:
-    with composer() as compose:
-        yield lambda *settings: made(compose(["algo=seeupo", *settings])).of("algo", 1)["seeupo"]
-
-
-def scores(method: Any, turns: Turns) -> list[float]:
-    found = method(turns, Tokens(turns.place >= 0, torch.zeros(turns.place.shape))).advantages
+def scores(chosen: Any, turns: Turns) -> list[float]:
+    found = chosen(turns, Tokens(turns.place >= 0, torch.zeros(turns.place.shape))).advantages
     assert torch.equal(found, found[:, :1] * turns.mask)
     return list(found[:, 0].tolist())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_scores_of_example_x(chosen: Made, shape: dict[str, Any]) -> None:
-    assert scores(chosen(), example_x(**shape)) == pytest.approx(Z, abs=1e-5)
+def test_scores_of_example_x(shape: dict[str, Any]) -> None:
+    assert scores(method("algo", "seeupo"), example_x(**shape)) == pytest.approx(Z, abs=1e-5)
 
 
 @pytest.mark.parametrize("names", [["P_0"], ["P_0", "Q_4"]], ids=["one", "one a group"])
-def test_episodes_alone_teach_nothing(chosen: Made, names: list[str]) -> None:
-    assert not any(scores(chosen(), example_x(paths={name: PATHS[name] for name in names})))
+def test_episodes_alone_teach_nothing(names: list[str]) -> None:
+    assert not any(scores(method("algo", "seeupo"), example_x(paths={name: PATHS[name] for name in names})))
 
 
-def test_equal_scores_teach_nothing(chosen: Made) -> None:
+def test_equal_scores_teach_nothing() -> None:
     same = {f"{group}_{n}": ("S0 a S1", [0.3], [0.0], [0.0], 1) for group in "ab" for n in range(3)}
-    assert not any(scores(chosen(), example_x(paths=same)))
+    assert not any(scores(method("algo", "seeupo"), example_x(paths=same)))
 
 
-def test_the_order_of_turns(chosen: Made) -> None:
+def test_the_order_of_turns() -> None:
     rows = dict.fromkeys(range(6), 4)
-    assert chosen("algo.order=forward").in_order(rows, 1) == [0, 1, 2, 3, 4, 5]
-    drawn = [chosen("algo.order=random").in_order(rows, step) for step in (1, 1, 2)]
+    assert method("algo", "seeupo", order="forward").in_order(rows, 1) == [0, 1, 2, 3, 4, 5]
+    drawn = [method("algo", "seeupo", order="random").in_order(rows, step) for step in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2] and sorted(drawn[2]) == [0, 1, 2, 3, 4, 5]
 
 
