@@ -26,7 +26,8 @@ FORMS = [form_of("plain"), form_of("think_action"), form_of("react")]
 @pytest.fixture
 def play(play_spec: Callable[[object, EpisodeSpec], Episode]) -> Callable[..., Episode]:
     def played(policy: Policy, task: TaskRef, form: PromptForm, **more: Any) -> Episode:
-        return play_spec(policy, EpisodeSpec(task, STYLE, 12, reward("sparse"), window_of({}, form), form=form, **more))
+        spec = EpisodeSpec(task, STYLE, 12, reward("sparse"), window=window_of({}, form), form=form, **more)
+        return play_spec(policy, spec)
 
     return played
 
