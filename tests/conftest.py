@@ -44,6 +44,9 @@ def pytest_collection() -> Generator[None, object, object]:
 # worker runs them, one after the other (verl_plugin/conftest.py).
 WITH_RAY = (
     "test_steps",
+    "test_contexts",
+    "test_reasoning",
+    "test_turn_updates",
     "test_methods",
     "test_token_accounting",
     "test_value_heads",
