@@ -75,10 +75,6 @@ def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPat
     return made
 
 
-def warm_up(trainer: ColocateAsyncTrainer, prompts: int = BATCH) -> None:
-    trainer._add_prompts_to_generate(prompts)
-
-
 def step(trainer: ColocateAsyncTrainer, queue: dict[str, str], take: int = BATCH) -> None:
     trainer.on_step_begin()
     trainer._add_batch_to_generate()
@@ -88,30 +84,22 @@ def step(trainer: ColocateAsyncTrainer, queue: dict[str, str], take: int = BATCH
     trainer.global_steps += 1
 
 
-def test_ids_stay_unique_where_prompts_are_handed_out_before_the_first_step(
-    trainer: ColocateAsyncTrainer, queue: dict[str, str]
+@pytest.mark.parametrize(("before", "ids"), [(BATCH, ((1, 8), (2, 4))), (2 * BATCH, ((1, 12),))])
+def test_each_prompt_is_handed_out_once_and_no_more_than_will_be_trained_on(
+    trainer: ColocateAsyncTrainer, queue: dict[str, str], before: int, ids: tuple[tuple[int, int], ...]
 ) -> None:
-    warm_up(trainer)
-    seen = [*queue]
-    for _ in range(STEPS):
-        before = set(queue)
-        step(trainer, queue)
-        seen += trainer.groups.trained
-        seen += set(queue) - before
-    assert len(set(seen)) == STEPS * BATCH
-    assert sorted(set(seen)) == [f"{s:06d}-{i:04d}" for s, count in ((1, 8), (2, 4)) for i in range(count)]
-
-
-def test_no_more_is_handed_out_than_will_be_trained_on(trainer: ColocateAsyncTrainer, queue: dict[str, str]) -> None:
-    warm_up(trainer, 2 * BATCH)
+    """Some before the first step."""
+    trainer._add_prompts_to_generate(before)
+    seen = {*queue}
     for _ in range(STEPS):
         step(trainer, queue)
         assert len(trainer.groups.trained) == BATCH
-    assert queue == {}
+        seen |= {*trainer.groups.trained, *queue}
+    assert queue == {} and sorted(seen) == [f"{s:06d}-{i:04d}" for s, count in ids for i in range(count)]
 
 
 def test_what_was_dropped_is_handed_out_again(trainer: ColocateAsyncTrainer, queue: dict[str, str]) -> None:
-    warm_up(trainer, STEPS * BATCH)
+    trainer._add_prompts_to_generate(STEPS * BATCH)
     dropped = [queue.popitem() for _ in range(2)]
     assert trainer._add_prompts_to_generate(len(dropped)) == 2
     assert len(queue) == STEPS * BATCH
