@@ -118,11 +118,10 @@ def test_self_imitation(chosen: Made, setting: str, wanted: list[float]) -> None
         assert found == pytest.approx([weight * number for number in wanted], abs=1e-5)
 
 
-@pytest.mark.parametrize("dead", [False, True])
-def test_task_replay(chosen: Made, dead: bool) -> None:
+def test_task_replay(chosen: Made) -> None:
     """In a group without a win the episode with the lowest score makes way, of equal ones the last
     sample."""
-    turns = example_x(dead=dead)
+    turns = example_x()
     turns.reward[:] = 0
     turns.outcome[:] = 1
     turns = type(turns)(**{**vars(turns), "tasks": tuple(name[0] for name in turns.episodes)})
@@ -133,10 +132,9 @@ def test_task_replay(chosen: Made, dead: bool) -> None:
     assert not buffer.replace(turns, 22)
 
 
-@pytest.mark.parametrize("dead", [False, True])
-def test_task_replay_draws_which_episode_makes_way(chosen: Made, dead: bool) -> None:
+def test_task_replay_draws_which_episode_makes_way(chosen: Made) -> None:
     """Any of the four, the same again, whatever lies beside them, and another with another seed."""
-    turns = example_x(dead=dead)
+    turns = example_x()
     turns.reward[:] = 0
     turns.outcome[:] = 1
     turns = replace(turns, tasks=tuple(name[0] for name in turns.episodes))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from example_x import GRPO, PATHS, example_x, random_paths, spread
-from test_methods_numbers import SHAPES
 from torch import Tensor
 from usual import method, of_words
 
@@ -36,10 +35,10 @@ ALL_LOST = [[0.19939, 0], [-0.03988, -0.39879, 0], [-0.09970, 0], [0.31903, 0.01
 WIDE = [[1.19626, 1.09141], [-0.86984, -1.05858, -0.84887], [-0.90130, -0.84887], [0.77411, 0.61682, 0.60634]]
 
 
-def gained(shape: dict[str, Any], **changes: Any) -> Turns:
+def gained(**changes: Any) -> Turns:
     """Group P, each of whose answers but the first is so much likelier than after a masked
     observation."""
-    turns = example_x(paths=P, **shape)
+    turns = example_x(paths=P)
     masked = by_turns(turns, {name: [torch.nan, *(-1 - gain for gain in own)] for name, own in GAINS.items()})
     spread_masked, old = turns.spread(masked), torch.full(turns.place.shape, -1.0)
     return replace(turns, log_prob=old, scored=spread_masked.where(turns.place >= 0, torch.nan), **changes)
@@ -49,9 +48,8 @@ def of_turns(found: Tensor, turns: Turns) -> list[float]:
     return found[turns.mask].tolist()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_infopo(shape: dict[str, Any]) -> None:
-    turns = gained(shape)
+def test_infopo() -> None:
+    turns = gained()
     base = spread(GRPO[:4], turns)
     wide = method("credit", "infopo", temperature=0.5)
     assert of_turns(wide(turns, base), turns) == pytest.approx([*chain(*WIDE)], abs=1.01e-5)
@@ -59,13 +57,13 @@ def test_infopo(shape: dict[str, Any]) -> None:
     narrow = method("credit", "infopo")
     assert of_turns(narrow(turns, base), turns) == pytest.approx(of_turns(base, turns), abs=5e-5)
     assert narrow.logged["gate"] == pytest.approx(3.34e-5, abs=1e-6)
-    lost = gained(shape, reward=turns.reward * 0)
+    lost = gained(reward=turns.reward * 0)
     assert of_turns(narrow(lost, base * 0), turns) == pytest.approx([*chain(*ALL_LOST)], abs=1.01e-5)
 
 
 def test_infopo_credits_nothing_for_equal_gains_or_one_alone() -> None:
     """Nor if no turn has a context."""
-    turns = gained({})
+    turns = gained()
     infopo, lost = method("credit", "infopo"), replace(turns, reward=turns.reward * 0)
     base = torch.ones(turns.mask.shape).double()
     equal = replace(lost, scored=torch.full(turns.place.shape, -1.1))
@@ -79,17 +77,16 @@ def test_infopo_credits_nothing_for_equal_gains_or_one_alone() -> None:
 # ---- igpo
 
 
-def answered(shape: dict[str, Any]) -> Turns:
+def answered() -> Turns:
     paths = {
         name: (" ".join(["S"] + ["a S"] * len(known)), [0.0] * (len(known) - 1) + [score], *[[0.5] * len(known)] * 2, 1)
         for name, (known, score) in ANSWERS.items()
     }
-    turns = example_x(paths=paths, **shape)
+    turns = example_x(paths=paths)
     known = turns.spread(by_turns(turns, {name: known for name, (known, _) in ANSWERS.items()}))
     return replace(turns, scored=known.where(turns.place >= 0, torch.nan))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [
@@ -99,8 +96,8 @@ def answered(shape: dict[str, Any]) -> Turns:
         ("kind=log", [2.25846, 1.11706, 1, -0.64386, 0.70240, 0, -1.61459, -1]),
     ],
 )
-def test_igpo(shape: dict[str, Any], settings: str, wanted: list[float]) -> None:
-    turns = answered(shape)
+def test_igpo(settings: str, wanted: list[float]) -> None:
+    turns = answered()
     found = of_words("credit", f"igpo {settings}")(turns, spread(BASE, turns))
     assert of_turns(found, turns) == pytest.approx(wanted, abs=1.01e-5)
 
@@ -109,7 +106,7 @@ def test_igpo(shape: dict[str, Any], settings: str, wanted: list[float]) -> None
 def test_igpo_of_equal_gains_is_the_episodes_credit(pool: str) -> None:
     """And so is that of one alone in its group; gains that equal all scores too leave none."""
     igpo = method("credit", "igpo", pool=pool)
-    turns = answered({})
+    turns = answered()
     still = replace(turns, scored=torch.full(turns.place.shape, -0.5), reward=turns.reward * 0)
     base = spread(BASE, turns)
     found = igpo(still, base)

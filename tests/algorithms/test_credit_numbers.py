@@ -1,4 +1,4 @@
-"""Every credit method on example X: the specifications' numbers, whatever rows lie beside them."""
+"""Every credit method on example X: the specifications' numbers."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 import torch
 from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, example_x, spread
 from test_credit_graft import GRAFT, GRAFT_MEAN
-from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
+from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, assert_turns
 from usual import as_shipped, method, of_words
 
 from turngrid.algorithms.credit.entropy import Aem, Aepo
@@ -108,9 +108,8 @@ def valid(turns: Turns) -> Turns:
 def test_the_numbers_of_the_specification(words: str) -> None:
     base, wanted = NUMBERS[words]
     made = of_words("credit", words)
-    for shape in SHAPES:
-        turns = valid(example_x(**shape))
-        assert_turns(made(turns, spread(base, turns)), turns, wanted)
+    turns = valid(example_x())
+    assert_turns(made(turns, spread(base, turns)), turns, wanted)
 
 
 @pytest.mark.parametrize(("order", "first"), [("salt aem", 0.37664), ("aem salt", 0.56065)])
@@ -136,11 +135,10 @@ def test_gigpos_released_baseline_weighs_episodes_by_their_turns() -> None:
 def test_a_group_of_equal_scores_is_made_up_for(settings: Any, factor: float) -> None:
     """Three groups, of which two have unequal scores."""
     equal = {name.replace("Q", "R"): (*row[:1], [0, 0], *row[2:]) for name, row in PATHS.items() if name[0] == "Q"}
-    for shape in SHAPES:
-        turns = example_x(paths=PATHS | equal, **shape)
-        found = method("credit", "group_scale", **settings)(turns, spread(GRPO + [0.0] * 3, turns))
-        wanted = [factor * number for number in GRPO] + [0.0] * 3
-        assert found[:, 0].tolist() == pytest.approx(wanted, abs=1e-5)
+    turns = example_x(paths=PATHS | equal)
+    found = method("credit", "group_scale", **settings)(turns, spread(GRPO + [0.0] * 3, turns))
+    wanted = [factor * number for number in GRPO] + [0.0] * 3
+    assert found[:, 0].tolist() == pytest.approx(wanted, abs=1e-5)
     assert (wanted[0], wanted[5]) == pytest.approx((1.09141 * factor, 1.15470 * factor))
 
 

@@ -1,4 +1,4 @@
-"""Every filter on example X, whatever rows lie beside it."""
+"""Every filter on example X."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 from example_x import PATHS, example_x
-from test_methods_numbers import SHAPES
 from usual import method, of_words
 
 from turngrid.algorithms.registry import SLOTS
@@ -37,8 +36,7 @@ KEPT = {
 @pytest.mark.parametrize("words", KEPT)
 def test_what_a_filter_keeps_of_example_x(words: str) -> None:
     made = of_words("filter", words)
-    for shape in SHAPES:
-        assert made(example_x(**shape), 1).nonzero().flatten().tolist() == KEPT[words]
+    assert made(example_x(), 1).nonzero().flatten().tolist() == KEPT[words]
 
 
 def test_every_filter_has_an_example() -> None:
@@ -58,9 +56,8 @@ MUTED = {
 @pytest.mark.parametrize(("share", "scope"), MUTED)
 def test_turns_of_low_entropy_are_muted(share: float, scope: str) -> None:
     made = method("filter", "entropy_turns", share=share, scope=scope)
-    for shape in SHAPES:
-        turns = example_x(**shape)
-        assert (turns.mask & ~made(turns, 1)).nonzero().tolist() == MUTED[share, scope]
+    turns = example_x()
+    assert (turns.mask & ~made(turns, 1)).nonzero().tolist() == MUTED[share, scope]
     alone = example_x(paths={"P_0": PATHS["P_0"]})
     assert made(alone, 1)[0].tolist() == [share == 0, True]
 

@@ -15,10 +15,8 @@ from turngrid.algorithms.losses import AepoClip, StepClip, TurnClip
 from turngrid.algorithms.schedules import schedule
 from turngrid.algorithms.slots import LossView, StoredEpisode
 from turngrid.algorithms.terms import Epo
-from turngrid.algorithms.turn_table import turn_ids
+from turngrid.algorithms.turn_table import turn_ids, turn_table
 from turngrid.algorithms.turns import Turns
-
-SHAPES = [{}, {"windows": True}, {"dead": True, "padding": 3}]
 
 
 def assert_turns(found: Tensor, turns: Turns, wanted: list[list[float]]) -> None:
@@ -47,25 +45,22 @@ GIGPO_WITHOUT_STD = [
 ]
 
 
-def epo_example(dead: bool) -> tuple[Turns, Tensor]:
+def epo_example() -> tuple[Turns, Tensor]:
     """Entropies e0 [.2 .4][1.0], e1 [.6][.1 .3 .5]."""
-    masks = [[1, 1, 0, 1, 0, 0, 0], [1, 0, 1, 1, 1, 0, 0]] + ([[0] * 7] * 2 if dead else [])
-    entropy = [[0.2, 0.4, 7, 1.0, 7, 7, 7], [0.6, 7, 0.1, 0.3, 0.5, 7, 7]] + ([[3.0] * 7] * 2 if dead else [])
+    masks = [[1, 1, 0, 1, 0, 0, 0], [1, 0, 1, 1, 1, 0, 0]]
+    entropy = [[0.2, 0.4, 7, 1.0, 7, 7, 7], [0.6, 7, 0.1, 0.3, 0.5, 7, 7]]
     rows = {"loss_mask": torch.tensor(masks), "reward": torch.zeros(len(masks), 7), "entropy": torch.tensor(entropy)}
     record = [torch.tensor([0, 0])] * len(masks)
     columns = dict.fromkeys(("state", "after", "action", "valid", "parsed"), record)
     members = {str(row): [row] for row in range(len(masks))}
-    from turngrid.algorithms.turn_table import turn_table
-
     outcome = [torch.tensor([0])] * len(masks)
     return turn_table(rows, {**columns, "outcome": outcome}, members, ["g"] * len(masks)), rows["entropy"]
 
 
-@pytest.mark.parametrize("dead", [False, True])
-def test_epo(dead: bool) -> None:
+def test_epo() -> None:
     """In two passes; through verl's own in tests/verl_plugin/test_method_losses.py, as those of
     turn_clip."""
-    turns, entropy = epo_example(dead)
+    turns, entropy = epo_example()
     epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
     epo.load({"total": 0.3, "count": 1})
     data, coefficients = epo.prepare(turns, turns.mask, entropy, step=11, steps=40)
@@ -83,7 +78,7 @@ def test_epo(dead: bool) -> None:
 
 def test_epos_released_penalty_has_no_gradient() -> None:
     """The loss is the same, and only the entropy is learned from."""
-    turns, entropy = epo_example(dead=False)
+    turns, entropy = epo_example()
     found = {}
     for gradient in (True, False):
         epo = as_shipped(Epo, low=0.5, high=1.5, decay=0.0, gradient=gradient)
@@ -98,7 +93,7 @@ def test_epos_released_penalty_has_no_gradient() -> None:
 
 
 def test_epo_counts_the_episodes_that_are_kept() -> None:
-    turns, entropy = epo_example(dead=False)
+    turns, entropy = epo_example()
     keep = turns.mask & torch.tensor([[True], [False]])
     data, coefficients = as_shipped(Epo).prepare(turns, keep, entropy, step=1, steps=40)
     _, metrics = as_shipped(Epo).loss(LossView(entropy, entropy, data, 1.0), coefficients)
@@ -215,7 +210,7 @@ def test_state_comes_back() -> None:
     names = {"terms": "epo", "buffer": "self_imitation", "credit": "gigpo"}
     node = {slot: {name: usual(slot, name)} for slot, name in names.items()}
     chosen, other = Chosen(node), Chosen(node)
-    turns, entropy = epo_example(dead=False)
+    turns, entropy = epo_example()
     chosen.of("terms", 1)["epo"].prepare(turns, turns.mask, entropy, 1, 10)
     chosen.of("buffer", 1)["self_imitation"].offer(1, [stored(1.0)], turns)
     other.load(chosen.state())

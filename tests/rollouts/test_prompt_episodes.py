@@ -15,7 +15,6 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.form import Plain, PromptForm
-from turngrid.rollouts.spec import Branch
 from turngrid.rollouts.window import window_of
 from turngrid.tasks.early_experience import specs
 
@@ -92,30 +91,6 @@ def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games
     assert episode.won and len(seen) > 2
     assert all(text.startswith(f"{form.format_error}\n") and len(text) > len(form.format_error) + 9 for text in seen)
     assert form.format_error not in episode.final_observation
-
-
-def test_replayed_turns_are_told_the_same_as_before(ask: Any, play: Any, demonstration_games: list[TaskRef]) -> None:
-    task, form = demonstration_games[0], form_of("react")
-    before, _ = ask(["what?", form.write("look", "so")], task, form)
-    branch = Branch(0, tuple(before.turns[:2]), before.turns[2].observation)
-    branched = play(RandomPolicy(), task, form, branch=branch)
-    assert branched.branched and branched.messages[:5] == before.messages[:5]
-    replayed = play(
-        RandomPolicy(), task, form, prefix=("", "look"), answers=[turn.response for turn in before.turns[:2]]
-    )
-    assert replayed.messages[:5] == before.messages[:5] and form.format_error in before.messages[2]["content"]
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: type(form).__name__)
-def test_the_expert_thinks_aloud_and_wins(play: Any, demonstration_games: list[TaskRef], form: PromptForm) -> None:
-    task = demonstration_games[1]
-    episode = play(ExpertPolicy(), task, form)
-    assert episode.won and all(turn.parsed and turn.valid for turn in episode.turns)
-    assert [turn.action for turn in episode.turns] == list(task.expert_plan)
-    plans = [", then ".join(task.expert_plan[number : number + 2]) for number in range(len(episode.turns))]
-    thoughts = [f"My plan is to {plan}." for plan in plans] if form.thinks else [""] * len(plans)
-    assert [turn.thought for turn in episode.turns] == thoughts
-    assert [message["content"] for message in episode.messages[1::2]] == [turn.response for turn in episode.turns]
 
 
 @pytest.mark.parametrize("form", [form_of("think_action"), form_of("hiper", demo_actions=2)], ids=type)
