@@ -36,15 +36,16 @@ def to_rows(episode: Episode, reward: str) -> list[Row]:
     if not episode.turns:
         raise ValueError(f"{episode.task}: an episode without a turn gives no row ({episode.outcome})")
     rows = []
-    for first, last in pairwise([*window_starts(episode), len(episode.turns)]):
+    for first, last in turns_of_rows(episode):
         prompt = episode.turns[first].prompt_ids or episode.prompt_ids
         rows.append(_row(episode, prompt, episode.turns[first:last], reward))
     return rows
 
 
-def window_starts(episode: Episode) -> list[int]:
-    """Return the indices of the turns that begin a row."""
-    return [0, *(number for number, turn in enumerate(episode.turns) if number and turn.prompt_ids)]
+def turns_of_rows(episode: Episode) -> list[tuple[int, int]]:
+    """Return of each row its first turn and the one after its last."""
+    starts = [0, *(number for number, turn in enumerate(episode.turns) if number and turn.prompt_ids)]
+    return [*pairwise([*starts, len(episode.turns)])]
 
 
 def _row(episode: Episode, prompt_ids: Sequence[int], turns: Sequence[Turn], reward: str) -> Row:

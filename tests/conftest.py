@@ -44,15 +44,16 @@ def pytest_collection() -> Generator[None, object, object]:
 # worker runs them, one after the other (verl_plugin/conftest.py).
 WITH_RAY = (
     "test_steps",
+    "test_contexts",
+    "test_reasoning",
+    "test_turn_updates",
     "test_methods",
     "test_token_accounting",
     "test_value_heads",
     "test_task_replay",
     "test_server_faults",
     "test_parity",
-    "test_async_client",
     "test_server",
-    "test_server_actor",
     "test_async_trainer",
 )
 PLAIN_VERL = ("test_platform", "test_verl_changes", "test_verl_bugs")  # share a process of verl without our plugin

@@ -51,6 +51,12 @@ def method(slot: str, name: str, **changes: Any) -> Any:
     return method_class(slot, name, {})(**usual(slot, name, **changes))
 
 
+def of_words(slot: str, words: str) -> Any:
+    """Return a method as ``method`` does, of its name and settings: ``name key=value ...``."""
+    name, *settings = words.split()
+    return method(slot, name, **OmegaConf.to_container(OmegaConf.from_dotlist(settings)))  # type: ignore[arg-type]
+
+
 def form_of(name: str, **changes: Any) -> PromptForm:
     """Return a prompt form by its name with the settings of its file."""
     return prompt_form({"name": name, **changes})

@@ -20,7 +20,6 @@ from verl.trainer.ppo.ray_trainer import apply_kl_penalty
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from turngrid.algorithms.group import grpo, rloo
-from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ALGORITHMS
 from turngrid.config.values.verl_limits import ESTIMATORS
 from turngrid.verl_plugin.training import estimators
@@ -76,44 +75,6 @@ def test_dead_rows_change_nothing(estimator: str) -> None:
         assert not got[len(PROMPTS) :].any()
 
 
-def three_turns(rewards: list[float]) -> DataProto:
-    """Of two, one and one action tokens; 99 stands on the observation tokens."""
-    tensors = {"response_mask": [1, 1, 0, 1, 0, 0, 1], "values": [0.1, 0.2, 99, 0.3, 99, 99, 0.4]}
-    batch = {name: torch.tensor([row]) for name, row in (tensors | {"token_level_rewards": rewards}).items()}
-    return DataProto(batch=TensorDict(batch, batch_size=1), non_tensor_batch={"uid": np.array(["a"], dtype=object)})
-
-
-def test_gae_over_three_turns_by_hand() -> None:
-    """With gamma = lambda = 1/2, gamma * lambda = 1/4:
-
-    a4: delta = 1 - 0.4 = 0.6                  A = 0.6
-    a3: delta = 0 + 0.5 * 0.4 - 0.3 = -0.1     A = -0.1 + 0.25 * 0.6 = 0.05
-    a2: delta = 0.5 + 0.5 * 0.3 - 0.2 = 0.45   A = 0.45 + 0.25 * 0.05 = 0.4625
-    a1: delta = 0 + 0.5 * 0.2 - 0.1 = 0        A = 0.25 * 0.4625 = 0.115625
-
-    Returns are taken before whitening.
-    """
-    data = three_turns([0.0, 0.5, 0, 0, 0, 0, 1])
-    advantages, returns = through_verl(data, "gae", AlgoConfig(gamma=0.5, lam=0.5))
-    torch.testing.assert_close(returns, torch.tensor([[0.215625, 0.6625, 0, 0.35, 0, 0, 1.0]]))
-    by_hand = torch.tensor([[0.115625, 0.4625, 0, 0.05, 0, 0, 0.6]])
-    torch.testing.assert_close(advantages, whiten(by_hand, data.batch["response_mask"]))
-
-
-@pytest.mark.parametrize(
-    ("rewards", "gamma", "wanted"),
-    [
-        ([0.0, 0, 0, 0, 0, 0, 1], 0.5, [0.125, 0.25, 0, 0.5, 0, 0, 1]),  # observation tokens cost nothing
-        ([0.0, 0.5, 0, 0, 0, 0, 1], 1.0, [1.5, 1.5, 0, 1, 0, 0, 1]),
-    ],
-)
-def test_reinforce_plus_plus_reaches_the_first_turn(rewards: list[float], gamma: float, wanted: list[float]) -> None:
-    data = three_turns(rewards)
-    advantages, returns = through_verl(data, "reinforce_plus_plus", AlgoConfig(gamma=gamma))
-    torch.testing.assert_close(returns, torch.tensor([wanted]))
-    torch.testing.assert_close(advantages, whiten(returns, data.batch["response_mask"]))
-
-
 @pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("score", [0.7, 0.1, 1 / 3])
 def test_a_batch_that_earned_all_the_same_teaches_nothing(name: str, score: float) -> None:
@@ -138,13 +99,6 @@ def test_an_estimator_that_may_be_named_runs_on_what_verls_trainer_has(estimator
     for result in through_verl(data, estimator):
         assert result.isfinite().all()
         assert result.any()
-
-
-def test_verl_gae_ignores_finite_values_on_observation_tokens() -> None:
-    data = rows()
-    expected = through_verl(rows(), "gae")[0]
-    data.batch["values"][data.batch["response_mask"] == 0] = 1e6
-    torch.testing.assert_close(through_verl(data, "gae")[0], expected)
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo"])
@@ -196,21 +150,6 @@ def test_a_batch_without_any_action_has_no_kl() -> None:
 
 def controller() -> SimpleNamespace:
     return SimpleNamespace(value=0.1, update=lambda current_kl, n_steps: None)
-
-
-@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean"])
-def test_kl_in_the_loss_reads_action_tokens_only(mode: str) -> None:
-    """``agg_loss`` as ``ppo_loss`` calls it for KL, policy and entropy; it also skips rows without
-    action tokens."""
-    mask = rows().batch["response_mask"].bool()
-    kl = torch.rand(mask.shape)
-    poisoned = kl.masked_fill(~mask, 1e9)
-    expected = core_algos.agg_loss(kl, mask, mode)
-    torch.testing.assert_close(core_algos.agg_loss(poisoned, mask, mode), expected)
-    dead_loss, dead_mask = torch.cat([poisoned, torch.ones(2, 9)]), torch.cat([mask, torch.zeros(2, 9, dtype=bool)])
-    torch.testing.assert_close(core_algos.agg_loss(dead_loss, dead_mask, mode), expected)
-    diluted = core_algos.agg_loss(dead_loss, dead_mask, mode, global_batch_size=8)  # what the engine passes
-    assert torch.allclose(diluted, expected) == (mode == "token-mean")
 
 
 def test_settings_reach_our_estimators_from_verls_algorithm_node() -> None:

@@ -118,11 +118,10 @@ def test_self_imitation(chosen: Made, setting: str, wanted: list[float]) -> None
         assert found == pytest.approx([weight * number for number in wanted], abs=1e-5)
 
 
-@pytest.mark.parametrize("dead", [False, True])
-def test_task_replay(chosen: Made, dead: bool) -> None:
+def test_task_replay(chosen: Made) -> None:
     """In a group without a win the episode with the lowest score makes way, of equal ones the last
     sample."""
-    turns = example_x(dead=dead)
+    turns = example_x()
     turns.reward[:] = 0
     turns.outcome[:] = 1
     turns = type(turns)(**{**vars(turns), "tasks": tuple(name[0] for name in turns.episodes)})
@@ -133,10 +132,9 @@ def test_task_replay(chosen: Made, dead: bool) -> None:
     assert not buffer.replace(turns, 22)
 
 
-@pytest.mark.parametrize("dead", [False, True])
-def test_task_replay_draws_which_episode_makes_way(chosen: Made, dead: bool) -> None:
+def test_task_replay_draws_which_episode_makes_way(chosen: Made) -> None:
     """Any of the four, the same again, whatever lies beside them, and another with another seed."""
-    turns = example_x(dead=dead)
+    turns = example_x()
     turns.reward[:] = 0
     turns.outcome[:] = 1
     turns = replace(turns, tasks=tuple(name[0] for name in turns.episodes))
@@ -147,9 +145,3 @@ def test_task_replay_draws_which_episode_makes_way(chosen: Made, dead: bool) -> 
         drawn[seed] = [turns.episodes[e] for step in range(2, 22) for e in buffer.replace(turns, step)]
     assert set(drawn[0]) == {"P_0", "P_1", "P_2", "P_3"} and len(drawn[0]) == 20
     assert drawn[0] != drawn[1] and drawn[0][:4] == ["P_0", "P_0", "P_1", "P_0"]
-
-
-def test_rapo_replays_as_the_paper_does(chosen: Made) -> None:
-    """A drawn episode makes way, however old the win."""
-    replay = chosen("buffer", "task_replay", algo="rapo")
-    assert (replay.keep, replay.tolerate, replay.replaced) == (1, None, "random")

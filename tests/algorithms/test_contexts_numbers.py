@@ -1,7 +1,5 @@
-"""Methods with contexts, as a composed config makes them: the specifications' numbers, whatever
-rows lie beside them."""
+"""Methods with contexts: the specifications' numbers, whatever rows lie beside them."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -9,27 +7,17 @@ from typing import Any
 import pytest
 import torch
 from example_x import GRPO, PATHS, example_x, random_paths, spread
-from test_methods_numbers import SHAPES
 from torch import Tensor
+from usual import method, of_words
 
 from turngrid.algorithms.slots import LossView
 from turngrid.algorithms.turn_table import laid
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
 
-Chosen = Callable[..., Any]
 P = {name: path for name, path in PATHS.items() if name[0] == "P"}
-SEARCH = "env=search"
 # episode -> mean log-prob of the right answer at each turn, and its score
 ANSWERS = {"P_0": ([-2.5, -1.0, -0.2], 1.0), "P_1": ([-2.5, -2.7, -1.5], 0.5), "P_2": ([-2.5, -2.2], 0.0)}
 BASE = [1.0, 0.0, -1.0]
-
-
-@pytest.fixture(scope="module")
-def chosen() -> Iterator[Chosen]:
-    with composer() as compose:
-        yield lambda slot, name, *words: made(compose([f"{slot}=[{name}]", *words])).of(slot, 1)[name]
 
 
 def by_turns(turns: Turns, numbers: dict[str, list[float]]) -> Tensor:
@@ -47,10 +35,10 @@ ALL_LOST = [[0.19939, 0], [-0.03988, -0.39879, 0], [-0.09970, 0], [0.31903, 0.01
 WIDE = [[1.19626, 1.09141], [-0.86984, -1.05858, -0.84887], [-0.90130, -0.84887], [0.77411, 0.61682, 0.60634]]
 
 
-def gained(shape: dict[str, Any], **changes: Any) -> Turns:
+def gained(**changes: Any) -> Turns:
     """Group P, each of whose answers but the first is so much likelier than after a masked
     observation."""
-    turns = example_x(paths=P, **shape)
+    turns = example_x(paths=P)
     masked = by_turns(turns, {name: [torch.nan, *(-1 - gain for gain in own)] for name, own in GAINS.items()})
     spread_masked, old = turns.spread(masked), torch.full(turns.place.shape, -1.0)
     return replace(turns, log_prob=old, scored=spread_masked.where(turns.place >= 0, torch.nan), **changes)
@@ -60,47 +48,45 @@ def of_turns(found: Tensor, turns: Turns) -> list[float]:
     return found[turns.mask].tolist()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_infopo(chosen: Chosen, shape: dict[str, Any]) -> None:
-    turns = gained(shape)
+def test_infopo() -> None:
+    turns = gained()
     base = spread(GRPO[:4], turns)
-    wide = chosen("credit", "infopo", "credit.infopo.temperature=0.5")
+    wide = method("credit", "infopo", temperature=0.5)
     assert of_turns(wide(turns, base), turns) == pytest.approx([*chain(*WIDE)], abs=1.01e-5)
     assert wide.logged["gate"] == pytest.approx(0.26293, abs=1e-5) and wide.logged["gains"] == 6
-    narrow = chosen("credit", "infopo")
+    narrow = method("credit", "infopo")
     assert of_turns(narrow(turns, base), turns) == pytest.approx(of_turns(base, turns), abs=5e-5)
     assert narrow.logged["gate"] == pytest.approx(3.34e-5, abs=1e-6)
-    lost = gained(shape, reward=turns.reward * 0)
+    lost = gained(reward=turns.reward * 0)
     assert of_turns(narrow(lost, base * 0), turns) == pytest.approx([*chain(*ALL_LOST)], abs=1.01e-5)
 
 
-def test_infopo_credits_nothing_for_equal_gains_or_one_alone(chosen: Chosen) -> None:
+def test_infopo_credits_nothing_for_equal_gains_or_one_alone() -> None:
     """Nor if no turn has a context."""
-    turns = gained({})
-    method, lost = chosen("credit", "infopo"), replace(turns, reward=turns.reward * 0)
+    turns = gained()
+    infopo, lost = method("credit", "infopo"), replace(turns, reward=turns.reward * 0)
     base = torch.ones(turns.mask.shape).double()
     equal = replace(lost, scored=torch.full(turns.place.shape, -1.1))
     alone = replace(lost, scored=lost.scored.where(turns.place == 1, torch.nan))  # the second turn of the first
     none = replace(lost, scored=torch.full(turns.place.shape, torch.nan))
     for other in (equal, alone, none):
-        assert torch.equal(method(other, base)[turns.mask], base[turns.mask])
-    assert method.logged["gains"] == 0
+        assert torch.equal(infopo(other, base)[turns.mask], base[turns.mask])
+    assert infopo.logged["gains"] == 0
 
 
 # ---- igpo
 
 
-def answered(shape: dict[str, Any]) -> Turns:
+def answered() -> Turns:
     paths = {
         name: (" ".join(["S"] + ["a S"] * len(known)), [0.0] * (len(known) - 1) + [score], *[[0.5] * len(known)] * 2, 1)
         for name, (known, score) in ANSWERS.items()
     }
-    turns = example_x(paths=paths, **shape)
+    turns = example_x(paths=paths)
     known = turns.spread(by_turns(turns, {name: known for name, (known, _) in ANSWERS.items()}))
     return replace(turns, scored=known.where(turns.place >= 0, torch.nan))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [
@@ -110,26 +96,25 @@ def answered(shape: dict[str, Any]) -> Turns:
         ("kind=log", [2.25846, 1.11706, 1, -0.64386, 0.70240, 0, -1.61459, -1]),
     ],
 )
-def test_igpo(chosen: Chosen, shape: dict[str, Any], settings: str, wanted: list[float]) -> None:
-    turns = answered(shape)
-    words = [f"credit.igpo.{setting}" for setting in settings.split()]
-    found = chosen("credit", "igpo", SEARCH, *words)(turns, spread(BASE, turns))
+def test_igpo(settings: str, wanted: list[float]) -> None:
+    turns = answered()
+    found = of_words("credit", f"igpo {settings}")(turns, spread(BASE, turns))
     assert of_turns(found, turns) == pytest.approx(wanted, abs=1.01e-5)
 
 
 @pytest.mark.parametrize("pool", ["separate", "joint"])
-def test_igpo_of_equal_gains_is_the_episodes_credit(chosen: Chosen, pool: str) -> None:
+def test_igpo_of_equal_gains_is_the_episodes_credit(pool: str) -> None:
     """And so is that of one alone in its group; gains that equal all scores too leave none."""
-    method = chosen("credit", "igpo", SEARCH, f"credit.igpo.pool={pool}")
-    turns = answered({})
+    igpo = method("credit", "igpo", pool=pool)
+    turns = answered()
     still = replace(turns, scored=torch.full(turns.place.shape, -0.5), reward=turns.reward * 0)
     base = spread(BASE, turns)
-    found = method(still, base)
+    found = igpo(still, base)
     assert of_turns(found, turns) == pytest.approx(of_turns(base if pool == "separate" else base * 0, turns))
     alone = example_x(paths={"P_2": ("S a S b S", [0.0, 0.0], [0.5] * 2, [0.5] * 2, 1)})
     alone = replace(alone, scored=torch.tensor([[-2.0, -2, 0, 0, -1, -1, -1, 0, 0]]))
     if pool == "separate":  # else its gain and its score are two
-        assert of_turns(method(alone, spread([0.0], alone)), alone) == [0, 0]
+        assert of_turns(igpo(alone, spread([0.0], alone)), alone) == [0, 0]
 
 
 # ---- self_distill
@@ -137,10 +122,10 @@ def test_igpo_of_equal_gains_is_the_episodes_credit(chosen: Chosen, pool: str) -
 STUDENT, TEACHER, OLD = [-0.3, -1.2, -0.5], [-0.1, -2.0, -0.5], [-0.35, -1.2, -0.6]
 
 
-def test_self_distill(chosen: Chosen) -> None:
+def test_self_distill() -> None:
     """Three tokens with a hint, among others."""
     paths = {"P_0": ("S a S b S", [0.0, 0.0], [0.5] * 2, [0.5] * 2, 0), "P_1": ("S a S", [0.0], [0.5], [0.5], 1)}
-    term = chosen("terms", "self_distill", "terms.self_distill.weight=1")
+    term = method("terms", "self_distill", weight=1.0)
     for shape in ({}, {"dead": True, "padding": 2}):
         turns = example_x(paths=paths, **shape)
         teacher, old, student = (torch.full(turns.place.shape, torch.nan) for _ in range(3))

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 import torch
 from example_x import example_x, hash_of
-from usual import as_shipped, usual
+from usual import as_shipped
 
-from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.credit.graft import Graft
 from turngrid.algorithms.turns import OUTCOMES, Turns
 
@@ -118,11 +117,6 @@ def test_states_are_shared_within_a_group_only() -> None:
     assert apart == [pytest.approx([0.0, 0.0]), [0.0, 0.0]]
 
 
-def test_a_step_without_a_turn() -> None:
-    empty = Turns(**{**vars(example_x()), "mask": torch.zeros_like(example_x().mask)})
-    assert (as_shipped(Graft)(empty, torch.ones(empty.mask.shape)) == 1).all()
-
-
 def test_it_takes_the_size_of_the_advantages_that_were_there() -> None:
     turns = example_x()
     before = torch.arange(turns.mask.numel(), dtype=torch.float64).reshape(turns.mask.shape)
@@ -161,12 +155,3 @@ def test_gains_of_rounding_alone_are_none() -> None:
     turns = table(("P", "A x B", [0.1 + 0.2], "won"), ("P", "A y C z D", [0.1, 0.2], "won"))
     made = as_shipped(Graft, gamma=1.0, scale=True)(turns, torch.tensor([[1.0, 0], [-1, 1]]).double())
     assert not made[turns.mask].any()
-
-
-def test_its_settings() -> None:
-    with pytest.raises(ValueError, match=r"gamma=1.5 must lie in \[0, 1\]"):
-        as_shipped(Graft, gamma=1.5)
-    with pytest.raises(ValueError, match="backup=median must be one of: max, mean"):
-        as_shipped(Graft, backup="median")
-    made = Chosen({"credit": {"graft": usual("credit", "graft", gamma={"linear": [0.5, 1.0, 10]})}})
-    assert made.of("credit", 5)["graft"].gamma == pytest.approx(0.75)

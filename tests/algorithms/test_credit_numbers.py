@@ -1,8 +1,6 @@
-"""Every credit method on example X, as a composed config makes it: the specifications' numbers,
-whatever rows lie beside them."""
+"""Every credit method on example X: the specifications' numbers."""
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +8,8 @@ import pytest
 import torch
 from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, example_x, spread
 from test_credit_graft import GRAFT, GRAFT_MEAN
-from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, SHAPES, assert_turns
-from usual import as_shipped
+from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, assert_turns
+from usual import as_shipped, method, of_words
 
 from turngrid.algorithms.credit.entropy import Aem, Aepo
 from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
@@ -21,12 +19,8 @@ from turngrid.algorithms.group import grpo
 from turngrid.algorithms.pools import deviations
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import composer
-from turngrid.config.errors import ConfigError
-from turngrid.config.method_settings import made
 
 VALID = [[1, 1], [1, 0, 1], [1, 1], [1, 1, 1], [1, 0], [1, 1], [0, 1]]  # of MT-GRPO's example
-WITHOUT_STD = "algorithm.norm_adv_by_std_in_grpo=false"
 Q = [[-0.57735, -0.57735], [1.15470, 1.15470], [-0.57735, -0.57735]]
 HGPO = [
     [1.51833, 1.00758],
@@ -83,27 +77,19 @@ AEPO = [
 # what is chosen -> the base's advantages, and those of each turn
 NUMBERS = {
     "gigpo": (GRPO, GIGPO),
-    f"gigpo {WITHOUT_STD}": (GRPO_WITHOUT_STD, GIGPO_WITHOUT_STD),
+    "gigpo std=false": (GRPO_WITHOUT_STD, GIGPO_WITHOUT_STD),
     "salt": (GRPO, SALT),
     "aem": (GRPO, AEM),
     "empg": (GRPO, EMPG),
     "aepo": (GRPO, AEPO),
     "group_scale": (GRPO, [[GRPO[e]] * n for e, n in enumerate((2, 3, 2, 3, 2, 2, 2))]),  # all groups differ: 1
     "hgpo": (GRPO, HGPO),
-    f"hgpo {WITHOUT_STD}": (GRPO_WITHOUT_STD, HGPO_MEAN),
+    "hgpo std=false": (GRPO_WITHOUT_STD, HGPO_MEAN),
     "graft": (GRPO, GRAFT),
-    "graft credit.graft.backup=mean": (GRPO, GRAFT_MEAN),
-    "mt_grpo credit.mt_grpo.outcome=won": (GRPO, MT_OWN),
-    "mt_grpo credit.mt_grpo.outcome=won credit.mt_grpo.scope=first": (GRPO, MT_FIRST),
+    "graft backup=mean": (GRPO, GRAFT_MEAN),
+    "mt_grpo outcome=won": (GRPO, MT_OWN),
+    "mt_grpo outcome=won scope=first": (GRPO, MT_FIRST),
 }
-ALL = f"credit=[{','.join(SLOTS['credit'])}]"  # one choice of options is composed once
-
-
-@pytest.fixture(scope="module")
-def chosen() -> Iterator[Callable[..., Any]]:
-    """A method with settings, as a run would have it."""
-    with composer() as compose:
-        yield lambda name, *settings: made(compose([ALL, *settings])).of("credit", 1)[name]
 
 
 def test_every_credit_method_has_an_example() -> None:
@@ -119,52 +105,50 @@ def valid(turns: Turns) -> Turns:
 
 
 @pytest.mark.parametrize("words", NUMBERS)
-def test_the_numbers_of_the_specification(chosen: Callable[..., Any], words: str) -> None:
+def test_the_numbers_of_the_specification(words: str) -> None:
     base, wanted = NUMBERS[words]
-    method = chosen(*words.split())
-    for shape in SHAPES:
-        turns = valid(example_x(**shape))
-        assert_turns(method(turns, spread(base, turns)), turns, wanted)
+    made = of_words("credit", words)
+    turns = valid(example_x())
+    assert_turns(made(turns, spread(base, turns)), turns, wanted)
 
 
 @pytest.mark.parametrize(("order", "first"), [("salt aem", 0.37664), ("aem salt", 0.56065)])
-def test_one_after_the_other(chosen: Callable[..., Any], order: str, first: float) -> None:
+def test_one_after_the_other(order: str, first: float) -> None:
     turns = example_x()
     matrix = spread(GRPO, turns)
     for name in order.split():
-        matrix = chosen(name)(turns, matrix)
+        matrix = method("credit", name)(turns, matrix)
     assert matrix[0, 0].item() == pytest.approx(first, abs=1e-5)
 
 
-def test_gigpos_released_baseline_weighs_episodes_by_their_turns(chosen: Callable[..., Any]) -> None:
+def test_gigpos_released_baseline_weighs_episodes_by_their_turns() -> None:
     """The paper's is over episodes; with weight 0 the episode term alone is left."""
     turns = example_x(dead=True)
-    settings = [["credit.gigpo.weight=0"], ["credit.gigpo.weight=0", "credit.gigpo.by_turns=true"]]
-    paper, released = (chosen("gigpo", *more)(turns, spread(GRPO, turns))[0, 0].item() for more in settings)
+    made = (as_shipped(Gigpo, weight=0.0, by_turns=by_turns) for by_turns in (False, True))
+    paper, released = (one(turns, spread(GRPO, turns))[0, 0].item() for one in made)
     scores = torch.tensor([1.0] * 2 + [0.0] * 5 + [0.75] * 3).double()  # of P, once a turn
     assert [paper, released] == pytest.approx([1.09141, 1.25766], abs=1e-5)
     assert released == pytest.approx(((1 - scores.mean()) / (scores.std() + 1e-6)).item())
 
 
-@pytest.mark.parametrize(("settings", "factor"), [((), 1.5), (("credit.group_scale.most=1.2",), 1.2)])
-def test_a_group_of_equal_scores_is_made_up_for(chosen: Callable[..., Any], settings: Any, factor: float) -> None:
+@pytest.mark.parametrize(("settings", "factor"), [({}, 1.5), ({"most": 1.2}, 1.2)])
+def test_a_group_of_equal_scores_is_made_up_for(settings: Any, factor: float) -> None:
     """Three groups, of which two have unequal scores."""
     equal = {name.replace("Q", "R"): (*row[:1], [0, 0], *row[2:]) for name, row in PATHS.items() if name[0] == "Q"}
-    for shape in SHAPES:
-        turns = example_x(paths=PATHS | equal, **shape)
-        found = chosen("group_scale", *settings)(turns, spread(GRPO + [0.0] * 3, turns))
-        wanted = [factor * number for number in GRPO] + [0.0] * 3
-        assert found[:, 0].tolist() == pytest.approx(wanted, abs=1e-5)
+    turns = example_x(paths=PATHS | equal)
+    found = method("credit", "group_scale", **settings)(turns, spread(GRPO + [0.0] * 3, turns))
+    wanted = [factor * number for number in GRPO] + [0.0] * 3
+    assert found[:, 0].tolist() == pytest.approx(wanted, abs=1e-5)
     assert (wanted[0], wanted[5]) == pytest.approx((1.09141 * factor, 1.15470 * factor))
 
 
-def test_without_a_group_of_unequal_scores_nothing_is_learned(chosen: Callable[..., Any]) -> None:
+def test_without_a_group_of_unequal_scores_nothing_is_learned() -> None:
     """Nor from one alone in its group, whatever credit came before."""
     alone = example_x(paths={"P_0": PATHS["P_0"], "Q_5": PATHS["Q_5"]})
-    assert not chosen("group_scale")(alone, torch.ones(alone.mask.shape).double()).any()
+    assert not method("credit", "group_scale")(alone, torch.ones(alone.mask.shape).double()).any()
 
 
-def test_pools_of_aem(chosen: Callable[..., Any]) -> None:
+def test_pools_of_aem() -> None:
     """Mean weight 1 over each pool's turns."""
     turns = example_x()
     for scope, pools in (
@@ -172,32 +156,24 @@ def test_pools_of_aem(chosen: Callable[..., Any]) -> None:
         ("group", [range(4), range(4, 7)]),
         ("episode", [[e] for e in range(7)]),
     ):
-        weights = chosen("aem", f"credit.aem.scope={scope}")(turns, torch.ones(turns.mask.shape).double())
+        weights = as_shipped(Aem, scope=scope)(turns, torch.ones(turns.mask.shape).double())
         for pool in pools:
             assert weights[list(pool)][turns.mask[list(pool)]].mean().item() == pytest.approx(1.0)
 
 
-def test_empg_may_be_centred_over_the_batch(chosen: Callable[..., Any]) -> None:
+def test_empg_may_be_centred_over_the_batch() -> None:
     turns = example_x()
-    found = chosen("empg", "credit.empg.centred=true")(turns, spread(GRPO, turns))
+    found = method("credit", "empg", centred=True)(turns, spread(GRPO, turns))
     flat = torch.tensor([number for row in EMPG for number in row]).double()
     assert found[turns.mask].tolist() == pytest.approx((flat - flat.mean()).tolist(), abs=2e-5)
 
 
-def test_hgpo_may_count_the_episodes_advantage_too(chosen: Callable[..., Any]) -> None:
+def test_hgpo_may_count_the_episodes_advantage_too() -> None:
     """As the item k = 0: 1 part to 2 of the turn's own state."""
     turns = example_x()
-    found = chosen("hgpo", "credit.hgpo.base=true")(turns, spread(GRPO, turns))
+    found = as_shipped(Hgpo, base=True)(turns, spread(GRPO, turns))
     assert found[0, 0].item() == pytest.approx((1.09141 + 2 * 1.51833) / 3, abs=2e-5)
     assert found[3, 2].item() == pytest.approx(0.60634, abs=1e-5)  # alone at its state
-
-
-@pytest.mark.parametrize(
-    "setting", ["aem.scope=all", "mt_grpo.turn=score", "mt_grpo.outcome=lost", "mt_grpo.scope=all"]
-)
-def test_words_that_there_are_not(chosen: Callable[..., Any], setting: str) -> None:
-    with pytest.raises(ConfigError, match=f"{setting.partition('.')[2]} must be one of: "):
-        chosen("aem", f"credit.{setting}")
 
 
 # ---- float32 rounding is no difference
@@ -213,15 +189,9 @@ def of_rewards(*rewards: list[float], state: str = "S0 a S1 a S2") -> Turns:
     return example_x(paths=paths)
 
 
-def credit_of(method: Any, turns: Turns) -> list[list[float]]:
-    found = method(turns, torch.zeros(turns.mask.shape).double())
+def credit_of(credit: Any, turns: Turns) -> list[list[float]]:
+    found = credit(turns, torch.zeros(turns.mask.shape).double())
     return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
-
-
-def test_gigpo_takes_sums_that_differ_by_rounding_for_equal() -> None:
-    """3.3 + 6.7 is not 10 in float32: the step term was .14 and -.07."""
-    found = credit_of(as_shipped(Gigpo, gamma=1.0), of_rewards([3.3, 6.7], [10.0], [10.0]))
-    assert [row[0] for row in found] == [0.0, 0.0, 0.0]
 
 
 def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
@@ -256,8 +226,8 @@ def test_equal_entropies_are_not_stretched_to_the_whole_scale() -> None:
     assert turns.entropy is not None
     turns = replace(turns, entropy=turns.entropy * 0 + 0.3)
     turns.entropy[0, 0] += 1e-9  # type: ignore[index]
-    for method in (as_shipped(Aem), as_shipped(Aepo)):
-        assert torch.equal(method(turns, spread(GRPO, turns))[turns.mask], spread(GRPO, turns)[turns.mask])
+    for credit in (as_shipped(Aem), as_shipped(Aepo)):
+        assert torch.equal(credit(turns, spread(GRPO, turns))[turns.mask], spread(GRPO, turns)[turns.mask])
 
 
 # ---- where the policy decides when to stop

@@ -1,18 +1,14 @@
-"""Every filter on example X, as a composed config makes it, whatever rows lie beside it."""
+"""Every filter on example X."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from example_x import PATHS, example_x
-from test_methods_numbers import SHAPES
+from usual import method, of_words
 
 from turngrid.algorithms.registry import SLOTS
-from turngrid.config.compose import composer
-from turngrid.config.errors import ConfigError
-from turngrid.config.method_settings import made
 
 # what is chosen -> the episodes that are kept. P1 ran out of turns and has an invalid turn, Q6 is
 # garbled; scores P 1 0 0 .75, Q 0 1 0
@@ -24,34 +20,23 @@ KEPT = {
     "dynamic_sampling": [0, 1, 2, 3, 4, 5, 6],
     "solved": [0, 1, 2, 3, 4, 5, 6],  # it acts on later epochs
     "difficulty": [0, 1, 2, 3, 4, 5, 6],
-    "difficulty filter.difficulty.low=0.4": [0, 1, 2, 3],  # the means are .4375 and .33333
-    "difficulty filter.difficulty.high=0.4": [4, 5, 6],
-    "std_top filter.std_top.share=0.5": [4, 5, 6],  # the deviations are .51539 and .57735
-    "std_top filter.std_top.share=0.5 filter.std_top.smallest=true": [0, 1, 2, 3],
-    "std_top filter.std_top.share=0.1": [4, 5, 6],  # int(.1 x 2) is 0, and one group is kept
-    "std_top filter.std_top.share=1": [0, 1, 2, 3, 4, 5, 6],
+    "difficulty low=0.4": [0, 1, 2, 3],  # the means are .4375 and .33333
+    "difficulty high=0.4": [4, 5, 6],
+    "std_top share=0.5": [4, 5, 6],  # the deviations are .51539 and .57735
+    "std_top share=0.5 smallest=true": [0, 1, 2, 3],
+    "std_top share=0.1": [4, 5, 6],  # int(.1 x 2) is 0, and one group is kept
+    "std_top share=1": [0, 1, 2, 3, 4, 5, 6],
     "std_top_p": [0, 1, 2, 3, 4, 5, 6],  # .9 x 1.09274 - .01 is above .57735
-    "std_top_p filter.std_top_p.share=0.5": [4, 5, 6],  # .54637 is not
+    "std_top_p share=0.5": [4, 5, 6],  # .54637 is not
     "std_min_p": [0, 1, 2, 3, 4, 5, 6],
-    "std_min_p filter.std_min_p.share=0.9": [4, 5, 6],  # of .57735 that is .51962
+    "std_min_p share=0.9": [4, 5, 6],  # of .57735 that is .51962
 }
 
 
-ALL = f"filter=[{','.join(SLOTS['filter'])}]"  # one choice of options is composed once
-
-
-@pytest.fixture(scope="module")
-def chosen() -> Iterator[Callable[..., Any]]:
-    """A filter with settings, as a run would have it."""
-    with composer() as compose:
-        yield lambda name, *settings: made(compose([ALL, *settings])).of("filter", 1)[name]
-
-
 @pytest.mark.parametrize("words", KEPT)
-def test_what_a_filter_keeps_of_example_x(chosen: Callable[..., Any], words: str) -> None:
-    method = chosen(*words.split())
-    for shape in SHAPES:
-        assert method(example_x(**shape), 1).nonzero().flatten().tolist() == KEPT[words]
+def test_what_a_filter_keeps_of_example_x(words: str) -> None:
+    made = of_words("filter", words)
+    assert made(example_x(), 1).nonzero().flatten().tolist() == KEPT[words]
 
 
 def test_every_filter_has_an_example() -> None:
@@ -69,36 +54,35 @@ MUTED = {
 
 
 @pytest.mark.parametrize(("share", "scope"), MUTED)
-def test_turns_of_low_entropy_are_muted(chosen: Callable[..., Any], share: float, scope: str) -> None:
-    method = chosen("entropy_turns", f"filter.entropy_turns.share={share}", f"filter.entropy_turns.scope={scope}")
-    for shape in SHAPES:
-        turns = example_x(**shape)
-        assert (turns.mask & ~method(turns, 1)).nonzero().tolist() == MUTED[share, scope]
+def test_turns_of_low_entropy_are_muted(share: float, scope: str) -> None:
+    made = method("filter", "entropy_turns", share=share, scope=scope)
+    turns = example_x()
+    assert (turns.mask & ~made(turns, 1)).nonzero().tolist() == MUTED[share, scope]
     alone = example_x(paths={"P_0": PATHS["P_0"]})
-    assert method(alone, 1)[0].tolist() == [share == 0, True]
+    assert made(alone, 1)[0].tolist() == [share == 0, True]
 
 
-def test_std_top_of_the_specification_and_ties_go_to_the_first_prompts(chosen: Callable[..., Any]) -> None:
+def test_std_top_of_the_specification_and_ties_go_to_the_first_prompts() -> None:
     """Deviations (.5, 0, .433, .25), half of four: groups 0 and 2. Of equal ones, the first
     prompts, in whatever order rows lie."""
-    method = chosen("std_top", "filter.std_top.share=0.5")
-    assert kept(method, SPREAD) == "ac"
-    top_p = chosen("std_top_p", "filter.std_top_p.share=0.5")  # half of 3 x .70711 needs two
+    top = of_words("filter", "std_top share=0.5")
+    assert kept(top, SPREAD) == "ac"
+    top_p = of_words("filter", "std_top_p share=0.5")  # half of 3 x .70711 needs two
     for order in (1, -1):
-        assert kept(method, EQUAL, order) == kept(top_p, EQUAL, order) == "ab"
-    assert kept(chosen("std_min_p", "filter.std_min_p.share=1"), EQUAL) == "abd"
+        assert kept(top, EQUAL, order) == kept(top_p, EQUAL, order) == "ab"
+    assert kept(of_words("filter", "std_min_p share=1"), EQUAL) == "abd"
 
 
 EQUAL = [0, 1, 1, 0, 0.5, 0.5, 0, 1]  # all deviate by .70711, but the third group
 SPREAD = [0, 0.707, 0, 0, 0, 0.612, 0, 0.354]  # deviations .49992 0 .43275 .25032, together 1.18299
 
 
-def kept(method: Any, scores: list[float], order: int = 1) -> str:
+def kept(keeps: Any, scores: list[float], order: int = 1) -> str:
     """The groups of two that a filter keeps of four; ``order`` -1: rows lie the other way round."""
     names, group = [f"{group}_{sample}" for group in "abcd" for sample in "01"], torch.arange(8) // 2
     columns = {"group": group[::order] if order > 0 else group.flip(0), "episodes": tuple(names[::order])}
     rewards = torch.tensor(scores[::order]).double().unsqueeze(1)
-    found = method(replace(example_x(), reward=rewards, mask=torch.ones(8, 1).bool(), **columns), 1)
+    found = keeps(replace(example_x(), reward=rewards, mask=torch.ones(8, 1).bool(), **columns), 1)
     return "".join(sorted({columns["episodes"][place][0] for place in found.nonzero().flatten().tolist()}))
 
 
@@ -118,23 +102,21 @@ def kept(method: Any, scores: list[float], order: int = 1) -> str:
         ("std_top_p share=1", 0, ""),
     ],
 )
-def test_top_p_and_min_p_of_deviations(chosen: Callable[..., Any], words: str, factor: float, groups: str) -> None:
-    name, *settings = words.split()
-    method = chosen(name, *(f"filter.{name}.{setting}" for setting in settings))
-    assert kept(method, [factor * score for score in SPREAD]) == groups
+def test_top_p_and_min_p_of_deviations(words: str, factor: float, groups: str) -> None:
+    made = of_words("filter", words)
+    assert kept(made, [factor * score for score in SPREAD]) == groups
     alone = example_x(paths={"P_0": PATHS["P_0"]})
-    assert not method(alone, 1).any()
+    assert not made(alone, 1).any()
 
 
-def test_groups_of_equal_scores_go_though_a_sum_is_off_by_its_rounding(chosen: Callable[..., Any]) -> None:
+def test_groups_of_equal_scores_go_though_a_sum_is_off_by_its_rounding() -> None:
     turns = example_x()
     reward = torch.zeros_like(turns.reward)
     reward[:, 0] = 0.3
     reward[0, :2] = torch.tensor([0.1, 0.2])  # as float32 that is not the float32 0.3
-    method = chosen("zero_std")
-    assert not method(replace(turns, reward=reward), 1).any()
+    assert not method("filter", "zero_std")(replace(turns, reward=reward), 1).any()
 
 
-def test_bounds_that_cannot_be(chosen: Callable[..., Any]) -> None:
-    with pytest.raises(ConfigError, match=r": high=0.05 must lie in \[0.1, inf\]"):
-        chosen("difficulty", "filter.difficulty.high=0.05")
+def test_bounds_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match=r"high=0.05 must lie in \[0.1, inf\]"):
+        of_words("filter", "difficulty high=0.05")

@@ -8,31 +8,24 @@ from typing import Any
 import pytest
 import torch
 from example_x import GRPO, example_x, spread, table
+from usual import method
 
 from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
 from turngrid.algorithms.credit.rlvmr import rule_rewards
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import OUTCOMES, Turns
-from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
 from turngrid.rewards.shaping.penalties import KEEP, SWITCH
 from turngrid.rollouts.prompt_forms.hiper import Hiper
 from turngrid.rollouts.prompt_forms.rlvmr import Rlvmr
 
-FACTORS = ("algo.gamma=0.95", "algo.lam=0.95", "algo.lam_segment=0.95")
+FACTORS = {"gamma": 0.95, "lam": 0.95, "lam_segment": 0.95}
 HIGH, LOW, TERM = (0.35, 7, 0.55, 7), (0.3, 0.4, 0.5, 0.6), (0.3, 0.3, 0.5, 0.5)
 WON = ([0.91801, 0.9], [0.19056, 0.1225, 0.931, 0.4], [0.19637, 0.2225, 0.95, 0.5])
 CUT_OFF = ([0.10351, -0.05], [0.19056, 0.1225, 0.0285, -0.6], [0.19637, 0.2225, 0, -0.5])
 WITH_BOOTSTRAP = ([0.52909, 0.44637], [0.19056, 0.1225, 0.54292, -0.03], [0.19637, 0.2225, 0.49638, 0.0225])
-BOOTSTRAP = "algo.bootstrap_truncated=true"
 SPANS = {"switch": (0, 2), "subgoal": (2, 4), "action": (4, 6)}
 SIZE = 7  # tokens of a turn: its parts and one that is of none
-
-
-def method(slot: str, name: str, *settings: str) -> Any:
-    with composer() as compose:
-        return made(compose(settings)).of(slot, 1)[name]
 
 
 def one_episode(
@@ -74,15 +67,15 @@ def parts_of(found: Estimate, turns: Turns) -> list[list[float]]:
 
 
 @pytest.mark.parametrize(
-    ("last", "outcome", "settings", "wanted"),
+    ("last", "outcome", "bootstrap", "wanted"),
     [
-        (1.0, "won", [BOOTSTRAP], WON),
-        (0.0, "out_of_turns", [], CUT_OFF),
-        (0.0, "out_of_turns", [BOOTSTRAP], WITH_BOOTSTRAP),
+        (1.0, "won", True, WON),
+        (0.0, "out_of_turns", False, CUT_OFF),
+        (0.0, "out_of_turns", True, WITH_BOOTSTRAP),
     ],
 )
-def test_hiper(last: float, outcome: str, settings: list[str], wanted: tuple[list[float], ...]) -> None:
-    estimator = method("algo", "hiper", "algo=hiper", "algo.norm_adv=false", *FACTORS, *settings)
+def test_hiper(last: float, outcome: str, bootstrap: bool, wanted: tuple[list[float], ...]) -> None:
+    estimator = method("algo", "hiper", norm_adv=False, bootstrap_truncated=bootstrap, **FACTORS)
     for shape in ({}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True}):
         turns, tokens = one_episode(last, outcome, **shape)
         found = estimator(turns, tokens)
@@ -94,7 +87,7 @@ def test_hiper(last: float, outcome: str, settings: list[str], wanted: tuple[lis
 
 def test_each_head_of_hipers_critic_has_its_own_returns_and_places() -> None:
     turns, tokens = one_episode(1.0, "won", windows=True, dead=True)
-    found = method("algo", "hiper", "algo=hiper", *FACTORS)(turns, tokens)
+    found = method("algo", "hiper", **FACTORS)(turns, tokens)
     assert found.targets is not None
     heads = [(found.returns, found.targets), *((turns.spread(head.returns), head.targets) for head in found.heads)]
     for (returns, targets), said, wanted, at in zip(heads, (HIGH, LOW, TERM), WON, (0, 4, 0), strict=True):
@@ -107,7 +100,7 @@ def test_each_head_of_hipers_critic_has_its_own_returns_and_places() -> None:
 
 def test_hiper_weighs_each_kind_by_its_own_turns() -> None:
     turns, tokens = one_episode(1.0, "won")
-    found = method("algo", "hiper", "algo=hiper", *FACTORS)(turns, tokens)
+    found = method("algo", "hiper", **FACTORS)(turns, tokens)
     for numbers, raw in zip(parts_of(found, turns), WON, strict=True):
         exact = torch.tensor(raw).double()
         assert numbers == pytest.approx(((exact - exact.mean()) / exact.std(correction=0)).tolist(), abs=3e-4)
@@ -116,15 +109,9 @@ def test_hiper_weighs_each_kind_by_its_own_turns() -> None:
 def test_an_answer_without_tags_learns_from_low_alone_and_is_valued_at_its_first_token() -> None:
     none = (0, 0)
     turns, tokens = one_episode(1.0, "won", switch=none, subgoal=none, action=none, low_at=0)
-    found = method("algo", "hiper", "algo=hiper", "algo.norm_adv=false", *FACTORS)(turns, tokens)
+    found = method("algo", "hiper", norm_adv=False, **FACTORS)(turns, tokens)
     assert turns.at(turns.starts(), found.advantages)[0].tolist() == pytest.approx(WON[1], abs=1e-5)
     assert (turns.spread(turns.at(turns.starts(), found.advantages)) - found.advantages).abs().max() < 1e-12
-
-
-def test_where_only_the_switch_is_said_low_is_valued_behind_it() -> None:
-    turns, tokens = one_episode(1.0, "won", subgoal=(0, 0), low_at=2)
-    found = method("algo", "hiper", "algo=hiper", "algo.norm_adv=false", *FACTORS)(turns, tokens)
-    assert parts_of(found, turns)[1:] == [pytest.approx(numbers, abs=1e-5) for numbers in WON[1:]]
 
 
 # Of example X: planning p, explore e, reflection r, monitor m, none -; the second turn of P_1 goes
@@ -143,7 +130,7 @@ def test_rlvmr(shape: dict[str, Any], alpha: float) -> None:
     label[turns.mask] = torch.tensor(["-perm".index(letter) for word in TAGGED for letter in word])
     turns = replace(turns, label=label)
     assert rule_rewards(turns)[turns.mask].tolist() == [number for row in EARNED for number in row]
-    credit = method("credit", "rlvmr", "algo=rlvmr", f"credit.rlvmr.alpha={alpha}")
+    credit = method("credit", "rlvmr", alpha=alpha)
     found = credit(turns, spread(GRPO, turns))
     for row, mask, score, z in zip(found, turns.mask, GRPO, Z, strict=True):
         assert row[mask].tolist() == pytest.approx([alpha * score + (1 - alpha) * number for number in z], abs=1e-5)

@@ -101,12 +101,6 @@ def test_it_is_off_in_the_warm_up_and_with_few_entries(chosen: Made) -> None:
     assert not library.look_up("game", HALL, 2) and library.look_up("game", HALL, 3)
 
 
-def test_equal_scores_are_shown_newest_first(chosen: Made) -> None:
-    library = chosen("strategies_shown=0", *NOW)
-    library.admit([Entry(text, WARNING, 0.0, HALL) for text in ("first", "last")])
-    assert library.look_up("game", HALL, 1) == "What failed before:\n- last"
-
-
 def test_a_cluster_without_entries_gets_similar_ones_of_the_whole_library(chosen: Made) -> None:
     """Found by the text or the observation of an entry; linked when the episodes are offered."""
     library = chosen("similarity=0.8", *NOW)

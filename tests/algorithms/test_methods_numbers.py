@@ -11,16 +11,12 @@ from usual import as_shipped, usual
 
 from turngrid.algorithms.buffers import SelfImitation
 from turngrid.algorithms.chosen import Chosen
-from turngrid.algorithms.credit.gigpo import Gigpo
-from turngrid.algorithms.filters.muting import VoidTurns
 from turngrid.algorithms.losses import AepoClip, StepClip, TurnClip
 from turngrid.algorithms.schedules import schedule
 from turngrid.algorithms.slots import LossView, StoredEpisode
 from turngrid.algorithms.terms import Epo
-from turngrid.algorithms.turn_table import turn_ids
+from turngrid.algorithms.turn_table import turn_ids, turn_table
 from turngrid.algorithms.turns import Turns
-
-SHAPES = [{}, {"windows": True}, {"dead": True, "padding": 3}]
 
 
 def assert_turns(found: Tensor, turns: Turns, wanted: list[list[float]]) -> None:
@@ -49,40 +45,22 @@ GIGPO_WITHOUT_STD = [
 ]
 
 
-def test_gigpo_gives_nothing_where_all_returns_of_a_state_are_equal() -> None:
-    turns = example_x()
-    same = Turns(**{**vars(turns), "reward": torch.full_like(turns.reward, 0.1) * turns.mask, "state": turns.state * 0})
-    one = as_shipped(Gigpo, gamma=0.0)(same, spread([0.0] * 7, same))
-    assert torch.equal(one, torch.zeros_like(one))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_void_turns(shape: dict) -> None:
-    turns = example_x(**shape)
-    understood = Turns(**{**vars(turns), "parsed": turns.mask})
-    assert as_shipped(VoidTurns, void="invalid")(turns, 1).tolist() == [True, False, True, True, True, True, True]
-    assert as_shipped(VoidTurns)(understood, 1).all()
-
-
-def epo_example(dead: bool) -> tuple[Turns, Tensor]:
+def epo_example() -> tuple[Turns, Tensor]:
     """Entropies e0 [.2 .4][1.0], e1 [.6][.1 .3 .5]."""
-    masks = [[1, 1, 0, 1, 0, 0, 0], [1, 0, 1, 1, 1, 0, 0]] + ([[0] * 7] * 2 if dead else [])
-    entropy = [[0.2, 0.4, 7, 1.0, 7, 7, 7], [0.6, 7, 0.1, 0.3, 0.5, 7, 7]] + ([[3.0] * 7] * 2 if dead else [])
+    masks = [[1, 1, 0, 1, 0, 0, 0], [1, 0, 1, 1, 1, 0, 0]]
+    entropy = [[0.2, 0.4, 7, 1.0, 7, 7, 7], [0.6, 7, 0.1, 0.3, 0.5, 7, 7]]
     rows = {"loss_mask": torch.tensor(masks), "reward": torch.zeros(len(masks), 7), "entropy": torch.tensor(entropy)}
     record = [torch.tensor([0, 0])] * len(masks)
     columns = dict.fromkeys(("state", "after", "action", "valid", "parsed"), record)
     members = {str(row): [row] for row in range(len(masks))}
-    from turngrid.algorithms.turn_table import turn_table
-
     outcome = [torch.tensor([0])] * len(masks)
     return turn_table(rows, {**columns, "outcome": outcome}, members, ["g"] * len(masks)), rows["entropy"]
 
 
-@pytest.mark.parametrize("dead", [False, True])
-def test_epo(dead: bool) -> None:
+def test_epo() -> None:
     """In two passes; through verl's own in tests/verl_plugin/test_method_losses.py, as those of
     turn_clip."""
-    turns, entropy = epo_example(dead)
+    turns, entropy = epo_example()
     epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
     epo.load({"total": 0.3, "count": 1})
     data, coefficients = epo.prepare(turns, turns.mask, entropy, step=11, steps=40)
@@ -98,20 +76,9 @@ def test_epo(dead: bool) -> None:
     assert epo.state() == {"total": pytest.approx(0.3 + 0.442857), "count": 2}
 
 
-def test_epo_at_the_first_step_has_no_history_and_its_entropy_a_gradient() -> None:
-    turns, entropy = epo_example(dead=False)
-    epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1)
-    data, coefficients = epo.prepare(turns, turns.mask, entropy, step=1, steps=40)
-    entropy.requires_grad_()
-    loss, _ = epo.loss(LossView(entropy, entropy, data, 1.0), coefficients)
-    assert coefficients["beta"] == 2.0 and loss.item() == pytest.approx(-5.5e-4)
-    loss.backward()
-    assert entropy.grad is not None and entropy.grad[0, :2].tolist() == pytest.approx([-0.000125] * 2)
-
-
 def test_epos_released_penalty_has_no_gradient() -> None:
     """The loss is the same, and only the entropy is learned from."""
-    turns, entropy = epo_example(dead=False)
+    turns, entropy = epo_example()
     found = {}
     for gradient in (True, False):
         epo = as_shipped(Epo, low=0.5, high=1.5, decay=0.0, gradient=gradient)
@@ -126,7 +93,7 @@ def test_epos_released_penalty_has_no_gradient() -> None:
 
 
 def test_epo_counts_the_episodes_that_are_kept() -> None:
-    turns, entropy = epo_example(dead=False)
+    turns, entropy = epo_example()
     keep = turns.mask & torch.tensor([[True], [False]])
     data, coefficients = as_shipped(Epo).prepare(turns, keep, entropy, step=1, steps=40)
     _, metrics = as_shipped(Epo).loss(LossView(entropy, entropy, data, 1.0), coefficients)
@@ -162,27 +129,11 @@ def stored(score: float, step: int = 1) -> StoredEpisode:
     return StoredEpisode([{}], score, 0.0, step)
 
 
-def test_self_imitation_takes_what_is_good_today_and_empties() -> None:
-    """What it makes of it: test_composed_numbers.py."""
-    buffer = as_shipped(SelfImitation, capacity=1)
-    means, deviations = [0.25, 0.5, 0, 0.75, 0.5, 1], [0.4, 0.5, 0, 0.4, 0.5, 0]
-    buffer.load({"episodes": [], "groups": [(1, means, deviations)]})
-    buffer._episodes = [stored(score) for score in (1, 1, 0.25, 0.5, 0)]
-    assert [episode.score for episode in buffer.take(2)] == [1, 1, 0.5]
-    assert len(buffer) == 0 and buffer.take(3) == []
-
-
 def test_self_imitation_divides_by_no_deviation_of_0() -> None:
     """Where most groups' scores are equal, 1e-6 alone would make an advantage of a million."""
     buffer = as_shipped(SelfImitation, capacity=1)
     buffer.load({"episodes": [vars(stored(1))] * 2, "groups": [(1, [0.0, 0.0, 0.25], [0.0, 0.0, 0.4])]})
     assert [episode.advantage for episode in buffer.take(2)] == [1.0, 1.0]
-
-
-def test_self_imitation_of_steps_without_any_episode_gives_nothing_back() -> None:
-    buffer = as_shipped(SelfImitation, capacity=1)
-    buffer.load({"episodes": [vars(stored(1))] * 2, "groups": [(1, [], [])]})
-    assert buffer.take(2) == [] and len(buffer) == 2
 
 
 def test_self_imitation_waits_until_it_holds_enough() -> None:
@@ -230,17 +181,6 @@ def test_schedules_that_are_refused(node: dict, message: str) -> None:
         schedule(node)
 
 
-def test_any_number_of_a_method_may_follow_a_schedule() -> None:
-    chosen = Chosen(
-        {
-            "credit": {"gigpo": usual("credit", "gigpo", weight={"linear": [0, 2, 10]})},
-            "buffer": {"self_imitation": usual("buffer", "self_imitation", tolerate={"steps": {1: 5, 3: 2}})},
-        }
-    )
-    assert [chosen.of("credit", step)["gigpo"].weight for step in (1, 5, 20)] == pytest.approx([0.2, 1, 2])
-    assert [chosen.of("buffer", step)["self_imitation"].tolerate for step in (2, 3)] == [5, 2]
-
-
 @dataclass
 class Counted:
     """Settings of each type that a schedule may stand for, and one that is a mapping of its own."""
@@ -270,7 +210,7 @@ def test_state_comes_back() -> None:
     names = {"terms": "epo", "buffer": "self_imitation", "credit": "gigpo"}
     node = {slot: {name: usual(slot, name)} for slot, name in names.items()}
     chosen, other = Chosen(node), Chosen(node)
-    turns, entropy = epo_example(dead=False)
+    turns, entropy = epo_example()
     chosen.of("terms", 1)["epo"].prepare(turns, turns.mask, entropy, 1, 10)
     chosen.of("buffer", 1)["self_imitation"].offer(1, [stored(1.0)], turns)
     other.load(chosen.state())

@@ -174,12 +174,3 @@ def test_a_role_with_one_call_or_with_equal_scores_has_no_advantage(compose: Com
     assert [*found["g_0", 0]] == pytest.approx([0.57735], abs=1e-5)  # of 1 1 0
     without = by_call(compose, in_roles({**calls, "g_0": (2, 0, 0)}, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
     assert all(without[name, 0] == found[name, 0] for name in calls)  # an absent role changes nothing
-
-
-def test_role_mean_is_by_role_of_a_turn(chosen: Made) -> None:
-    """G is the episode's score on each turn: the verifier's mean is 1/3, the answerer's 2/3."""
-    turns = in_roles(CALLS, SCORES)
-    found = chosen("role_mean")(turns, Tokens(turns.place >= 0, torch.zeros(turns.place.shape))).advantages
-    assert turns.role is not None
-    for role, mean in enumerate((1 / 3, 1 / 6, 2 / 3)):
-        assert found[turns.mask & (turns.role == role)].unique().tolist() == pytest.approx([-mean, 1 - mean])

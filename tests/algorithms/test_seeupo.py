@@ -1,73 +1,38 @@
-"""``algo=seeupo``: the specification's numbers through the composed config."""
+"""``algo=seeupo``: the specification's numbers."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from example_x import PATHS, example_x
+from usual import method
 
 from turngrid.algorithms.estimators.seeupo import mean_changes
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
 
 Z = [1.13893, -0.88583, -0.88583, 0.63274, -0.67492, 1.34984, -0.67492]
-SHAPES: list[dict[str, Any]] = [{}, {"windows": True}, {"dead": True, "padding": 3}]
-Made = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def chosen() -> Iterator[Made]:
-    with composer() as compose:
-        yield lambda *settings: made(compose(["algo=seeupo", *settings])).of("algo", 1)["seeupo"]
-
-
-def scores(method: Any, turns: Turns) -> list[float]:
-    found = method(turns, Tokens(turns.place >= 0, torch.zeros(turns.place.shape))).advantages
+def scores(chosen: Any, turns: Turns) -> list[float]:
+    found = chosen(turns, Tokens(turns.place >= 0, torch.zeros(turns.place.shape))).advantages
     assert torch.equal(found, found[:, :1] * turns.mask)
     return list(found[:, 0].tolist())
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_scores_of_example_x(chosen: Made, shape: dict[str, Any]) -> None:
-    assert scores(chosen(), example_x(**shape)) == pytest.approx(Z, abs=1e-5)
-
-
-def test_scores_are_clamped(chosen: Made) -> None:
-    assert max(scores(chosen("algo.clamp=1"), example_x())) == 1.0
+def test_scores_of_example_x() -> None:
+    assert scores(method("algo", "seeupo"), example_x()) == pytest.approx(Z, abs=1e-5)
 
 
 @pytest.mark.parametrize("names", [["P_0"], ["P_0", "Q_4"]], ids=["one", "one a group"])
-def test_episodes_alone_teach_nothing(chosen: Made, names: list[str]) -> None:
-    assert not any(scores(chosen(), example_x(paths={name: PATHS[name] for name in names})))
+def test_episodes_alone_teach_nothing(names: list[str]) -> None:
+    assert not any(scores(method("algo", "seeupo"), example_x(paths={name: PATHS[name] for name in names})))
 
 
-def test_equal_scores_teach_nothing(chosen: Made) -> None:
-    same = {f"{group}_{n}": ("S0 a S1", [0.3], [0.0], [0.0], 1) for group in "ab" for n in range(3)}
-    assert not any(scores(chosen(), example_x(paths=same)))
-
-
-def test_an_advantage_weighs_what_the_updates_of_later_turns_changed(chosen: Made) -> None:
-    """Turn 2 has P1 and P3, the turns before have all."""
-    method = chosen()
-    assert method.in_order({0: 7, 1: 7, 2: 2, 3: 1}, step=1) == [2, 1, 0]
-    factors = torch.ones(7).double()
-    factors[[1, 3]] = method.next_factors(factors[[1, 3]], torch.tensor([0.9, 1.3]).double().log())
-    assert factors.tolist() == pytest.approx([1, 0.9, 1, 1.2, 1, 1, 1])
-    z = torch.tensor(Z).double()
-    assert (z * factors)[:4].tolist() == pytest.approx([1.13893, -0.79725, -0.88583, 0.75928], abs=1e-5)
-    factors = method.next_factors(factors, torch.tensor([1.1, 0.95, 1.05, 1.1, 0.7, 1, 1.02]).double().log())
-    assert factors.tolist() == pytest.approx([1.1, 0.855, 1.05, 1.2, 0.8, 1, 1.02])
-    wanted = [1.25282, -0.75739, -0.93012, 0.75928, -0.53994, 1.34984, -0.68842]
-    assert (z * factors).tolist() == pytest.approx(wanted, abs=1e-5)
-
-
-def test_the_order_of_turns(chosen: Made) -> None:
+def test_the_order_of_turns() -> None:
     rows = dict.fromkeys(range(6), 4)
-    assert chosen("algo.order=forward").in_order(rows, 1) == [0, 1, 2, 3, 4, 5]
-    drawn = [chosen("algo.order=random").in_order(rows, step) for step in (1, 1, 2)]
+    assert method("algo", "seeupo", order="forward").in_order(rows, 1) == [0, 1, 2, 3, 4, 5]
+    drawn = [method("algo", "seeupo", order="random").in_order(rows, step) for step in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2] and sorted(drawn[2]) == [0, 1, 2, 3, 4, 5]
 
 

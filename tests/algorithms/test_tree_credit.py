@@ -67,12 +67,6 @@ def test_a_shared_turn_may_be_learned_from_once() -> None:
     assert found[:, 1].tolist() == pytest.approx(TREE_GRPO, abs=1e-5)
 
 
-def test_without_trees_nothing_changes() -> None:
-    turns = leaves_of(SCORES, TREES)
-    plain = Turns(**{**vars(turns), "tree": None, "node": None})
-    assert torch.equal(as_shipped(Tree, shared="once")(plain, inter(plain)), inter(plain))
-
-
 # path of nodes -> score: root -> a (leaves 1 0), root -> b -> c (0), d (0 1)
 BELOW = {"a1": 1.0, "a2": 0.0, "bc3": 0.0, "bd4": 0.0, "bd5": 1.0}
 A, B, C, D, LEAF = 0.70710, -0.70710, -0.70710, 0.70710, 0.70711
@@ -136,11 +130,6 @@ def test_values_that_differ_by_rounding_are_equal() -> None:
     turns.reward[1, :2] = torch.tensor([0.1, 0.2]).double()  # as float32 has them
     turns.reward[0, 1] = torch.tensor(0.3).double()
     assert not as_shipped(TreeQ)(turns, torch.zeros(turns.mask.shape).double()).any()
-
-
-def test_without_nodes_nothing_changes() -> None:
-    turns = Turns(**{**vars(of_paths(BELOW)), "tree": None, "node": None})
-    assert torch.equal(as_shipped(TreeQ)(turns, inter(turns)), inter(turns))
 
 
 # ---- pairs

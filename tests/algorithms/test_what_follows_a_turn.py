@@ -14,9 +14,7 @@ from torch import Tensor
 from usual import as_shipped, method
 
 from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
-from turngrid.algorithms.credit.groups import Tree
 from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
-from turngrid.algorithms.group import grpo
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns, repeated_states
@@ -128,15 +126,6 @@ def test_hiper_is_not_paid_either() -> None:
         assert all(one[tokens.mask].tolist() == pytest.approx([0.0] * 6, abs=1e-7) for one in learned)
 
 
-def test_where_an_episode_has_one_number_its_last_turn_has_it_too() -> None:
-    """GRPO and trees: both episodes paid for all their turns."""
-    turns = replace(table(CUT, ENDED), tree=torch.zeros(2).long())
-    for row in credit(as_shipped(Tree), turns):
-        assert len(set(row)) == 1
-    found, _ = grpo(turns.reward.float() * turns.mask, turns.mask.long(), ["P", "P"])
-    assert found[0].tolist() == pytest.approx([-(0.5**0.5)] * 3, abs=1e-4)
-
-
 # ---- summaries
 
 
@@ -200,32 +189,12 @@ def test_summaries_change_no_credit_of_other_turns(name: str) -> None:
         torch.testing.assert_close(two, one, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("by_turns", [False, True])
-def test_gigpos_released_baseline_counts_no_summaries(by_turns: bool) -> None:
-    made = as_shipped(Gigpo, by_turns=by_turns, weight=0.0)
-    paths = (PLAIN, ("P", "A x B z D z E", [0, 0, 0], "lost"))
-    summed_up = (SUMMED_UP, paths[1])
-    one, two = (credit(made, table(*some)) for some in (paths, summed_up))
-    assert one[0][0] == two[0][0] == two[0][1] and one[1] == two[1]
-
-
 def test_empgs_bonus_looks_past_a_summary() -> None:
     """exp(-H) of the next turn that acts, H scaled from 0 (the summary's) over .5 to 1."""
     turns = table(SUMMED_UP)
     turns = replace(turns, entropy=torch.tensor([[2.0, 1.0, 1.5]]).double())
     bonus = credit(method("credit", "empg", bonus=1.0), turns)[0]
     assert bonus == pytest.approx([torch.tensor(-0.5).exp().item()] * 2 + [0.0], abs=1e-6)
-
-
-def test_turn_gae_discounts_no_summary() -> None:
-    """V .3 .4 and r 0 1: what the critic says of the summary is compared with the return of the
-    turn after it, and with nothing else."""
-    for gamma, lam, bootstrap in ((0.5, 0.5, False), (0.9, 1.0, True)):
-        plain, summed_up = table(PLAIN), table(SUMMED_UP)
-        one, _ = turn_returns(plain, torch.tensor([[0.3, 0.4]]).double(), gamma, lam, bootstrap)
-        two, learned = turn_returns(summed_up, torch.tensor([[0.3, 9.0, 0.4]]).double(), gamma, lam, bootstrap)
-        assert two[0].tolist() == pytest.approx(one[0, [0, 1, 1]].tolist()) and learned.equal(two)
-    assert one[0].tolist() == pytest.approx([0.9, 1.0])
 
 
 def test_estimators_over_turns_discount_no_summary() -> None:

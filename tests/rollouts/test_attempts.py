@@ -1,32 +1,26 @@
 """Episodes of several plays, on a real game, and their rewards."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import pytest
-from usual import as_shipped
+from usual import as_shipped, method
 
-from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import reward
 from turngrid.rewards.shaping.view import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.attempts import Attempts
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import Reply, TurnContext
 
 STYLE = make_environment("textworld").prompt
 AGAIN = "Incorrect. Please think again."
 Play = Callable[..., Episode]
-Made = Callable[..., Any]
 
 
 @dataclass
@@ -46,11 +40,11 @@ class Plays:
 
 
 @pytest.fixture
-def play(runner: asyncio.Runner, pool: EnvPool, game: TaskRef) -> Play:
+def play(play_spec: Play, game: TaskRef) -> Play:
     def play(policy: object, turns: int = 4, void: str = "", **settings: Any) -> Episode:
         base = EpisodeSpec(game, STYLE, turns, reward("sparse"), void=void)
         spec, _ = as_shipped(Attempts, **settings).specs(base, 2, Random(0))
-        return runner.run(run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None), 0))
+        return play_spec(policy, spec)
 
     return play
 
@@ -95,16 +89,6 @@ def test_the_last_play_ends_the_episode(play: Play) -> None:
 # ---- rewards
 
 
-@pytest.fixture(scope="module")
-def chosen() -> Iterator[Made]:
-    with composer() as compose:
-
-        def chosen(name: str, *words: str) -> Any:
-            return made(compose(["rollout_form=attempts", f"shaping=[{name}]", *words])).of("shaping", 1)[name]
-
-        yield chosen
-
-
 def played(plays: list[str], actions: list[str]) -> Episode:
     """Each play has two turns, of which the last says something else."""
     turns = [Turn("", action, attempt=number) for number, own in enumerate(actions) for action in ("look", own)]
@@ -112,9 +96,9 @@ def played(plays: list[str], actions: list[str]) -> Episode:
     return Episode("t", 1, "train", "win", [], [1], turns, outcome, plays=plays)
 
 
-def paid(method: Any, episode: Episode) -> list[float]:
+def paid(shaping: Any, episode: Episode) -> list[float]:
     rewards = {TRAINED: [9.0] * len(episode.turns)}
-    return list(method(RewardView(episode, rewards, 1))[TRAINED])
+    return list(shaping(RewardView(episode, rewards, 1))[TRAINED])
 
 
 @pytest.mark.parametrize(
@@ -126,8 +110,8 @@ def paid(method: Any, episode: Episode) -> list[float]:
         (["lost"] * 5, ["a", "a", "b", "a", "b"], -0.3),
     ],
 )
-def test_try_again(chosen: Made, plays: list[str], actions: list[str], wanted: float) -> None:
-    found = paid(chosen("try_again"), played(plays, actions))
+def test_try_again(plays: list[str], actions: list[str], wanted: float) -> None:
+    found = paid(method("shaping", "try_again"), played(plays, actions))
     assert found[-1] == pytest.approx(wanted, abs=1e-5) and not any(found[:-1])
 
 
@@ -141,6 +125,6 @@ def test_try_again(chosen: Made, plays: list[str], actions: list[str], wanted: f
         (["out_of_context"], [0, 0]),
     ],
 )
-def test_improvement(chosen: Made, plays: list[str], wanted: list[float]) -> None:
-    found = paid(chosen("improvement"), played(plays, ["a", "b"][: len(plays)]))
+def test_improvement(plays: list[str], wanted: list[float]) -> None:
+    found = paid(method("shaping", "improvement"), played(plays, ["a", "b"][: len(plays)]))
     assert found == pytest.approx(wanted, abs=1e-5)

@@ -99,12 +99,6 @@ def test_nothing_in_a_conversation_passes_for_a_mark_between_messages(
     assert "chat_template_kwargs" not in stub.seen[1][2]
 
 
-def test_no_key_is_sent_where_none_is_named(demonstration_games: list[TaskRef]):
-    with chat_stub(lambda body: says("look")) as stub:
-        assert ask(stub.url, demonstration_games[0]) == Reply("look")
-    assert [key for _, key, _ in stub.seen] == [None]
-
-
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_what_may_pass_is_tried_again(demonstration_games: list[TaskRef], status: int):
     answers = itertools.chain([(status, "busy")] * 3, itertools.repeat(says("look")))

@@ -1,22 +1,19 @@
 """Episodes that an expert plan judges, on a real game."""
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
 from usual import as_shipped
 
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import PLAN_SHARE, named_reward, reward
 from turngrid.rollouts.episode import Episode, Outcome
-from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.semi_online import SemiOnline
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ExpertPolicy, Reply, TurnContext
 
 STYLE = make_environment("textworld").prompt
@@ -38,12 +35,12 @@ class Answers:
 
 
 @pytest.fixture
-def play(runner: asyncio.Runner, pool: EnvPool, game: TaskRef) -> Play:
+def play(play_spec: Play, game: TaskRef) -> Play:
     def play(policy: object, form: SemiOnline | None) -> Episode:
         spec = EpisodeSpec(game, STYLE, 30, reward("sparse"), named={PLAN_SHARE: named_reward(PLAN_SHARE)})
         if form:
             spec, _ = form.specs(spec, 2, Random(0))
-        return runner.run(run_with_retries(pool.open, lambda session: run_episode(policy, session, spec, None), 0))
+        return play_spec(policy, spec)
 
     return play
 
@@ -90,8 +87,3 @@ def test_an_action_with_the_experts_effect_may_count(play: Play, game: TaskRef) 
     episode = play(Answers({**spelled, 2: WRONG}), as_shipped(SemiOnline, accept="same_after"))
     assert shares(episode) == [0.25, 0.25, 0, 0.25] and not episode.won
     assert play(Answers(spelled), as_shipped(SemiOnline, accept="same_after")).won
-
-
-def test_a_limit_of_turns_below_the_plan_holds(game: TaskRef) -> None:
-    spec, *_ = as_shipped(SemiOnline).specs(EpisodeSpec(game, STYLE, 2), 1, Random(0))
-    assert spec.max_turns == 2 and replace(spec, followed=None, max_turns=2) == EpisodeSpec(game, STYLE, 2)

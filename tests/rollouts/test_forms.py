@@ -34,10 +34,6 @@ def planned(form: Linear, step: int = 1) -> EpisodeSpec:
     return first
 
 
-def test_linear_plays_the_sample_as_it_is() -> None:
-    assert planned(Linear()) == BASE
-
-
 @pytest.mark.parametrize(("turns", "replayed"), [(0, 0), (3, 3), (30, 11)])
 def test_prefix_leaves_the_policy_at_least_the_last_action(turns: int, replayed: int) -> None:
     assert planned(as_shipped(Prefix, turns=turns)) == replace(BASE, prefix=ACTIONS[:replayed])

@@ -1,26 +1,20 @@
-"""Episodes in each prompt form: real games, answers from a chat endpoint on this machine."""
+"""Episodes on real games in each prompt form."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from chat_stub import chat_stub, says
+from says import Says
 from usual import form_of
 
-from turngrid.envs.extensions import shipped
-from turngrid.envs.games.catalogue import Catalogue
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import NOT_ALLOWED
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import reward
-from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.form import Plain, PromptForm
-from turngrid.rollouts.spec import Branch
 from turngrid.rollouts.window import window_of
 from turngrid.tasks.early_experience import specs
 
@@ -29,31 +23,21 @@ FORMS = [form_of("plain"), form_of("think_action"), form_of("react")]
 
 
 @pytest.fixture
-def play(runner: asyncio.Runner, pool: EnvPool) -> Any:
-    async def one(policy: Policy, task: TaskRef, form: PromptForm, **more: Any) -> Episode:
+def play(play_spec: Callable[[object, EpisodeSpec], Episode]) -> Callable[..., Episode]:
+    def played(policy: Policy, task: TaskRef, form: PromptForm, **more: Any) -> Episode:
         spec = EpisodeSpec(task, STYLE, 12, reward("sparse"), window=window_of({}, form), form=form, **more)
-        session = await pool.open()
-        try:
-            return await run_episode(policy, session, spec, None)
-        finally:
-            await session.close()
+        return play_spec(policy, spec)
 
-    return lambda policy, task, form, **more: runner.run(one(policy, task, form, **more))
+    return played
 
 
 @pytest.fixture
-def ask(runner: asyncio.Runner, play: Any) -> Any:
-    """An episode with these answers of an endpoint, and the messages that it was sent."""
+def ask(play: Callable[..., Episode]) -> Callable[..., tuple[Episode, list[Any]]]:
+    """An episode with these answers, and the messages that their policy was shown."""
 
     def asked(texts: Sequence[str], task: TaskRef, form: PromptForm) -> tuple[Episode, list[Any]]:
-        left = iter(texts)
-        with chat_stub(lambda body: says(next(left, ""))) as stub:
-            endpoint = Endpoint(stub.url, "parrot", timeout_s=5)
-            client = endpoint.client()
-            policy = ChatPolicy(endpoint, client, 0.4, 64, wait_s=0.01, marks=form.marks)
-            episode = play(policy, task, form)
-            runner.run(client.aclose())
-        return episode, [body["messages"] for *_, body in stub.seen]
+        policy = Says(*texts)
+        return play(policy, task, form), policy.seen
 
     return asked
 
@@ -79,16 +63,7 @@ def test_answers_score_what_their_actions_deserve(
     assert [turn.action for turn in episode.turns] == ["dance wildly", *[""] * len(astray), *task.expert_plan]
     assert [turn.response for turn in episode.turns] == texts
     assert [message["content"] for message in sent[-1][1::2]] == texts[:-1], "its own words are its history"
-    assert all(mark in sent[0][0]["content"] for mark in form.marks), "and its tags reach the endpoint whole"
     assert Episode.from_dict(episode.to_dict()) == episode
-
-
-def test_another_forms_answers_earn_nothing(ask: Any, demonstration_games: list[TaskRef]) -> None:
-    task = demonstration_games[0]
-    tags, lines = form_of("think_action"), form_of("react")
-    for said, read in ((tags, lines), (lines, tags), (form_of("plain"), tags), (tags, form_of("plain"))):
-        episode, _ = ask([said.write(action, "so") for action in task.expert_plan] * 3, task, read)
-        assert not episode.won and not any(turn.valid for turn in episode.turns)
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -116,30 +91,6 @@ def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games
     assert episode.won and len(seen) > 2
     assert all(text.startswith(f"{form.format_error}\n") and len(text) > len(form.format_error) + 9 for text in seen)
     assert form.format_error not in episode.final_observation
-
-
-def test_replayed_turns_are_told_the_same_as_before(ask: Any, play: Any, demonstration_games: list[TaskRef]) -> None:
-    task, form = demonstration_games[0], form_of("react")
-    before, _ = ask(["what?", form.write("look", "so")], task, form)
-    branch = Branch(0, tuple(before.turns[:2]), before.turns[2].observation)
-    branched = play(RandomPolicy(), task, form, branch=branch)
-    assert branched.branched and branched.messages[:5] == before.messages[:5]
-    replayed = play(
-        RandomPolicy(), task, form, prefix=("", "look"), answers=[turn.response for turn in before.turns[:2]]
-    )
-    assert replayed.messages[:5] == before.messages[:5] and form.format_error in before.messages[2]["content"]
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: type(form).__name__)
-def test_the_expert_thinks_aloud_and_wins(play: Any, demonstration_games: list[TaskRef], form: PromptForm) -> None:
-    task = demonstration_games[1]
-    episode = play(ExpertPolicy(), task, form)
-    assert episode.won and all(turn.parsed and turn.valid for turn in episode.turns)
-    assert [turn.action for turn in episode.turns] == list(task.expert_plan)
-    plans = [", then ".join(task.expert_plan[number : number + 2]) for number in range(len(episode.turns))]
-    thoughts = [f"My plan is to {plan}." for plan in plans] if form.thinks else [""] * len(plans)
-    assert [turn.thought for turn in episode.turns] == thoughts
-    assert [message["content"] for message in episode.messages[1::2]] == [turn.response for turn in episode.turns]
 
 
 @pytest.mark.parametrize("form", [form_of("think_action"), form_of("hiper", demo_actions=2)], ids=type)
@@ -188,40 +139,3 @@ def test_the_last_turns_are_told_in_one_message(ask: Any, demonstration_games: l
         assert messages["content"] == told and "so it is" not in told
     assert "Action taken: " + task.expert_plan[1] in sent[3][0]["content"]
     assert "Action taken: " + task.expert_plan[0] not in sent[3][0]["content"]
-
-
-def test_a_repair_is_won_by_calls(runner: asyncio.Runner) -> None:
-    """The expert's commands as calls of functions; a call that no function fits is answered, and
-    not understood."""
-    environment = make_environment("repo_repair")
-    (task,) = Catalogue(environment, None).tasks("lines-easy", "train", 1, progress=False)
-    form = form_of("tool_call")
-    calls = [form.demonstrate("", [command], environment.prompt.functions) for command in task.expert_plan]
-    texts = iter(["I would rather not.", '{"name": "sing", "arguments": {}}', *calls])
-
-    async def play(url: str) -> Episode:
-        endpoint = Endpoint(url, "parrot", timeout_s=5)
-        async with (
-            EnvPool("repo_repair", 1, 60.0, settings=shipped("env", "repo_repair")) as pool,
-            endpoint.client() as client,
-        ):
-            policy = ChatPolicy(endpoint, client, 0.4, 192, wait_s=0.01)
-            spec = EpisodeSpec(task, environment.prompt, 12, reward("binary"), grade_unfinished=True, form=form)
-            return await run_episode(policy, await pool.open(), spec, None)
-
-    with chat_stub(lambda body: says(next(texts))) as stub:
-        episode = runner.run(play(stub.url))
-    assert [(turn.parsed, turn.valid) for turn in episode.turns] == [
-        (False, False),
-        (True, False),
-        *[(True, True)] * len(calls),
-    ]
-    assert episode.turns[1].observation == form.format_error
-    assert episode.won and sum(turn.rewards["binary"] for turn in episode.turns) == 1.0
-    assert [turn.action for turn in episode.turns[2:]] == list(task.expert_plan)
-
-
-def test_the_random_policy_answers_in_the_form(play: Any, demonstration_games: list[TaskRef]) -> None:
-    episode = play(RandomPolicy(), demonstration_games[1], form_of("react"))
-    assert all(turn.parsed and turn.valid for turn in episode.turns)
-    assert episode.turns[0].response.startswith(f"Thought: My plan is to {episode.turns[0].action}.\n")

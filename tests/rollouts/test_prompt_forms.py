@@ -323,12 +323,6 @@ def test_each_form_says_what_it_expected(form: PromptForm) -> None:
     assert len(form.format_error) < 200 and form.format_error.endswith(".")
 
 
-@pytest.mark.parametrize("name", ["think_action", "react", "rlvmr", "search_tags", "tool_call"])
-def test_a_thought_is_asked_for_only_where_one_is_required(name: str) -> None:
-    with_thought, without = (form_of(name, require_thought=required).format_error for required in (True, False))
-    assert len(with_thought) > len(without)
-
-
 @pytest.mark.parametrize(
     "form", [TAGS, form_of("react"), form_of("think_action", think_tag="mull", action_tag="do"), form_of("rlvmr")]
 )

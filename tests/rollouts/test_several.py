@@ -1,14 +1,13 @@
 """Several actions of an answer on real games: what runs, what is recorded, and what is replayed."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
 import pytest
+from says import Says
 from usual import form_of
 
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import NOT_ALLOWED
 from turngrid.envs.types import TaskRef
@@ -16,8 +15,8 @@ from turngrid.experiments.credit_quality.game import GameTree
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode, Outcome
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import ExpertPolicy, Policy, Reply, TurnContext
+from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.policy import ExpertPolicy, Policy
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.spec import Branch
 
@@ -25,31 +24,11 @@ TEXTWORLD = make_environment("textworld")
 TWO = form_of("plain", max_actions=2)
 
 
-class Says:
-    """One text a turn, then nothing."""
-
-    name = "says"
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = [*texts, *[""] * 30]
-
-    async def act(self, context: TurnContext) -> Reply:
-        return Reply(self.texts[context.turn])
-
-
 @pytest.fixture
-def play(runner: asyncio.Runner, pool: EnvPool, demonstration_games: list[TaskRef]) -> Callable[..., Episode]:
+def play(play_spec: Callable[..., Episode], demonstration_games: list[TaskRef]) -> Callable[..., Episode]:
     def played(policy: Policy | Sequence[str], form: PromptForm = TWO, **more: Any) -> Episode:
         spec = EpisodeSpec(demonstration_games[0], TEXTWORLD.prompt, 12, reward("dense"), form=form, **more)
-
-        async def one() -> Episode:
-            session = await pool.open()
-            try:
-                return await run_episode(Says(policy) if isinstance(policy, list) else policy, session, spec, None)
-            finally:
-                await session.close()
-
-        return runner.run(one())
+        return play_spec(Says(*policy) if isinstance(policy, list) else policy, spec)
 
     return played
 

@@ -1,6 +1,5 @@
 """Episodes come back from disk as they went."""
 
-import json
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -18,20 +17,6 @@ def test_round_trip(tmp_path: Path):
     write_episodes(tmp_path / "a" / "b.jsonl", [episode, episode])
     assert list(read_episodes(tmp_path / "a" / "b.jsonl")) == [episode, episode]
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.jsonl"]
-
-
-def test_a_record_of_an_older_version_is_read(tmp_path: Path):
-    """Which knew neither answers without an action nor reward transforms; what says nothing is
-    still left out."""
-    turn = Turn("seen", "look", rewards={"sparse": 0.0})
-    episode = Episode("t", 1, "train", "g", [], [], [turn], Outcome.LOST)
-    record = episode.to_dict()
-    assert "shaping" not in record and "parsed" not in record["turns"][0]
-    (tmp_path / "old.jsonl").write_text(json.dumps(record) + "\n")
-    assert list(read_episodes(tmp_path / "old.jsonl")) == [episode]
-    episode.shaping, turn.parsed = {"format": -0.01}, False
-    write_episodes(tmp_path / "new.jsonl", [episode])
-    assert list(read_episodes(tmp_path / "new.jsonl")) == [episode]
 
 
 def back(tmp_path: Path, turn: Turn) -> Turn:
@@ -55,21 +40,6 @@ def test_what_json_does_not_know_comes_back(tmp_path: Path):
     read = back(tmp_path, turn)
     assert read.action == "go ? north" and read.logprobs[0] == -float("inf") and isnan(read.logprobs[1])
     assert read.rewards == {"mine": 0.5} and read.env_seconds == 0.25
-
-
-def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path):
-    path = tmp_path / "episodes.jsonl"
-    write_episodes(path, [])
-
-    def broken():
-        yield Episode("t", 1, "test", "g", [], [], [], Outcome.WON)
-        raise KeyboardInterrupt
-
-    try:
-        write_episodes(path, broken())
-    except KeyboardInterrupt:
-        pass
-    assert path.read_text() == ""
 
 
 def test_a_request_is_seeded_by_what_it_is_for():

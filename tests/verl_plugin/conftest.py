@@ -40,8 +40,8 @@ def one_process() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def plain_verl() -> dict[str, Any]:
-    """Of verl without our plugin: ``light`` (modules that ``import verl`` loads), ``signatures`` of
-    what our changes point to, ``bugs`` ("" for one that is there), ``late``."""
+    """Of verl without our plugin: ``signatures`` of what our changes point to, ``bugs`` ("" for one
+    that is there)."""
     from test_verl_bugs import BUGS
     from test_verl_changes import ENTRIES
 

@@ -31,7 +31,6 @@ from turngrid.verl_plugin.rollout.llm_client import client_class
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.training import rollout_groups, task
 from turngrid.verl_plugin.training.step import Step, in_order
-from turngrid.verl_plugin.training.step_records import EnvironmentKeepsFailing
 from turngrid.verl_plugin.training.task import ColocateAsyncTrainer
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.weight_transfer import MeetingPoint, RayWeightTransfer
@@ -76,10 +75,6 @@ def trainer(tmp_path: Path, queue: dict[str, str], monkeypatch: pytest.MonkeyPat
     return made
 
 
-def warm_up(trainer: ColocateAsyncTrainer, prompts: int = BATCH) -> None:
-    trainer._add_prompts_to_generate(prompts)
-
-
 def step(trainer: ColocateAsyncTrainer, queue: dict[str, str], take: int = BATCH) -> None:
     trainer.on_step_begin()
     trainer._add_batch_to_generate()
@@ -89,30 +84,22 @@ def step(trainer: ColocateAsyncTrainer, queue: dict[str, str], take: int = BATCH
     trainer.global_steps += 1
 
 
-def test_ids_stay_unique_where_prompts_are_handed_out_before_the_first_step(
-    trainer: ColocateAsyncTrainer, queue: dict[str, str]
+@pytest.mark.parametrize(("before", "ids"), [(BATCH, ((1, 8), (2, 4))), (2 * BATCH, ((1, 12),))])
+def test_each_prompt_is_handed_out_once_and_no_more_than_will_be_trained_on(
+    trainer: ColocateAsyncTrainer, queue: dict[str, str], before: int, ids: tuple[tuple[int, int], ...]
 ) -> None:
-    warm_up(trainer)
-    seen = [*queue]
-    for _ in range(STEPS):
-        before = set(queue)
-        step(trainer, queue)
-        seen += trainer.groups.trained
-        seen += set(queue) - before
-    assert len(set(seen)) == STEPS * BATCH
-    assert sorted(set(seen)) == [f"{s:06d}-{i:04d}" for s, count in ((1, 8), (2, 4)) for i in range(count)]
-
-
-def test_no_more_is_handed_out_than_will_be_trained_on(trainer: ColocateAsyncTrainer, queue: dict[str, str]) -> None:
-    warm_up(trainer, 2 * BATCH)
+    """Some before the first step."""
+    trainer._add_prompts_to_generate(before)
+    seen = {*queue}
     for _ in range(STEPS):
         step(trainer, queue)
         assert len(trainer.groups.trained) == BATCH
-    assert queue == {}
+        seen |= {*trainer.groups.trained, *queue}
+    assert queue == {} and sorted(seen) == [f"{s:06d}-{i:04d}" for s, count in ids for i in range(count)]
 
 
 def test_what_was_dropped_is_handed_out_again(trainer: ColocateAsyncTrainer, queue: dict[str, str]) -> None:
-    warm_up(trainer, STEPS * BATCH)
+    trainer._add_prompts_to_generate(STEPS * BATCH)
     dropped = [queue.popitem() for _ in range(2)]
     assert trainer._add_prompts_to_generate(len(dropped)) == 2
     assert len(queue) == STEPS * BATCH
@@ -128,14 +115,6 @@ def test_a_step_takes_the_groups_of_its_rows_whenever_they_were_played(
     batch = KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id="train")
     assert in_order(trainer.groups.note(batch, {}), {}).keys == sorted(keys)
     assert [file.stem for file in trainer.groups.files()] == ["000001-0002", "000002-0000"]
-
-
-def test_failures_have_an_end(trainer: ColocateAsyncTrainer) -> None:
-    for number in range(3 * BATCH + 1):
-        trainer.groups.guard()
-        (trainer.groups.file("").parent / f"000001-{number:04d}.failed").write_text("EnvError: the game hung\n")
-    with pytest.raises(EnvironmentKeepsFailing, match="^step 1: 13 groups failed .*\nEnvError: the game hung$"):
-        trainer.groups.guard()
 
 
 # ---- asking for turns
@@ -161,12 +140,6 @@ def test_an_answer_knows_the_weights_of_its_first_and_its_last_token() -> None:
     assert client.asked[0]["sampling_params"]["seed"] == 5
 
 
-def test_vllm_is_given_no_seed_that_it_would_begin_anew_with() -> None:
-    client = Client(global_steps=4)
-    asyncio.run(ServerSampler(client, seeded=False).sample(REQUEST))
-    assert client.asked[0]["sampling_params"]["seed"] is None
-
-
 @pytest.mark.parametrize(
     ("words", "seed"),
     [
@@ -183,23 +156,6 @@ def test_who_is_given_a_seed_a_request(words: str, seed: int | None) -> None:
     worker.config, worker.llm_client = compose(["model=tiny", *words.split()]), client
     asyncio.run(worker._one_by_one.sample(REQUEST))
     assert client.asked[0]["sampling_params"]["seed"] == seed
-
-
-def test_a_turn_is_counted_as_soon_as_it_is_sampled() -> None:
-    """For the progress bar, in the folder of the step; a group's record comes much later."""
-    worker, counted = object.__new__(AgentLoopWorker), []
-    worker.config, worker.llm_client = compose(["model=tiny"]), Client(global_steps=4)
-
-    async def play(spec: Any, sampler: Any, entropies: bool) -> Any:
-        for turns in range(3):
-            assert len(counted) == turns
-            await sampler.sample(REQUEST)
-        return SimpleNamespace(turns=["a turn"])
-
-    worker.loop = SimpleNamespace(play=play)
-    spec: Any = SimpleNamespace(request_id=REQUEST.request_id)
-    asyncio.run(worker._play(spec, None, False, lambda: counted.append(1)))
-    assert len(counted) == 3
 
 
 def test_a_dead_server_loses_the_sample() -> None:

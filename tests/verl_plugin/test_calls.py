@@ -27,7 +27,7 @@ from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.spec import Branch
-from turngrid.rollouts.stream import runs, tool, user
+from turngrid.rollouts.stream import tool, user
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import Window, rows_of, window_of
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -181,11 +181,6 @@ def test_no_result_is_read_as_a_mark_of_the_template() -> None:
     plain = codec.join([codec.eos_id], [tool("one"), tool("two")])
     marks = set(codec.tokenizer.added_tokens_decoder)
     assert [token for token in forged if token in marks] == [token for token in plain if token in marks]
-
-
-def test_runs_of_messages() -> None:
-    told = [user("a"), {"role": "assistant", "content": "b"}, tool("c"), tool("d")]
-    assert list(runs(told)) == [told[:1], told[1:2], told[2:]]
 
 
 def test_calls_are_played_again_after_a_workers_death(pantry: Table) -> None:

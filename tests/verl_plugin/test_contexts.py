@@ -5,7 +5,6 @@ import asyncio
 import math
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import ExpertPolicy
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
+from turngrid.rollouts.row import turns_of_rows
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window
 from turngrid.verl_plugin.rollout.agent_loop import row_fields
@@ -62,13 +62,11 @@ def codec() -> TokenCodec:
     return TokenCodec(AutoTokenizer.from_pretrained(TINY), "llama")
 
 
-def played(window: Any = None, form: PromptForm = PLAIN_FORM) -> tuple[Episode, list[SeenRow]]:
+def played(window: Any = None, form: PromptForm = PLAIN_FORM, **more: Any) -> tuple[Episode, list[SeenRow]]:
     """An episode of the expert's, whose ids are as sampled ones, and its rows."""
-    spec = replace(SPEC, window=window, form=form)
+    spec = replace(SPEC, window=window, form=form, **more)
     episode = asyncio.run(run_episode(ExpertPolicy(), Game(), spec, codec().stream()))  # type: ignore[arg-type]
-    starts = [0, *(n for n, turn in enumerate(episode.turns) if n and turn.prompt_ids), len(episode.turns)]
-    rows = [SeenRow(episode, *part, spec, codec(), "take {}") for part in pairwise(starts)]
-    return episode, rows
+    return episode, [SeenRow(episode, *part, spec, codec(), "take {}") for part in turns_of_rows(episode)]
 
 
 def text(ids: list[int]) -> str:
@@ -122,17 +120,6 @@ def test_the_right_answer_is_scored_alone() -> None:
         asked = [(row, *context) for row in rows for context in igpo.contexts(row)]
         assert len(asked) == len(episode.played_turns)
         assert all(ids[: len(row.before(turn))] == row.before(turn) for row, ids, _, turn in asked)
-
-
-def test_infopo_asks_for_every_answer_but_the_first() -> None:
-    infopo = method("credit", "infopo")
-    for window in [*WINDOWS, HISTORY]:
-        episode, rows = played(window, form_of("plain", history=2 if window is HISTORY else None))
-        asked = [(row, *context) for row in rows for context in infopo.contexts(row)]
-        assert len(asked) == len(episode.played_turns) - 1
-        for row, ids, scored, turn in asked:
-            answer = [token for token, mark in zip(ids, scored, strict=True) if mark]
-            assert answer == row.turns[turn].action_ids and len(ids) == len(row.before(turn)) + len(answer)
 
 
 def test_muted_thoughts_are_not_scored() -> None:
@@ -251,12 +238,11 @@ def test_a_buffer_stores_contexts_which_are_scored_again(model: str, tmp_path: P
     assert torch.equal(*data["contexts_credit_infopo"].unbind())
 
 
-@pytest.mark.parametrize("hint", ["outcome", "plan"])
-def test_hinted_log_probs_are_others(hint: str, queue: None, one_process: None, tmp_path: Path) -> None:
+def test_hinted_log_probs_are_others(queue: None, one_process: None, tmp_path: Path) -> None:
     """And so are those after a masked observation, except of the first answer, which has none."""
     episode, _ = played()
     asking = {
-        "terms/self_distill": method("terms", "self_distill", hint=hint),
+        "terms/self_distill": method("terms", "self_distill", hint="plan"),
         "credit/infopo": method("credit", "infopo"),
     }
     (fields,) = row_fields(episode, "sparse", "observation")
@@ -268,7 +254,7 @@ def test_hinted_log_probs_are_others(hint: str, queue: None, one_process: None, 
         own["rollout_log_probs"] = -torch.arange(1.0, len(own["loss_mask"]) + 1) * own["loss_mask"]
         return f"{prompt}_{sample}_0", {**own, **contexts, "uid": prompt}, lengths(fields) | steps
 
-    found = step(tmp_path, TINY, f"algo=infopo terms=[self_distill] terms.self_distill.hint={hint}", row)
+    found = step(tmp_path, TINY, "algo=infopo terms=[self_distill] terms.self_distill.hint=plan", row)
     old = found.fields["old_log_probs"][0]
     hinted = found.fields["scored_contexts_terms_self_distill"][0]
     masked = found.fields["scored_contexts_credit_infopo"][0]

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from turngrid.records.credit import Credit, pack_runs, read_credit, unpack_runs, write_credit
-from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.verl_plugin.training.credit_log import _credit, _of_episode, rounded
 
 
@@ -46,19 +45,3 @@ def test_equal_numbers_in_a_row_are_written_once() -> None:
     numbers = [-0.87] * 47 + [0.25, None, None]
     assert pack_runs(numbers) == [[-0.87, 47], 0.25, [None, 2]]
     assert unpack_runs(pack_runs(numbers)) == numbers
-
-
-def test_credit_of_steps_beyond_the_checkpoint_is_discarded_with_their_episodes(tmp_path: Path) -> None:
-    rl = RlFolder(tmp_path)
-    for folder in (rl.episodes, rl.credit, rl.replayed):
-        folder.mkdir(parents=True)
-        for name in ("000001.jsonl", "000002.jsonl", ".000002.jsonl.77"):
-            (folder / name).write_text("{}\n")
-    rl.model(1).mkdir(parents=True)
-    (rl.checkpoints / "latest_checkpointed_iteration.txt").write_text("1")
-    rl.metrics.write_text('{"step": 1}\n{"step": 2}\n')
-    assert discard_beyond_checkpoint(rl) == 1
-    for folder in (rl.episodes, rl.credit, rl.replayed):
-        assert [path.name for path in folder.iterdir()] == ["000001.jsonl"]
-        gone = rl.discarded / "000" / folder.name
-        assert sorted(path.name for path in gone.iterdir()) == [".000002.jsonl.77", "000002.jsonl"]

@@ -50,23 +50,6 @@ def play(games: GameLoader, step: int) -> list[int]:
     return numbers
 
 
-@pytest.mark.parametrize("rows", [1, 4])
-def test_batches_are_rows_of_the_data_set(dataset: TaskDataset, rows: int) -> None:
-    games = loader(dataset, "none", rows)
-    games.draws.begin(1)
-    batch = next(iter(games))
-    assert len(batch["index"]) == len(batch["task"]) == len(batch["raw_prompt"]) == rows
-    for number, task in zip(batch["index"], batch["task"], strict=True):
-        assert json.loads(task) == dataset.tasks[int(number)]
-
-
-def test_batches_are_stratified_and_an_epoch_plays_each_game_once(dataset: TaskDataset) -> None:
-    games = loader(dataset, "none")
-    steps = [play(games, step) for step in (1, 2)]
-    assert sorted(steps[0] + steps[1]) == list(range(8))
-    assert [sum(number >= 6 for number in step) for step in steps] == [1, 1]
-
-
 @pytest.mark.parametrize("node", NODES)
 def test_a_checkpoint_holds_all_that_the_next_step_needs(dataset: TaskDataset, node: str, tmp_path: Path) -> None:
     """Saved and loaded as verl does (``data.pt``), between any two steps."""

@@ -12,7 +12,6 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoConfig
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
-from verl.workers.engine.utils import prepare_micro_batches
 
 from turngrid.rollouts.sampling import Sample
 from turngrid.verl_plugin import threads
@@ -79,18 +78,6 @@ def test_the_trainers_log_probs_and_entropies_are_the_servers(forward_only: bool
             sampled = getattr(result, told)
             found = row[-len(sampled) - 1 : -1]  # the token at place t is judged at place t - 1
             torch.testing.assert_close(found, torch.tensor(sampled), atol=bound, rtol=0)
-
-
-def test_weights_reach_the_server_whole() -> None:
-    engine = make_engine()
-    weights, _ = engine.get_per_tensor_param()
-    given = dict(weights)
-    assert not any(isinstance(tensor, DTensor) for tensor in given.values())
-    generator = Generator.from_pretrained(TINY)
-    with torch.no_grad():
-        generator.model.model.norm.weight.zero_()
-    generator.load_weights(given.items())
-    assert torch.equal(generator.model.model.norm.weight, given["model.norm.weight"])
 
 
 def with_advantages(batch: TensorDict, advantages: list[float], left_out: str = zero_advantages.ROWS) -> TensorDict:
@@ -168,15 +155,6 @@ def test_every_row_has_a_pass_where_nobody_said_that_the_loss_is_of_advantages_a
     ours, rows = gradient(critic, batch, value_error)
     assert rows == [1, 1, 1]
     torch.testing.assert_close(ours, gradient(critic, batch, value_error, verls=True)[0], atol=1e-6, rtol=1e-5)
-
-
-def test_passes_hold_rows_of_like_length() -> None:
-    batch = with_advantages(played(make_engine())[0], [1.0, 1.0, 1.0])
-    tu.assign_non_tensor(batch, micro_batch_size_per_gpu=2)
-    passes, _ = micro_batches.prepare(batch, prepare_micro_batches)
-    lengths = [[len(row) for row in one["input_ids"].unbind()] for one in passes]
-    assert [len(one) for one in lengths] == [2, 1]
-    assert [length for one in lengths for length in one] == sorted(len(row) for row in batch["input_ids"].unbind())
 
 
 def head_of_a_new_critic(seed: str, monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:

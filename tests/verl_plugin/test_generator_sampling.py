@@ -76,28 +76,6 @@ def test_logits_without_a_distribution_are_an_error() -> None:
         draw(torch.tensor([[0.0, torch.nan]]), Rules([1.0], [1.0], [-1]), torch.zeros(1, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    ("rule", "shares"),
-    [
-        ({}, SHARES),
-        ({"temperature": 2.0}, [0.3790, 0.2936, 0.2076, 0.1198]),
-        ({"top_k": 2}, [0.625, 0.375, 0, 0]),
-        ({"top_p": 0.9}, [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]),
-        ({"top_p": 0.6, "top_k": 3, "temperature": 1.0}, [0.625, 0.375, 0, 0]),
-    ],
-)
-def test_counts_follow_the_shares(rule: dict[str, float], shares: list[float]) -> None:
-    """20,000 draws, each with its own seed; five standard errors of the largest share are 0.018."""
-    count = 20_000
-    uniform = torch.tensor([uniforms(seed, 1)[0] for seed in range(count)])
-    full = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, **rule}
-    rules = Rules(*([full[name]] * count for name in ("temperature", "top_p", "top_k")))
-    tokens, _ = draw(torch.tensor([SHARES]).log().expand(count, -1), rules, uniform)
-    measured = torch.bincount(tokens, minlength=4) / count
-    torch.testing.assert_close(measured, torch.tensor(shares), atol=0.018, rtol=0)
-    assert [m > 0 for m in measured.tolist()] == [s > 0 for s in shares]
-
-
 def test_uniforms_of_a_seed_do_not_depend_on_how_many_are_asked_for() -> None:
     assert np.array_equal(uniforms(11, 40)[:7], uniforms(11, 7))
     assert not np.array_equal(uniforms(11, 7), uniforms(12, 7))

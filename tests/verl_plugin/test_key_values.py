@@ -9,7 +9,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from turngrid.rollouts.sampling import SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
-from turngrid.verl_plugin.servers.transformers_server.key_values import BLOCK, KeyValues, Stretch, common_length
+from turngrid.verl_plugin.servers.transformers_server.key_values import BLOCK, KeyValues, Stretch
 from turngrid.verl_plugin.servers.transformers_server.packing import Packing
 
 
@@ -100,8 +100,3 @@ def test_sampling_leaves_nothing_that_holds_the_buffer(model: Qwen3ForCausalLM) 
         assert not [one for one in gc.get_objects() if isinstance(one, Packing)]
     finally:
         gc.enable()
-
-
-def test_common_length() -> None:
-    pairs = (((), ()), ((1, 2), (1, 2, 3)), ((1, 2), (1, 3)), ((4,), (5,)))
-    assert [common_length(*pair) for pair in pairs] == [0, 2, 1, 0]

@@ -43,9 +43,3 @@ def test_the_config_decides_the_rate(factor: float) -> None:
     unbroken = [factor * rate for rate in advance(saved, 5)]
     assert unbroken == [factor * rate for rate in (0.05, 0.1 * 0.75, 0.1, 0.1, 0.1)]
     assert advance(resumed, 5) == unbroken
-
-
-def test_without_a_schedule_nothing_changes() -> None:
-    loaded: list[int] = []
-    of_config(lambda own: loaded.append(1), SimpleNamespace(optimizer=None, lr_scheduler=None))
-    assert loaded == [1]

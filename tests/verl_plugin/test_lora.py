@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
 from turngrid.records.models.locate import ModelError, load_whole, resolve_model
-from turngrid.verl_plugin.lora import is_adapted, merged, scaling
+from turngrid.verl_plugin.lora import merged, scaling
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
 pytestmark = pytest.mark.usefixtures("one_process")
@@ -138,21 +138,7 @@ def test_layers_that_cannot_be_merged_are_refused() -> None:
         make_engine(**LORA, target_modules=["embed_tokens"])
 
 
-def test_a_critic_has_no_adapter() -> None:
-    assert not is_adapted(make_engine("value_model").module)
-
-
 # ---- models are loaded whole
-
-
-@pytest.fixture
-def peft_names(saved: tuple[Any, Path], tmp_path: Path) -> str:
-    """A checkpoint as verl alone would write it."""
-    for file in (saved[1] / "huggingface").iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    state = {name: tensor for name, tensor in state_of(saved[0]).items() if "lm_head" not in name}
-    save_file(state, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    return str(tmp_path)
 
 
 def lacking(folder: Path, without: str, more: str = "") -> str:
@@ -161,15 +147,6 @@ def lacking(folder: Path, without: str, more: str = "") -> str:
     model.save_pretrained(folder)
     save_file(state | ({more: torch.zeros(1)} if more else {}), folder / "model.safetensors", metadata={"format": "pt"})
     return str(folder)
-
-
-def test_every_loader_refuses_peft_names(peft_names: str) -> None:
-    said = r"lacks lm_head\.weight, .* more weights and has unknown base_model\.model\.model"
-    for load in (Generator.from_pretrained, lambda path: make_engine(path=path)):
-        with pytest.raises(ModelError, match=said):
-            load(peft_names)
-    with pytest.raises(ModelError, match="has unknown base_model"):
-        make_engine("value_model", path=peft_names)
 
 
 def test_one_weight_too_few_or_too_many_is_named(tmp_path: Path) -> None:

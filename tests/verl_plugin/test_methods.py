@@ -4,7 +4,6 @@ in the rows of the update."""
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,9 +14,8 @@ sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 
 import transfer_queue as tq
 from example_step import batch_of, estimated, row_of, trainer, trainer_of, turns_of
-from example_x import GRPO, GRPO_WITHOUT_STD, PATHS
+from example_x import GRPO_WITHOUT_STD, PATHS
 from tensordict import NonTensorData, NonTensorStack, TensorDict
-from test_credit_numbers import AEM
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
 from test_turn_fields import EPISODE
@@ -37,37 +35,13 @@ from turngrid.verl_plugin.training.credit_log import credits_of
 from turngrid.verl_plugin.training.dynamic_sampling import DynamicSampler
 from turngrid.verl_plugin.training.turn_rows import TARGETS
 
-
-@pytest.mark.parametrize(("std", "wanted"), [(True, GIGPO), (False, GIGPO_WITHOUT_STD)])
-@pytest.mark.parametrize(("windows", "dead"), [(False, True), (True, False)])
-def test_gigpo_reaches_the_update(queue: None, windows: bool, dead: bool, std: bool, wanted: list[list[float]]) -> None:
-    batch = batch_of(f"gigpo-{windows}-{dead}-{std}", windows, dead)
-    metrics: dict[str, Any] = {}
-    made = trainer({"credit": {"gigpo": {"std": std}}}, std)
-    done = estimated(made, batch, metrics)
-    assert "turn_ids" in done.fields  # or the workers would not get them
-    assert len(done.keys) == len(batch.keys)
-    for name, numbers in zip(PATHS, wanted, strict=True):
-        assert turns_of(done)[name] == pytest.approx(numbers, abs=1.1e-5), name
-        layers = made.now.layers[name]
-        assert list(layers) == ["grpo", "gigpo"] and len(set(layers["grpo"])) == 1
-        assert layers["gigpo"] == pytest.approx(numbers, abs=1.1e-5), name
-    assert metrics["credit/repeated_states"] == pytest.approx(13 / 16)
-
-
-def each_turn(scores: list[float]) -> list[list[float]]:
-    return [[score] * len(PATHS[name][1]) for name, score in zip(PATHS, scores, strict=True)]
-
-
 RLOO = [[0.75] * 2, [-0.58333] * 3, [-0.58333] * 2, [0.41667] * 3, [-0.5] * 2, [1.0] * 2, [-0.5] * 2]
 LITE_PPO = [[1.13175] * 2, [-0.88025] * 3, [-0.88025] * 2, [0.62875] * 3, [-0.67067] * 2, [1.34134] * 2, [-0.67067] * 2]
 THROUGH_THE_CONFIG = {
-    "grpo": each_turn(GRPO),
     "rloo": RLOO,
     "lite_ppo": LITE_PPO,
     "turn_ppo": WHITENED,
     "gigpo": GIGPO,
-    "aem": AEM,  # the other methods of credit: tests/algorithms/test_credit_numbers.py
     "rloo credit=[gigpo]": [  # RLOO's term beside GiGPO's of states, both without a deviation
         [score + both - episode for both in row]
         for score, episode, row in zip([own[0] for own in RLOO], GRPO_WITHOUT_STD, GIGPO_WITHOUT_STD, strict=True)
@@ -111,17 +85,11 @@ def test_returns_of_an_estimator_over_turns_reach_the_critic(queue: None) -> Non
     assert TARGETS not in done.fields
 
 
-def test_bi_level_gae_is_whitened_over_tokens_and_returns_are_not(queue: None) -> None:
-    done = estimated(trainer_of("algo=bi_level_gae"), batch_of("bi_level", windows=True, dead=True), {})
-    fields = ["advantages", "returns", "values", "turn_ids"]
-    data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=fields)
-    acts = data["turn_ids"].values() > 0
-    advantages, returns, values = (data[name].values()[acts].double() for name in fields[:3])
-    raw = returns - values
-    torch.testing.assert_close(advantages, (raw - raw.mean()) / raw.std(), atol=1e-5, rtol=1e-5)
-    goal = turns_of(done, "returns")  # gamma and lambda inside a turn are 1, so all of its tokens have one return
-    assert goal["P_0"] == pytest.approx([0.95, 1]) and goal["P_3"] == pytest.approx([0.68875, 0.725, 0.5])
-    assert not data["advantages"].values()[~acts].any() and not data["returns"].values()[~acts].any()
+def test_a_critic_of_first_tokens_learns_from_no_muted_turn(queue: None) -> None:
+    words = ("algo=turn_ppo", "algo.value_at=first", "filter=[void_turns]", "filter.void_turns.void=invalid")
+    done = estimated(trainer_of(*words), batch_of("first", windows=True, dead=True))
+    data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=[TARGETS])
+    assert data[TARGETS].values().sum() == 13 < masks_of(done)[0].sum()
 
 
 def test_the_kl_of_a_turns_tokens_is_part_of_its_reward(queue: None) -> None:
@@ -160,59 +128,14 @@ def with_kl(partition: str, *words: str) -> tuple[Any, KVBatchMeta]:
     return made, batch
 
 
-def test_a_critic_is_trained_on_the_first_tokens_of_turns_and_on_no_muted_one(queue: None) -> None:
-    """Half the mean square over the 13 turns that are left of values that are off by 1, 2, 3 at a
-    turn's tokens."""
-    made = trainer_of("algo=turn_ppo", "algo.value_at=first", "filter=[void_turns]", "filter.void_turns.void=invalid")
-    made.critic_wg = Critic(made.config.critic)
-    batch = estimated(made, batch_of("first", windows=True, dead=True), {})
-    before = masks_of(batch)
-    metrics: dict[str, Any] = {}
-    made.learn_values(batch, metrics)
-    assert made.critic_wg.tokens == 13 and metrics["critic/vf_loss"] == pytest.approx(0.5)
-    assert all(torch.equal(one, other) for one, other in zip(before, masks_of(batch), strict=True))
-    assert int(before[0].sum()) > 13, "the policy learns from all tokens"
-
-
 def masks_of(batch: KVBatchMeta) -> list[torch.Tensor]:
     names = ["loss_mask", "response_mask"]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
     return [data[name].values().clone() for name in names]
 
 
-class Critic:
-    """A worker group with verl's value loss and in place of a model values that are off by the
-    number of the token in its turn."""
-
-    def __init__(self, config: Any) -> None:
-        self.config, self.tokens = config, 0
-
-    def train_mini_batch(self, batch: KVBatchMeta) -> Any:
-        names = ["loss_mask", "response_mask", "returns", "turn_ids"]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names).to_padded_tensor(
-            0
-        )
-        ids = data["turn_ids"]
-        off = torch.stack(
-            [sum((ids[:, : j + 1] == ids[:, j : j + 1]).long().unbind(1)) for j in range(ids.shape[1])], 1
-        )
-        self.tokens = int(data["loss_mask"].sum())
-        loss, _ = core_algos.compute_value_loss(
-            vpreds=data["returns"] + off,
-            values=data["returns"] + off,
-            returns=data["returns"],
-            response_mask=data["response_mask"].bool(),
-            cliprange_value=self.config.cliprange_value,
-            loss_agg_mode=self.config.loss_agg_mode,
-            batch_num_tokens=self.tokens,
-        )
-        output = {"metrics": {"vf_loss": loss.item(), "mfu": 0.0}}
-        return SimpleNamespace(get=lambda: output)
-
-
-@pytest.mark.parametrize("windows", [False, True])
-def test_a_filter_mutes_in_both_masks_and_leaves_the_baseline(queue: None, windows: bool) -> None:
-    batch = batch_of(f"void-{windows}", windows)
+def test_a_filter_mutes_in_both_masks_and_leaves_the_baseline(queue: None) -> None:
+    batch = batch_of("void", windows=True)
     metrics: dict[str, Any] = {}
     done = estimated(trainer({"filter": {"void_turns": {"void": "invalid"}}}), batch, metrics)
     muted = [key for key in batch.keys if key.startswith("P_1_")]
@@ -227,12 +150,11 @@ def test_a_filter_mutes_in_both_masks_and_leaves_the_baseline(queue: None, windo
     assert credits_of(done)[muted[0]].advantages == [None] * len(credits_of(done)[muted[0]].advantages)
 
 
-@pytest.mark.parametrize("windows", [False, True])
-def test_a_filter_over_turns_mutes_these_alone(queue: None, windows: bool) -> None:
+def test_a_filter_over_turns_mutes_these_alone(queue: None) -> None:
     """P_3's first turn is the surest of its group."""
     metrics: dict[str, Any] = {}
     made = trainer({"filter": {"entropy_turns": {}}})
-    done = estimated(made, batch_of(f"entropy-{windows}", windows, dead=True), metrics)
+    done = estimated(made, batch_of("entropy", windows=True, dead=True), metrics)
     assert turns_of(done)["P_3"] == pytest.approx([0.0, 0.60634, 0.60634], abs=1e-5)
     assert turns_of(done)["P_0"] == pytest.approx([1.09141] * 2, abs=1e-5)  # with P_3 in its baseline
     assert metrics["filter/entropy_turns/dropped_share"] == pytest.approx(1 / 16)
@@ -265,9 +187,8 @@ class NotOutOfTurns:
         return turns.outcome != OUTCOMES.index("out_of_turns")
 
 
-@pytest.mark.parametrize("windows", [False, True])
-def test_a_filter_before_the_baseline_leaves_the_episode_out_of_it(queue: None, windows: bool) -> None:
-    batch = batch_of(f"before-{windows}", windows)
+def test_a_filter_before_the_baseline_leaves_the_episode_out_of_it(queue: None) -> None:
+    batch = batch_of("before", windows=True)
     mine = {"mine": {"target": "test_methods:NotOutOfTurns"}}
     done = estimated(trainer({"filter": mine}), batch, {})
     wanted = {"P_0": 0.80064, "P_2": -1.12089, "P_3": 0.32026, "Q_5": 1.15470}
@@ -275,24 +196,6 @@ def test_a_filter_before_the_baseline_leaves_the_episode_out_of_it(queue: None, 
     muted = [key for key in batch.keys if key.startswith("P_1_")]
     data = tq.kv_batch_get(keys=muted, partition_id=batch.partition_id, select_fields=["loss_mask", "advantages"])
     assert not data["loss_mask"].values().any() and not data["advantages"].values().any()
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_step_of_which_nothing_is_left_updates_nothing(
-    queue: None, when: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its masks stay, since verl's metrics are means over them."""
-    monkeypatch.setattr(Nothing, "when", when)
-    made = trainer({"filter": {"none": {"target": "test_methods:Nothing"}}, "buffer": {"self_imitation": {}}})
-    batch = batch_of(f"nothing-{when}")
-    done = estimated(made, batch, {})
-    data = tq.kv_batch_get(
-        keys=done.keys, partition_id=done.partition_id, select_fields=["advantages", "response_mask"]
-    )
-    assert data["response_mask"].values().any() and not data["advantages"].values().any()
-    assert made.learn_values(done, {}) is made.learn(done, {}) is done  # there are no workers to ask
-    assert "no update" in capsys.readouterr().out
-    assert not made.methods.chosen.state()["buffer/self_imitation"]["episodes"]
 
 
 REJECTION = (
@@ -312,13 +215,11 @@ def rejecting(partition: str, windows: bool, *names: str) -> KVBatchMeta:
     return batch
 
 
-@pytest.mark.parametrize("windows", [False, True])
-@pytest.mark.parametrize("words", ["algo=grpo", "algo=lite_ppo", "algo=gigpo"])
-def test_a_sample_that_rejection_leaves_alone_is_a_dead_row(queue: None, words: str, windows: bool) -> None:
+@pytest.mark.parametrize("words", ["algo=grpo", "algo=gigpo"])
+def test_a_sample_that_rejection_leaves_alone_is_a_dead_row(queue: None, words: str) -> None:
     """Q's three scores are 0, 1, 0: they are compared as if P had not been played."""
-    metrics: dict[str, Any] = {}
-    batch = rejecting(f"alone-{words}-{windows}", windows, "P_0", "P_1", "P_2")
-    done = estimated(trainer_of(words, *REJECTION), batch, metrics)
+    batch = rejecting(f"alone-{words}", True, "P_0", "P_1", "P_2")
+    done = estimated(trainer_of(words, *REJECTION), batch)
     fields = ["loss_mask", "response_mask", "advantages"]
     alive, credits = {"P": False, "Q": True}, credits_of(done)
     for key in (key for key in done.keys if key[0] in alive and key[2] != "9"):
@@ -340,33 +241,6 @@ def test_a_sample_is_alone_by_prompt_and_seat(queue: None) -> None:
     assert [bool(credits[f"P_{sample}_0"].advantages) for sample in range(4)] == [True, True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("words", "rejected"), [("algo=grpo", "P"), ("algo=gigpo", "P"), ("algo=ppo", ""), ("algo=turn_ppo", "")]
-)
-def test_a_step_of_which_rejection_leaves_nothing_updates_nothing(
-    queue: None, words: str, rejected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made, metrics = trainer_of(words, *REJECTION), {}
-    lone = ("P_0", "P_1", "P_2", "Q_4", "Q_5") if rejected else ("P", "Q")
-    done = estimated(made, rejecting(f"rejected-{words}", False, *lone), metrics)
-    assert masks_of(done)[1].any()  # verl's metrics are means over them
-    data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=["advantages"])
-    assert not data["advantages"].values().any()
-    assert made.learn_values(done, {}) is made.learn(done, metrics) is done
-    assert "no update" in capsys.readouterr().out
-    assert metrics["filter/updates_left_out/total"] == 1
-
-
-@dataclass
-class Nothing:
-    """A filter that keeps no episode."""
-
-    when: ClassVar[str] = "before"
-
-    def __call__(self, turns: Turns, step: int) -> torch.Tensor:
-        return turns.group < 0
-
-
 @dataclass
 class Half:
     """Credit that reads a reward by name; it is half of the trained one in example X."""
@@ -377,9 +251,8 @@ class Half:
         return turns.named["half"] - turns.reward / 2 + 1
 
 
-@pytest.mark.parametrize("windows", [False, True])
-def test_a_reward_that_a_method_reads_comes_with_the_row(queue: None, windows: bool) -> None:
-    batch = batch_of(f"named-{windows}", windows, dead=True)
+def test_a_reward_that_a_method_reads_comes_with_the_row(queue: None) -> None:
+    batch = batch_of("named", windows=True, dead=True)
     done = estimated(trainer({"credit": {"mine": {"target": "test_methods:Half"}}}), batch, {})
     assert {value for name in PATHS for value in turns_of(done)[name]} == {1.0}
 
@@ -393,8 +266,7 @@ def test_a_term_gives_weights_that_sum_to_one_over_live_tokens(queue: None) -> N
     assert made.methods.chosen.state()["terms/epo"]["count"] == 1
 
 
-@pytest.mark.parametrize("shared", ["each", "once"])
-def test_trees_reach_the_update(queue: None, shared: str) -> None:
+def test_trees_reach_the_update(queue: None) -> None:
     """As the worker tells of them: leaves of two trees, of which the first's share a turn."""
     grown = [leaf(sample, parent, won) for sample, parent, won in ((0, None, 1), (1, None, 0), (2, 0, 0), (3, 0, 1))]
     rows = []
@@ -405,11 +277,11 @@ def test_trees_reach_the_update(queue: None, shared: str) -> None:
         rows.append(row_of({**record, **none, "values": [0.0] * 3}, 3) | fields)
     keys, lengths = [f"P_{sample}_0" for sample in range(4)], {"prompt_len": 3, "response_len": 3, "seq_len": 6}
     tags = [lengths | {"status": "success", "global_steps": 1, "min_global_steps": 0, "max_global_steps": 0}] * 4
-    tq.kv_batch_put(keys=keys, partition_id=shared, fields=list_of_dict_to_tensordict(rows), tags=tags)
-    batch = upsample_batch_to_divisible_size(KVBatchMeta(keys=keys, tags=tags, partition_id=shared), 8, 0)
-    done = turns_of(estimated(trainer({"credit": {"tree": {"shared": shared}}}), batch, {}))
+    tq.kv_batch_put(keys=keys, partition_id="trees", fields=list_of_dict_to_tensordict(rows), tags=tags)
+    batch = upsample_batch_to_divisible_size(KVBatchMeta(keys=keys, tags=tags, partition_id="trees"), 8, 0)
+    done = turns_of(estimated(trainer({"credit": {"tree": {"shared": "once"}}}), batch, {}))
     wanted = {"P_0": 0.86602 + 0.57735, "P_1": -0.86602, "P_2": -0.86602 - 1.15470, "P_3": 0.86602 + 0.57735}
-    first = {name: number / 3 if shared == "once" and name != "P_1" else number for name, number in wanted.items()}
+    first = {name: number if name == "P_1" else number / 3 for name, number in wanted.items()}
     assert {name: turns[1] for name, turns in done.items()} == pytest.approx(wanted, abs=2e-5)
     assert {name: turns[0] for name, turns in done.items()} == pytest.approx(first, abs=2e-5)
 

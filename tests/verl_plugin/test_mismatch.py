@@ -3,14 +3,9 @@
 import pytest
 import torch
 
-from turngrid.algorithms.turn_table import turn_ids
 from turngrid.verl_plugin.training.mismatch import differences
 
 MASK = torch.tensor([[1, 1, 0, 1, 0, 1], [0, 1, 0, 0, 1, 0]])
-
-
-def test_each_run_of_action_tokens_is_a_turn() -> None:
-    assert turn_ids(MASK).tolist() == [[1, 1, 0, 2, 0, 3], [0, 1, 0, 0, 2, 0]]
 
 
 def test_means_are_over_the_action_tokens_of_the_turns() -> None:

@@ -1,4 +1,5 @@
-"""Opponents of self-play that are served: earlier weights in our server, and a chat endpoint."""
+"""Matches of two seats: their rows, and opponents that are served: earlier weights in our server,
+and a chat endpoint."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,15 @@ from chat_stub import Answer, chat_stub, says
 from game_table import Says
 from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
+from test_rollout_forms import assert_trained_as_sampled
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 sys.path.append(str(Path(__file__).parents[1] / "rollouts"))
 
-from test_matches import Here, game, spec  # noqa: F401 - a fixture
+from test_matches import DRAW, WIN, Here, game, spec  # noqa: F401 - a fixture
 from usual import as_shipped
 
+from turngrid.algorithms.turns import OUTCOMES
 from turngrid.config.compose import compose
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
@@ -36,13 +40,34 @@ from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout import opponents
-from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
-from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
+from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules, codec_of
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 ASSETS = Path(__file__).parents[2] / "assets"
 TINY = str(ASSETS / "tiny")
+
+
+@pytest.mark.parametrize(("actions", "outcomes"), [(WIN, ("won", "lost")), (DRAW, ("drawn", "drawn"))])
+def test_rows_of_two_seats(game: TaskRef, actions: list[str], outcomes: tuple[str, str]) -> None:  # noqa: F811
+    codec = codec_of(str(ASSETS / "tiny_all"), "qwen2", ChatSettings(), ())
+    server, limit = Says(codec, list(actions)), ContextLimit(1024, 4096)
+    policy = ModelPolicy(server, codec.decode, SamplingParams(1.0, max_action_tokens=6), limit, run_seed=0)
+    first = asyncio.run(run_episode(policy, Here(), spec(game), codec.stream(), codec.stream()))
+    sides = [first, *first.sides]
+    asked = {request.request_id for request in server.asked}
+    assert asked == {"1/p#0/0", "1/p#1/0"} and len({request.seed for request in server.asked}) == len(actions)
+    for side, outcome in zip(sides, outcomes, strict=True):
+        own = [request for request in server.asked if request.request_id == f"1/p#{side.seat}/0"]
+        assert_trained_as_sampled(side, own)
+        (row,) = row_fields(side, "zero_sum", "observation")
+        assert row["turn_role"].tolist() == [int(side.seat)] * len(side.turns)
+        assert [OUTCOMES[number] for number in row["turn_outcome"]] == [outcome]
+        assert row["rm_scores"].sum() == {"won": 1, "lost": -1, "drawn": 0}[outcome]
+    told = [[turn.action for turn in side.turns] for side in sides]
+    assert [action for pair in zip(*told, strict=False) for action in pair] == actions[: 2 * len(told[1])]
+    assert sum(len(turn.action_ids) for turn in chain(first.turns, sides[1].turns)) == 2 * len(actions)  # and ends
 
 
 def test_the_server_samples_with_weights_that_it_kept(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDP
 
 from turngrid.verl_plugin.cpu import micro_batches, packed_rows
 from turngrid.verl_plugin.cpu.layout import Layout, ids_of
-from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows, action_positions
+from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
 # prompt, response, mask: rows of two groups; two that go on alike; a row as verl pads a batch with,
@@ -46,22 +46,6 @@ def test_a_layout_by_hand():
     assert layout.places[2].tolist() == [0, 1, 2, 3, 4, 5, 7, 8, 9]
     assert layout.ids == [*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]
     assert layout.positions == [*range(6), 6, 6, 7, 8, *range(3), 3]
-
-
-def test_positions_by_hand():
-    """Row 0: response at places 3-5, actions at 3 and 5, so the head looks at 2 and 4. Row 2:
-    actions at 2 and 3."""
-    where = action_positions(
-        jagged([[5, 6, 7, 8, 9, 10], [11, 12, 13, 14], [15, 16, 17, 18, 19]]), jagged([[1, 0, 1], [1, 1], [0, 1, 1, 0]])
-    )
-    assert where.rows.tolist() == [0, 0, 1, 1, 2, 2]
-    assert where.columns.tolist() == [2, 4, 1, 2, 1, 2]
-    assert where.flat.tolist() == [2, 4, 6 + 1, 6 + 2, 10 + 1, 10 + 2]
-
-
-def test_a_row_without_an_action_has_no_position():
-    where = action_positions(jagged([[1, 2, 3], [4, 5]]), jagged([[0], [1]]))
-    assert (where.rows.tolist(), where.columns.tolist(), where.flat.tolist()) == ([1], [0], [3])
 
 
 def test_each_row_may_go_on_where_the_one_before_it_ends():

@@ -41,12 +41,6 @@ FORMS = {
     "react": form_of("react", demo_thought=PLAN),
 }
 FORMS |= {"hiper": form_of("hiper"), "rlvmr": form_of("rlvmr", demo_thought=PLAN)}
-CALLS = form_of("tool_call", demo_thought=PLAN)
-
-
-def codec_of_calls(form: PromptForm) -> TokenCodec:
-    """A token a byte: calls are JSON, for which the tiny model has no words."""
-    return TokenCodec(qwen3(), "qwen3", marks=form.marks)
 
 
 def codec_of(form: PromptForm) -> TokenCodec:
@@ -103,13 +97,6 @@ def laid(runner: asyncio.Runner, pool: EnvPool, name: str, task: str, split: str
 @pytest.fixture(scope="module")
 def table(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool]) -> Table:
     return laid(runner, pool_of_one("textworld"), "textworld", "w2-o3-q4", "demonstrations")
-
-
-@pytest.fixture(scope="module")
-def workshop(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool]) -> Table:
-    """An environment whose actions are functions."""
-    settings = {"reward": "binary", "codec_of": codec_of_calls, "tokens": 2048, "room": 2**16}
-    return laid(runner, pool_of_one("repo_repair"), "repo_repair", "lines-easy", "train", **settings)
 
 
 def answers(form: PromptForm, game: TaskRef) -> list[str]:
@@ -174,20 +161,6 @@ def test_rows_with_longer_or_shorter_histories_are_what_the_server_saw(table: Ta
     assert max(len(shortened(turn.observation, 40)) for turn in episode.turns) == 40
 
 
-@pytest.mark.parametrize("history", [None, 2])
-def test_rows_of_calls_are_what_the_server_saw(workshop: Table, history: int | None) -> None:
-    """Among them answers that call nothing, that no function fits and that are cut off."""
-    form = replace(CALLS, history=history)
-    show, *others = (
-        form.write(action, "so", workshop.environment.prompt.functions) for action in workshop.game.expert_plan
-    )
-    endless = '{"name": "edit", "arguments": {"text": "' + "a " * workshop.tokens
-    episode, asked = workshop.play(form, [show, "what now?", '{"name": "sing"}', endless, *others])
-    assert episode.won and len(episode.turns[3].action_ids) == workshop.tokens
-    assert [turn.parsed for turn in episode.turns] == [True, False, True, False, *[True] * len(others)]
-    check_rows(episode, asked, "binary", 1 if history is None else len(asked))
-
-
 @pytest.mark.parametrize("name", ["think_action", "react"])
 def test_thoughts_are_trained_unless_that_is_turned_off(table: Table, name: str) -> None:
     form = replace(FORMS[name], train_thoughts=False)
@@ -224,11 +197,6 @@ def test_demonstrations_of_several_actions_have_the_ids_that_a_model_would_have_
 ) -> None:
     more = {"history_chars": 50, "history_steps": True, "history_thoughts": True} if history else {}
     check_demonstration(table, replace(FORMS[name], history=history, max_actions=2, **more))
-
-
-@pytest.mark.parametrize("history", [None, 2])
-def test_demonstrated_calls_have_the_ids_that_a_model_would_have_had(workshop: Table, history: int | None) -> None:
-    check_demonstration(workshop, replace(CALLS, history=history))
 
 
 def check_demonstration(table: Table, form: PromptForm) -> None:
@@ -278,16 +246,6 @@ def test_the_tags_of_a_form_are_tokens_where_the_model_has_such_tokens() -> None
     stream = codec.stream()
     before = stream.tokens_of(codec.encode(said), said[: answer.begins])
     assert codec.decode(codec.encode(said)[before:]).strip() == "<action>go east</action>"
-
-
-def test_thousands_of_tokens_of_thought_are_told_from_the_action() -> None:
-    form = FORMS["think_action"]
-    codec = codec_of(form)
-    said = form.write("go east", "one more step, 世界. " * 500)
-    ids = codec.encode(codec.decode(codec.encode(said)))
-    text = codec.decode(ids).strip()
-    before = codec.stream().tokens_of(ids, text[: form.read(text).begins])
-    assert before > 3000 and codec.decode(ids[before:]).strip() == "<action>go east</action>"
 
 
 def test_parts_of_an_answer_are_known_by_their_tokens() -> None:

@@ -3,16 +3,15 @@ of its state."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import test_contexts
 import torch
 from omegaconf import OmegaConf
-from test_contexts import HINT, HISTORY, OTHER, PLAN, SEEN, SPEC, WINDOWS, Game, codec, text
+from test_contexts import HISTORY, PLAN, SEEN, SPEC, WINDOWS, codec, text
 from usual import form_of
 
 from turngrid.algorithms.chosen import Chosen, slots_of
@@ -24,11 +23,8 @@ from turngrid.experiments.stages import pipeline
 from turngrid.records.files.checkpoints import METHODS, MODEL
 from turngrid.records.models.locate import library_file
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.loop import run_episode
-from turngrid.rollouts.policy import ExpertPolicy
 from turngrid.rollouts.retrieval import NOTHING, retrieved
-from turngrid.rollouts.row import to_rows, window_starts
-from turngrid.rollouts.window import Window
+from turngrid.rollouts.row import to_rows
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin import shared_state
 from turngrid.verl_plugin.rollout.contexts import SeenRow
@@ -52,10 +48,7 @@ class Shelf:
 
 def played(window: Any = None, form: str = "plain") -> tuple[Episode, list[SeenRow]]:
     history = window.keep if window is HISTORY else None
-    spec = replace(SPEC, window=window, form=form_of(form, history=history), library=Shelf())
-    episode = asyncio.run(run_episode(ExpertPolicy(), Game(), spec, codec().stream()))  # type: ignore[arg-type]
-    starts = [*window_starts(episode), len(episode.turns)]
-    return episode, [SeenRow(episode, *part, spec, codec(), "take {}") for part in pairwise(starts)]
+    return test_contexts.played(window, form_of(form, history=history), library=Shelf())
 
 
 @pytest.mark.parametrize("window", [*WINDOWS, HISTORY], ids=str)
@@ -80,20 +73,6 @@ def test_a_row_holds_the_texts_that_its_turns_were_shown(window: Any, form: str)
         last = text(rows[0].before(2))
         place = [last.index(words.lower()) for words in (KEY, "Goal:", SEEN[0], SEEN[2], DOOR)]
         assert place == sorted(place)
-
-
-@pytest.mark.parametrize("window", [None, Window(2, 1), HISTORY], ids=str)
-def test_contexts_keep_the_texts(window: Any) -> None:
-    """A masked observation and a hint change nothing else of what was shown."""
-    _, rows = played(window)
-    for row in rows:
-        hinted, plain = row.with_line(HINT), row.before(0)
-        assert hinted is not None and text(hinted).replace(f"{HINT}\n".lower(), "") == text(plain)
-        for number, turn in enumerate(row.turns):
-            masked, before = row.with_observation(number, OTHER), row.before(number)
-            assert masked is not None and len(masked) == len(before) and masked != before
-            assert text(masked).count("worked before") == text(before).count("worked before")
-            assert turn.observation.lower() not in text(masked)[-len(turn.observation) - 60 :]
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(14, KEY), (10, "What worked before:"), (5, "What worked"), (0, "")])

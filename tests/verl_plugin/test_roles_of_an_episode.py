@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import torch
 from game_table import REWARD, SAMPLES, TURNS, Says, Table
 from parity_servers import Plain
@@ -16,7 +15,7 @@ from turngrid.records.step_metrics import step_metrics
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import run_episode
-from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.sampling import SamplingParams
@@ -147,19 +146,3 @@ def test_a_prompt_without_room_has_fewer_turns_and_an_aside_that_no_action_follo
     assert table.codec.decode(to_rows(episode, REWARD)[3].prompt_ids).count("planner: look") == 1
     nothing = played(table, chosen, ["look"] * 4, room=len(rows[0].prompt_ids), max_turns=2)
     assert nothing.outcome is Outcome.OUT_OF_CONTEXT and nothing.turns == []
-
-
-def test_text_policies_have_one_role(table: Table) -> None:
-    spec = replace(table.base, roles=roles("planner", "actor"))
-
-    async def one() -> Episode:
-        return await run_episode(ExpertPolicy(), await table.pool.open(), spec, None)
-
-    assert {turn.role for turn in table.runner.run(one()).turns} == {""}
-
-
-def test_settings_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="sees=words must be one of: goal, observation, own, others"):
-        roles("actor", actor={"sees": ["words"]})
-    with pytest.raises(ValueError, match="must name a role, environment or accept"):
-        roles("actor", actor={"next": {}})

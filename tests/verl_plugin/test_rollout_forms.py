@@ -19,7 +19,7 @@ from turngrid.rollouts.forms.retry import Retry
 from turngrid.rollouts.forms.semi_online import SemiOnline
 from turngrid.rollouts.forms.tree import Tree
 from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.row import to_rows, window_starts
+from turngrid.rollouts.row import to_rows, turns_of_rows
 from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.spec import Branch
 
@@ -87,7 +87,7 @@ def test_a_patched_turn_ends_its_row(table: Table) -> None:
     for episode in episodes:
         requests = iter(asked[episode.sample])
         assert len(episode.turns) == len(plan)
-        for row, first in zip(to_rows(episode, REWARD), window_starts(episode), strict=True):
+        for row, (first, _) in zip(to_rows(episode, REWARD), turns_of_rows(episode), strict=True):
             ids, at = row.prompt_ids + row.response_ids, len(row.prompt_ids)
             if first:
                 patched += 1

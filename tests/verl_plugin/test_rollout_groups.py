@@ -9,7 +9,7 @@ from turngrid.records.files import checkpoints
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
-from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, staleness_metrics, step_of
+from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, staleness_metrics
 from turngrid.verl_plugin.training.step import Step
 from turngrid.verl_plugin.training.step_records import MAX_FAILED_GROUPS, EnvironmentKeepsFailing, StepGroups
 
@@ -143,10 +143,6 @@ def test_before_the_first_checkpoint_everything_is_played_again(rl: RlFolder, gr
     assert not names(rl.groups) and not rl.stale.exists()
 
 
-def test_the_number_of_a_group_is_that_of_its_step() -> None:
-    assert step_of("000012-0345") == 12
-
-
 # ---- staleness
 
 
@@ -163,16 +159,7 @@ def test_staleness_is_counted_from_the_oldest_turn() -> None:
         "rollout/versions/mean": 2.0,
         "rollout/versions/max": 3.0,
     }
-    assert staleness_metrics([], 5) == {}
-
-
-def test_a_record_says_of_groups_and_versions_what_there_is_to_say(tmp_path: Path) -> None:
-    plain, mixed = of_versions(4, []), of_versions(4, [2, 2], [3, 4])
-    assert "group" not in plain.to_dict() and "versions" not in plain.to_dict()["turns"][0]
-    write_episodes(tmp_path / "a.jsonl", [plain, mixed, *play("000001-0000")])
-    back = list(read_episodes(tmp_path / "a.jsonl"))
-    assert back == [plain, mixed, *play("000001-0000")]
-    assert (plain.versions(), mixed.versions(), mixed.versions(0, 1)) == ((4, 4), (2, 4), (2, 2))
+    assert staleness_metrics([], 5) == {} and episodes[1].versions(0, 1) == (2, 2)
 
 
 # ---- a synchronous step

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scale import Load, Part, limit, local_ray, measure, needs, processes, row
+from benchmarks.scale import Load, limit, local_ray, measure, needs, row
 
 LOAD = Load("idle", episodes=8, workers=1, turns=3, tokens=600, latency=0.5)
 
@@ -19,38 +19,9 @@ def test_the_limit_by_hand() -> None:
     assert replace(LOAD, episodes=12).limit == 8.0
 
 
-def test_processes_by_hand() -> None:
-    """8 GPUs of 15,220 tokens/s at 256 a turn: 475.6 turns/s, which take 1.62 cores of 3.4 ms each,
-    of which 0.7 may be busy."""
-    assert processes(8, 256, 3.4) == 3 and processes(64, 32, 3.4) == 148
-
-
 def test_the_page_shows_what_the_arithmetic_gives() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text(encoding="utf-8")
     assert "\n".join(needs(agent_ms=1.9, environment_ms=0.9)) in page
-
-
-def test_a_part_counts_from_its_beginning() -> None:
-    class Process:
-        seconds, bytes = 5.0, 100 * 2**20
-
-        def cpu_times(self) -> tuple[float, float, float]:
-            return self.seconds, 1.0, 99.0  # user, system, children
-
-        def memory_info(self) -> Process:
-            return self
-
-        @property
-        def rss(self) -> int:
-            return self.bytes
-
-    process = Process()
-    part = Part([process])
-    process.seconds, process.bytes = 7.0, 108 * 2**20
-    part.sample()
-    process.bytes = 0
-    part.sample()
-    assert part.cpu_ms(turns=1000) == pytest.approx(2.0) and part.mib(episodes=4) == pytest.approx(2.0)
 
 
 @pytest.mark.slow  # starts a Ray of its own: 15 CPU s

@@ -1,6 +1,7 @@
 """The rollout server: as an object in this process, and as verl's replica in a real Ray session."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from turngrid.verl_plugin.servers.transformers_server.replica import WeightSync,
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
+MIB = 2**20
 PROMPT = [4, 5, 6, 7, 8, 9]
 
 
@@ -138,17 +140,6 @@ def test_after_an_abort_new_requests_wait_for_the_resume() -> None:
     assert late.token_ids == expected(SampleRequest("late", PROMPT, 7, seed=9))[0][0]
 
 
-def test_a_caller_that_gave_up_harms_nobody() -> None:
-    async def scenario(server: TransformersServer) -> TokenOutput:
-        gone = asyncio.ensure_future(ask(server, "gone"))
-        kept = asyncio.ensure_future(ask(server, "kept", seed=2))
-        await asyncio.sleep(0)
-        gone.cancel()
-        return await kept
-
-    assert serve(scenario).token_ids == expected(SampleRequest("kept", PROMPT, 7, seed=2))[0][0]
-
-
 def test_verls_replica_serves_and_takes_new_weights(served: Served) -> None:
     """Asked and updated as verl does it; the answers are the trainer's model's."""
     model = AutoModelForCausalLM.from_pretrained(TINY)
@@ -183,3 +174,63 @@ def test_only_whole_tensors_are_taken() -> None:
     sync = WeightSync(RolloutConfig(name="transformers"), TinyModel(), None)
     with pytest.raises(ValueError, match="delta_flush"):
         asyncio.run(sync.update_weights(iter(()), wire_format="delta_flush"))
+
+
+# ---- as a Ray actor under load
+
+
+def weights(step: int) -> dict[str, torch.Tensor]:
+    """The tiny model's, scaled so that each step plays differently."""
+    state = AutoModelForCausalLM.from_pretrained(TINY).state_dict()
+    return {name: tensor * (1 - 0.05 * step) for name, tensor in state.items()}
+
+
+async def test_each_answer_comes_from_the_weights_that_it_names(served: Served) -> None:
+    """Batches, single requests and updates are all in flight together."""
+    server, generator = served.replica.server_handle, Generator.from_pretrained(TINY)
+    requests = [SampleRequest(f"w{i}", [10 + i] * (1 + i % 40), 1 + i % 12, i % 2, seed=i) for i in range(48)]
+
+    async def alone(request: SampleRequest) -> tuple[list[int], int]:
+        params = {name: getattr(request, name) for name in ("temperature", "seed", "max_tokens")}
+        output = await served.generate(request.request_id, request.prompt_ids, params)
+        return output.token_ids, output.extra_fields["global_steps"]
+
+    async def in_a_batch(request: SampleRequest) -> tuple[list[int], int]:
+        (answer,) = await server.generate_batch.remote([request])
+        return answer.token_ids, answer.version
+
+    async def update(step: int) -> None:
+        await server.update_weights.remote(weights(step), step)
+
+    await update(0)
+    calls: list[Any] = []
+    for number, request in enumerate(requests):
+        calls += [update(number // 12)] if number % 12 == 0 else []
+        calls.append((in_a_batch if number % 3 else alone)(request))
+    answers = [answer for answer in await asyncio.gather(*calls) if answer]
+    assert len({step for _, step in answers}) > 2
+    for step in {step for _, step in answers}:
+        generator.load_weights(weights(step).items())
+        for request, (tokens, named) in zip(requests, answers, strict=True):
+            assert named != step or tokens == generator.generate([request])[0].token_ids, (request.request_id, step)
+
+
+async def test_finished_episodes_leave_no_memory(served: Served) -> None:
+    """A step's prefixes take 64 * 600 tokens * 2 KiB = 75 MiB; four steps of them would be 300 MiB.
+    In its first steps the process finds its level: how the batches fall together decides when."""
+    server, peaks = served.replica.server_handle, []
+    for number in range(8):
+        await server.generate_batch.remote([SampleRequest(f"{number}-{i}", [7] * 600, 2, seed=i) for i in range(64)])
+        await server.update_weights.remote(weights(0), number)
+        peaks.append((await server.stats.remote())["peak_memory_bytes"])
+    assert peaks[-1] - peaks[3] < 150 * MIB, [peak // MIB for peak in peaks]
+
+
+async def test_the_actor_says_nothing(served: Served) -> None:
+    """What it prints would come between the trainer's lines. Ray's own marks begin with a colon."""
+    process = await served.replica.server_handle.__ray_call__.remote(lambda _: os.getpid())
+    files = Path(ray.nodes()[0]["ObjectStoreSocketName"]).parents[1].glob(f"logs/worker-*-{process}.*")
+    logs = [file.read_text(errors="replace") for file in files]
+    ours = [log for log in logs if ":actor_name:TransformersServer" in log]
+    assert ours
+    assert [line for log in ours for line in log.splitlines() if line.strip() and not line.startswith(":")] == []

@@ -82,11 +82,11 @@ async def test_a_server_that_dies_fails_the_episodes_and_says_why(
     server: Any, codec: TokenCodec, games: list[TaskRef]
 ) -> None:
     before = (await server.stats.remote())["batches"]
-    playing = asyncio.ensure_future(play_all(codec, games))
+    playing = asyncio.ensure_future(play_all(codec, games, turns=12))
     while (await server.stats.remote())["batches"] < before + 2:
         await asyncio.sleep(0.002)
     os.kill(await process_of(server), signal.SIGKILL)
-    failures = await playing
-    assert all(isinstance(failure, EpisodeFailed) for failure in failures)
+    failures = [one for one in await playing if not isinstance(one, Episode)]  # others may have ended before
+    assert failures and all(isinstance(failure, EpisodeFailed) for failure in failures)
     assert {str(failure).split(":")[0] for failure in failures} == {"failed 4 times, last"}
     assert all(f"rollout server {REPLICA} died" in str(failure) for failure in failures)

@@ -38,9 +38,7 @@ KL = ("actor_rollout_ref.actor.use_kl_loss=true",)
 # Each mode, with and without a critic, with windows and without
 CASES = [("sync", "turn_ppo algo.value_at=first", WINDOWS), ("separate_async", "hiper", WINDOWS)]
 CASES += [("separate_async", "grpo", 1)]
-SLOW = [*((mode, "ppo", WINDOWS) for mode in ("sync", "colocate_async", "separate_async"))]
-SLOW += [("colocate_async", "rloo", WINDOWS)]
-SLOW += [("separate_async", "grpo", WINDOWS), ("sync", "bi_level_gae", WINDOWS), ("sync", "hiper", 1)]
+SLOW = [("colocate_async", "ppo", WINDOWS), ("sync", "bi_level_gae", WINDOWS), ("sync", "hiper", 1)]
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +108,7 @@ def drawn(seed: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 117))
+@pytest.mark.parametrize("seed", range(100, 108))
 def test_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_path: Path) -> None:
     words = drawn(seed)
     print(words)  # what failed
@@ -120,12 +118,11 @@ def test_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_path: Pa
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 
-@pytest.mark.parametrize(
-    "methods", ["credit=[aem,empg]", pytest.param("algo=rloo terms=[epo]", marks=pytest.mark.slow)]
-)
 def test_entropies_that_rows_bring_do_what_those_of_a_pass_do(
-    methods: str, given: list[TensorDict], model: str, tmp_path: Path
+    given: list[TensorDict], model: str, tmp_path: Path
 ) -> None:
+    methods = "credit=[aem,empg]"
+
     def learned(row: Callable[..., Row], *more: str) -> tuple[dict[str, Any], dict[str, list[Tensor]], int]:
         """Metrics, entropies and advantages by row, and how many passes there were."""
         given.clear()
@@ -146,8 +143,6 @@ def test_entropies_that_rows_bring_do_what_those_of_a_pass_do(
     told, same, fewer = learned(bringing)
     assert fewer < passes and "actor/entropy" in by_pass.keys() - told.keys()
     assert all(torch.equal(same[key][1], advantages) and advantages.any() for key, (_, advantages) in found.items())
-    of_terms = {name for name in told if name.startswith("terms/")}
-    assert {name: told[name] for name in of_terms} == {name: by_pass[name] for name in of_terms}
 
 
 def test_a_teacher_judges_each_token(model: str, tmp_path: Path) -> None:
@@ -167,7 +162,7 @@ REJECTS = "algorithm.rollout_correction.rollout_rs=seq_mean_k1", "algorithm.roll
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("sync", NOTHING), ("colocate_async", (REJECTS[0], f"{REJECTS[1]}900.0_901.0")), ("separate_async", NOTHING)],
+    [("colocate_async", (REJECTS[0], f"{REJECTS[1]}900.0_901.0")), ("separate_async", NOTHING)],
 )
 def test_a_step_of_which_nothing_is_left(
     mode: str, words: tuple[str, ...], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,21 +1,15 @@
 """Episodes that the policy sums up as it goes: real games, the tiny model, and what is trained of
 them."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import pytest
 import torch
 from game_table import REWARD, SAMPLES, TURNS, Group, Table
 from parity_servers import Plain
-from test_windows import advantages, as_batch, assert_rows_are_what_the_server_saw, end_to_end
+from test_windows import assert_rows_are_what_the_server_saw
 from usual import as_shipped
 
-from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
-from turngrid.algorithms.credit.graft import Graft
-from turngrid.algorithms.turn_table import turn_table
-from turngrid.algorithms.turns import Turns
 from turngrid.experiments.stages.ledger import of_episodes
 from turngrid.records.statistics import summarise
 from turngrid.records.step_metrics import step_metrics
@@ -30,7 +24,6 @@ from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import ASK, Summaries, rows_of
 from turngrid.tasks.rejection import Standards, without_ids
 from turngrid.verl_plugin.rollout.agent_loop import row_fields
-from turngrid.verl_plugin.rollout.turn_fields import turn_fields
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 
 LENGTH = 5
@@ -111,8 +104,7 @@ def test_a_summary_is_no_turn_of_the_environment(played: Group) -> None:
     assert found["mean_turns_to_success"] == told["rollout/turns"] and found["successes"] == SAMPLES
 
 
-@pytest.mark.parametrize("tokens", [250, 280])
-def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int) -> None:
+def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int = 280) -> None:
     rules = Summaries(tokens=tokens, turns=None, most=None, length=LENGTH)
     episodes, asked = play(table, rules)
     assert any(summaries(episode) for episode in episodes)
@@ -178,90 +170,6 @@ def assert_ends_before_its_summary(episode: Episode, like: Episode, turns: int) 
 
 
 # ---- what the trainer makes of the rows
-
-
-def table_of(episodes: Sequence[Episode]) -> tuple[Turns, torch.Tensor]:
-    """The turn table of one group, and its rewards (B, T)."""
-    names, masks, rewards, fields, members = [], [], [], [], {}
-    for episode in episodes:
-        starts = [0, *(n for n, turn in enumerate(episode.turns) if n and turn.prompt_ids), len(episode.turns)]
-        name = f"g_{episode.sample}"
-        members[name] = list(range(len(masks), len(masks) + len(starts) - 1))
-        for row, (first, last) in zip(to_rows(episode, REWARD), pairwise(starts), strict=True):
-            names.append("g")
-            masks.append(torch.tensor(row.mask))
-            rewards.append(torch.tensor(row.rewards, dtype=torch.float64))
-            fields.append(turn_fields(episode, first, last, "observation"))
-    pad: Callable[..., torch.Tensor] = torch.nn.utils.rnn.pad_sequence
-    rows = {"loss_mask": pad(masks, batch_first=True), "reward": pad(rewards, batch_first=True)}
-    records = {name.removeprefix("turn_"): [field[name] for field in fields] for name in fields[0]}
-    return turn_table(rows, records, members, names), rows["reward"]
-
-
-def paid(episode: Episode) -> Episode:
-    """Other rewards of every turn in every sample, but none of a summary."""
-    own = enumerate(episode.turns)
-    turns = [replace(t, rewards={REWARD: 0.0 if t.aside else (episode.sample + 1) / (n + 2)}) for n, t in own]
-    return replace(episode, turns=turns)
-
-
-def test_a_summary_answers_a_state_of_its_own(played: Group) -> None:
-    episodes = [paid(episode) for episode in played[0]]
-    turns, _ = table_of(episodes)
-    plain, _ = table_of([replace(e, turns=e.played_turns) for e in map(whole_row, episodes)])
-    for e, episode in enumerate(episodes):
-        own = [not turn.aside for turn in episode.turns]
-        width = len(own)
-        assert turns.mask[e].sum() == width and turns.acts[e, :width].tolist() == own
-        for name in ("state", "action", "valid", "reward"):
-            seen = getattr(turns, name)[e, :width][own]
-            assert torch.equal(seen, getattr(plain, name)[e, : sum(own)]), name
-        for number in summaries(episode):
-            assert (turns.state == turns.state[e, number]).sum() == 1
-            assert turns.after[e, number] == turns.after[e, number - 1] == turns.state[e, number + 1]
-    base = torch.zeros(turns.mask.shape).double(), torch.zeros(plain.mask.shape).double()
-    for method in (as_shipped(Gigpo), as_shipped(Hgpo), as_shipped(Graft), as_shipped(MtGrpo, turn="reward")):
-        summed_up, without = (method(*some) for some in zip((turns, plain), base, strict=True))
-        torch.testing.assert_close(summed_up[turns.acts], without[plain.mask])
-        assert without.any() and not summed_up[turns.mask & ~turns.acts].any()
-
-
-def whole_row(episode: Episode) -> Episode:
-    """As if it had been played in one row without summaries; of its tokens it does not matter
-    which."""
-    turns = [replace(turn, prompt_ids=[], context_ids=[0]) for turn in episode.turns]
-    return replace(episode, turns=turns)
-
-
-def test_all_rows_of_an_episode_share_its_credit(played: Group) -> None:
-    """GRPO's advantages by hand, those of verl's way with several rows, and GiGPO's, which finds no
-    partner for a summary."""
-    episodes, _ = played
-    for number, episode in enumerate(episodes):
-        episode.turns[0].rewards[REWARD] += 0.5 * number
-    scores = torch.tensor([sum(turn.rewards[REWARD] for turn in e.turns) for e in episodes], dtype=torch.float64)
-    wanted = (scores - scores.mean()) / (scores.std() + 1e-6)
-    rows = [to_rows(episode, REWARD) for episode in episodes]
-    groups = ["g"] * SAMPLES
-    several, single = (
-        advantages(*as_batch(rows, groups), "grpo"),
-        advantages(*as_batch([end_to_end(row) for row in rows], groups), "grpo"),
-    )
-    tokens = [sum(sum(row.mask) for row in own) for own in rows]
-    expected = torch.cat([torch.full((count,), value.item()) for count, value in zip(tokens, wanted, strict=True)])
-    torch.testing.assert_close(several["advantages"], expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(single["advantages"], expected, atol=1e-5, rtol=0)
-    turns, _ = table_of(episodes)
-    found = as_shipped(Gigpo)(turns, wanted.unsqueeze(1).expand(turns.mask.shape))
-    assert torch.equal(turns.score, scores) and (found - wanted.unsqueeze(1))[turns.mask].abs().max() > 0
-    for e, episode in enumerate(episodes):
-        for number in summaries(episode):
-            assert found[e, number].item() == pytest.approx(wanted[e].item())
-            for alone in (
-                as_shipped(Hgpo),
-                as_shipped(Graft),
-            ):  # they put something in its place, which a turn without a partner does not have
-                assert alone(turns, found)[e, number].item() == pytest.approx(0.0)
 
 
 # ---- SFT

@@ -73,15 +73,6 @@ def tokens(partition: str, key: str, field: str = "responses") -> torch.Tensor:
     return tq.kv_batch_get(keys=[key], partition_id=partition, select_fields=[field])[field][0]
 
 
-def test_a_win_brings_the_entropies_that_it_was_sampled_with(queue: None) -> None:
-    made = trainer({"buffer": {"task_replay": {}}, "credit": {"aem": {}}})
-    learned(made, batch_of("entropies"), 1)
-    assert "entropy" in held(made)[0]["rows"][0]
-    learned(made, failed("entropies-later"), 2)
-    told = tokens("entropies-later", "P_3_0", "entropy")
-    assert torch.equal(told, tokens("entropies", "P_0_0", "entropy")) and told.any()
-
-
 def test_what_is_replayed_is_neither_logged_nor_stored_again(made: TurngridTrainer) -> None:
     done, _ = learned(made, failed("third"), 2)
     assert "P_3_0" not in credits_of(done) and "P_2_0" in credits_of(done)
@@ -101,11 +92,3 @@ def test_a_mended_group_is_told_as_it_was_played(made: TurngridTrainer, tmp_path
     assert found["credit/groups_without_signal"] == 0.5, "Q's samples scored alike; P learned from a win"
     assert found["reward/trained/max"] == 0.0
     assert in_families({"critic/score/max": 1.0, **found})["reward/trained/max"] == 0.0
-
-
-def test_a_win_is_forgotten_in_time_and_a_checkpoint_remembers_it(made: TurngridTrainer) -> None:
-    again = trainer({"buffer": {"task_replay": {}}})
-    again.methods.chosen.load(made.methods.chosen.state())
-    assert learned(again, failed("late"), 1 + 20)[1]["buffer/task_replay/replaced"] == 1
-    done, metrics = learned(made, failed("too-late"), 1 + 21)
-    assert metrics["buffer/task_replay/replaced"] == 0 and turns_of(done)["P_3"] == [0.0] * 3

@@ -1,23 +1,16 @@
 """On-policy distillation: the specification's numbers, and another model in the reference policy's
 place."""
 
-from pathlib import Path
-from types import SimpleNamespace
-
 import example_step  # noqa: F401 - finds the next one
 import pytest
 import torch
 from example_x import example_x
-from step_probe import TINY, _worker, composed
-from transformers import AutoModelForCausalLM
 
 from turngrid.algorithms.chosen import Chosen, slots_of
 from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
-from turngrid.tasks.rejection import same_tokens
 from turngrid.verl_plugin.training.turn_rows import KL_IN_REWARD, TurnRows
-from turngrid.verl_plugin.whole_models import with_teacher
 
 
 def test_a_tokens_advantage_is_what_the_teacher_thinks_of_it() -> None:
@@ -37,39 +30,6 @@ def test_a_tokens_advantage_is_what_the_teacher_thinks_of_it() -> None:
     assert not found[1:].abs().gt(1e-6).any()
 
 
-@pytest.fixture
-def teacher(tmp_path: Path) -> Path:
-    """The tiny model with other weights."""
-    folder = tmp_path / "teacher"
-    for file in TINY.iterdir():
-        if file.suffix in (".json", ".jinja"):
-            (tmp_path / "teacher").mkdir(exist_ok=True)
-            (folder / file.name).write_bytes(file.read_bytes())
-    model = AutoModelForCausalLM.from_pretrained(TINY)
-    with torch.no_grad():
-        model.model.norm.weight.mul_(2)
-    model.save_pretrained(folder)
-    return folder
-
-
-def test_the_reference_worker_loads_the_teacher(one_process: None, teacher: Path, tmp_path: Path) -> None:
-    words = ("algo=distill", f"algo.teacher={teacher}", "data.train_batch_size=8")
-    config = composed(tmp_path, *words)
-    assert config.actor_rollout_ref.teacher == str(teacher)
-    assert same_tokens(str(teacher), str(TINY))
-    scale = {}
-    for role in ("actor", "ref"):
-        worker = _worker(config, role)
-        module = (worker.ref if role == "ref" else worker.actor).engine.module
-        scale[role] = module.model.norm.weight.detach().full_tensor()
-    assert torch.equal(scale["ref"], 2 * scale["actor"])
-
-
-def test_verls_own_way_is_left_as_it_is_without_a_teacher() -> None:
-    worker = SimpleNamespace(config={}, ref_worker_cls=dict)
-    assert with_teacher(lambda self: self.ref_worker_cls, worker) is dict
-
-
 REFUSED = {
     "use algo.teacher=": [],
     "algo.teacher=asset://nothing": ["algo.teacher=asset://nothing"],
@@ -79,13 +39,6 @@ REFUSED = {
     "use algorithm.kl_penalty=kl": ["algo.teacher=asset://tiny", "algorithm.kl_penalty=mse"],
     "use algo=distill": ["algo=grpo", "distillation.enabled=true"],
 }
-
-
-def test_a_teacher_may_have_another_chat_template(teacher: Path) -> None:
-    """It judges tokens and renders nothing."""
-    (teacher / "chat_template.jinja").unlink()
-    with composer() as compose:
-        check(compose(["algo=distill", f"algo.teacher={teacher}"]))
 
 
 @pytest.mark.parametrize("words", REFUSED)

@@ -2,7 +2,6 @@
 
 from operator import mul
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -10,13 +9,6 @@ import torch
 import transfer_queue as tq
 from engine_probe import one_layer
 from step_probe import PROMPTS, composed, made, made_up
-
-from turngrid.envs.environment import PromptStyle
-from turngrid.envs.types import TaskRef
-from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.forms.retry import Retry
-from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.row import to_rows
 
 SAMPLES, ROWS = 2, 3
 ONE_PASS = (
@@ -68,36 +60,6 @@ def test_replayed_rows_are_no_part_of_the_steps_own_mean(model: str, tmp_path: P
         assert metrics["actor/pg_loss"] == pytest.approx(wanted, abs=1e-5)
         assert metrics["actor/pg_loss"] == pytest.approx(without["actor/pg_loss"], abs=1e-6)
         assert ("replay/pg_loss" in metrics) == (step == 2)
-
-
-def attempt(sample: int, tokens: int, won: bool, guidance: str = "") -> Episode:
-    turn = Turn("a room", "look", [7] * tokens, [-1.0] * tokens, rewards={"sparse": float(won)})
-    outcome = Outcome.WON if won else Outcome.LOST
-    return Episode("t", 1, "train", "win", [], [9], [turn], outcome, sample=sample, guidance=guidance)
-
-
-def retried(prompt: str, sample: int, window: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Every other prompt is won at first, by 6 tokens to 3; the others, lost by as many, are won
-    with guidance by 5 to 1."""
-    first = [attempt(0, 3, won=False), attempt(1, 6, won=int(prompt) % 2 == 0)]
-    base = EpisodeSpec(TaskRef("textworld", "t", {}, 1, "train", "", "", "", (), "", 1.0), PromptStyle("", ""), 1)
-    form = Retry(guidance="last_feedback")
-    plans = form.next(first, base, SAMPLES, Random(0))
-    again = [attempt(plan.sample, 5 if plan.sample == 2 else 1, plan.sample == 2, plan.guidance) for plan in plans]
-    learned = [episode for episode in form.group([*first, *again], SAMPLES, Random(0)) if episode.trained]
-    row = to_rows(learned[sample], "sparse")[0]
-    key, fields, tag = made_up(prompt, sample, window, row.mask)
-    return key, fields | {"rm_scores": torch.tensor(row.rewards)}, tag
-
-
-def test_attempts_that_were_taken_again_count_nowhere(model: str, tmp_path: Path) -> None:
-    """Not in the baseline, nor among the tokens: 6 + 3 and 5 + 1 of two prompts, without the 9 of
-    the failed attempts."""
-    trainer = made(composed(tmp_path, *ONE_PASS, "rollout_form=retry"), model, 1)
-    trainer.replay_buffer.row = retried
-    metrics, wanted = stepped(trainer)
-    loss = -0.707106 * (6 - 3 + 5 - 1) / 15  # (1 - 1/2) / std of 0 and 1
-    assert metrics["actor/pg_loss"] == pytest.approx(loss, abs=1e-5) == wanted
 
 
 # of each sample: its tree, the tokens of the turn that its tree's two leaves share, those of its

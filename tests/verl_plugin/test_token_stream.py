@@ -1,15 +1,11 @@
 """Our way of joining turns, which renders a message once, gives the ids of verl's own, which
 renders it every time."""
 
-import gc
-import tracemalloc
-
 import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
 from turngrid.config.base import ROOT
-from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server.launch import devices_of_replica, replicas
 
@@ -30,36 +26,6 @@ def test_turns_are_joined_as_verl_joins_them(stopped: bool) -> None:
         assert joined == list(verls)
         assert joined[: len(ids + action)] == ids + action
         ids = joined
-
-
-def test_a_groups_prompt_is_rendered_once_and_each_sample_has_ids_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    codec = TokenCodec(AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny"), "qwen3")
-    renderings = []
-    render = codec._builder.build_initial_tokens
-    monkeypatch.setattr(codec._builder, "build_initial_tokens", lambda told: renderings.append(told) or render(told))
-
-    def prompt(text: str, role: str = "user") -> list[int]:
-        return codec.first_prompt([{"role": role, "content": text}])
-
-    first = prompt("You are in a room.")
-    rendered = len(renderings)
-    first.append(0)
-    assert prompt("You are in a room.") == first[:-1]
-    assert len(renderings) == rendered
-    assert prompt("You are in a room.", "system") != first[:-1] != prompt("You are in a hall.")
-
-
-def test_what_was_rendered_is_kept_in_few_bytes() -> None:
-    """Long prompts by the hundred: 4 bytes an id, and the text as it came, about one byte an id
-    here."""
-    codec, text = TokenCodec(AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny"), "qwen3"), "zq" * 5_000
-    codec.first_prompt([user("You are in a room.")])
-    tracemalloc.start()
-    tokens = len(codec.first_prompt([user(text)])) + len(codec.join([codec.eos_id], [user(text)]))
-    gc.collect()
-    kept, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert tokens > 5_000 and kept < 6 * tokens
 
 
 @pytest.mark.parametrize(

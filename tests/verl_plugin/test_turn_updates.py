@@ -129,9 +129,3 @@ def test_a_turn_number_with_few_rows_has_no_update(queue: None) -> None:
     policy, metrics = run(rows("few"), fewest=3)
     assert_seen(policy.seen, [Z, Z])
     assert metrics["actor/turn_updates"] == 2.0
-
-
-def test_a_muted_row_takes_no_part(queue: None) -> None:
-    """P1's last turn is muted; one row of that number is left, which is too few."""
-    policy, _ = run(rows("muted", dead="P_1_2"))
-    assert len(policy.seen) == 2 and policy.seen[0] == pytest.approx(Z, abs=1e-5)

@@ -16,7 +16,7 @@ from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.tasks.early_experience import ASK, world_model_row
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.sft import keep_precision, verl_config
+from turngrid.verl_plugin.sft import keep_precision
 from turngrid.verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience
 
 
@@ -120,13 +120,6 @@ def test_too_long_and_missing_demonstrations_are_refused(codec: TokenCodec) -> N
         EpisodeRows([demonstration()], codec, max_tokens=20)
     with pytest.raises(ValueError, match="no demonstrations"):
         EpisodeRows([], codec, max_tokens=20)
-
-
-def test_verls_defaults_lie_under_ours() -> None:
-    config = verl_config({"optim": {"lr": 0.5}, "checkpoint": {"save_contents": ["hf_model"]}})
-    assert config.optim.lr == 0.5
-    assert config.checkpoint.load_contents == ["hf_model"]
-    assert config.data.pad_mode == "no_padding"
 
 
 def test_full_precision_weights_are_said_to_be_so(tmp_path: Path) -> None:

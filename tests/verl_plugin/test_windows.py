@@ -12,7 +12,6 @@ import pytest
 import torch
 from game_table import Says, Table, seen_by_server
 from omegaconf import DictConfig, OmegaConf
-from parity_servers import Plain
 from step_probe import composed
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
@@ -29,12 +28,9 @@ from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.row import Row, to_rows
 from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.stream import user
-from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import Window, rows_of
-from turngrid.tasks.rejection import without_ids
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.sft_rows import EpisodeRows
 from turngrid.verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
 from turngrid.verl_plugin.training.estimators import by_episode, concat_rows, sessions, split_rows
 from turngrid.verl_plugin.training.losses import EPISODES
@@ -122,17 +118,6 @@ def test_a_row_has_the_fields_that_verl_makes_of_it(windowed: list[Played]) -> N
                 assert getattr(ours[name], "dtype", None) == getattr(value, "dtype", None)
 
 
-def test_rewards_stand_in_the_row_that_holds_the_turn(windowed: list[Played]) -> None:
-    for episode, _ in windowed:
-        rows = to_rows(episode, REWARD)
-        ends = [turn.rewards[REWARD] for turn in episode.turns]
-        placed = [value for row in rows for value, last in zip(row.rewards, _last_of_turn(row), strict=True) if last]
-        assert placed == ends
-        outputs = row_fields(episode, REWARD)
-        assert [output["rm_scores"].sum().item() for output in outputs] == [sum(row.rewards) for row in rows]
-        assert sum(output["num_turns"] for output in outputs) == len(episode.turns)
-
-
 SHAPED = (
     "shaping=[invalid_action,format,turn_bonus]",
     "shaping.invalid_action.coefficient=0.25",
@@ -212,14 +197,6 @@ def _last_of_turn(row: Row) -> list[bool]:
     return [bool(now and not then) for now, then in zip(row.mask, following, strict=True)]
 
 
-def test_log_probs_are_those_of_the_rows(windowed: list[Played], narrow: list[Played]) -> None:
-    plain = Plain()
-    for episode, _ in [*windowed[::3], *narrow[::3]]:
-        for row in to_rows(episode, REWARD):
-            expected = plain.log_probs(row.prompt_ids, row.response_ids) * torch.tensor(row.mask)
-            torch.testing.assert_close(torch.tensor(row.logprobs), expected, atol=1e-4, rtol=0)
-
-
 def test_a_window_without_room_makes_room(narrow: list[Played]) -> None:
     for episode, _ in narrow:
         assert episode.outcome is not Outcome.OUT_OF_CONTEXT
@@ -232,16 +209,6 @@ def test_where_not_even_the_present_fits_the_context_is_out(table: Table, games:
     played = play(table, games[:1], Window(3, 1), 40, 90)
     assert {episode.outcome for episode, _ in played} == {Outcome.OUT_OF_CONTEXT}
     assert {len(episode.turns) for episode, _ in played} == {0}
-
-
-def test_demonstrations_are_cut_into_the_same_windows(table: Table, codec: TokenCodec) -> None:
-    whole = table.demonstrated()
-    cut = fill_ids(without_ids(whole), codec.stream(), Window(3, 1))
-    assert len(whole.turns) == 4 and len(to_rows(cut, REWARD)) == 2
-    assert [turn.action_ids for turn in cut.turns] == [turn.action_ids for turn in whole.turns]
-    rows = EpisodeRows([cut], codec, max_tokens=1024)
-    assert len(rows) == 2
-    assert sum(int(rows[number]["loss_mask"].sum()) for number in range(2)) == sum(to_rows(whole, REWARD)[0].mask)
 
 
 # ---- what the trainer makes of the rows

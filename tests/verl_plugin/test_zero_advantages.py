@@ -49,12 +49,6 @@ def test_each_other_term_of_the_loss_keeps_all_rows(term: str, default: DictConf
     assert not may_be_left_out(config)
 
 
-def test_a_term_of_ones_own_can_say_so(default: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NEEDS_ALL_ROWS, "mine", lambda config: config.seed == 7)
-    assert may_be_left_out(default)
-    assert not may_be_left_out(with_(default, "seed=7"))
-
-
 @pytest.mark.parametrize("name", SLOTS["loss"])
 def test_our_losses_are_weighed_by_the_advantages(name: str) -> None:
     form = method("loss", name)

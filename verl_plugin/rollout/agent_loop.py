@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import SELF, ContextLimit, ModelPolicy, Policy
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
-from turngrid.rollouts.row import Row, to_rows, window_starts
+from turngrid.rollouts.row import Row, to_rows, turns_of_rows
 from turngrid.rollouts.sampling import Sampler, SamplingParams
 from turngrid.rollouts.shaping import shape
 from turngrid.tasks.curriculum import turns_at
@@ -152,9 +151,8 @@ def row_fields(
     Raises:
         ValueError: the episode has no turn.
     """
-    ends = [*window_starts(episode), len(episode.turns)]
     fields = []
-    for row, (first, last) in zip(to_rows(episode, reward_name), pairwise(ends), strict=True):
+    for row, (first, last) in zip(to_rows(episode, reward_name), turns_of_rows(episode), strict=True):
         turns, versions = episode.turns[first:last], episode.versions(first, last)
         own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
         if state:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from turngrid.algorithms.contexts import Asks, Context
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.form import messages_of
 from turngrid.rollouts.retrieval import lines_of, with_text
-from turngrid.rollouts.row import window_starts
+from turngrid.rollouts.row import turns_of_rows
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -43,8 +42,7 @@ def context_fields(
         answering: the action that submits an answer (``Environment.answering``).
         spans: whether rows have the field ``SPANS`` too.
     """
-    parts = pairwise([*window_starts(episode), len(episode.turns)])
-    rows = [SeenRow(episode, first, last, spec, codec, answering) for first, last in parts]
+    rows = [SeenRow(episode, *part, spec, codec, answering) for part in turns_of_rows(episode)]
     return [
         {field_of(name): packed(method.contexts(row)) for name, method in asking.items()}
         | ({SPANS: row.answer_spans()} if spans else {})

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +19,7 @@ from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns, credited
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.row import to_rows, window_starts
+from turngrid.rollouts.row import to_rows, turns_of_rows
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX, turn_fields
 from turngrid.verl_plugin.training.estimators import concat_rows, members, sessions, split_rows
@@ -70,8 +69,8 @@ def _table(
     rows, records, keys = [], [], []
     for group, episodes in enumerate(groups):
         for sample, episode in enumerate(episodes):
-            parts = pairwise([*window_starts(episode), len(episode.turns)])
-            for number, (row, part) in enumerate(zip(to_rows(episode, reward), parts, strict=True)):
+            parts = zip(to_rows(episode, reward), turns_of_rows(episode), strict=True)
+            for number, (row, part) in enumerate(parts):
                 rows.append(row)
                 records.append(turn_fields(episode, *part, state, named, form=form))
                 keys.append(f"{group}_{sample}_{number}")

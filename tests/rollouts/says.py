@@ -1,0 +1,19 @@
+"""A policy whose answers a test chooses."""
+
+from typing import Any
+
+from turngrid.rollouts.policy import Reply, TurnContext
+
+
+class Says:
+    """One text a turn, then nothing; keeps the messages that it was shown."""
+
+    name = "says"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+        self.seen: list[list[dict[str, Any]]] = []
+
+    async def act(self, context: TurnContext) -> Reply:
+        self.seen.append([*context.messages])
+        return Reply(self.texts[context.turn] if context.turn < len(self.texts) else "")
