@@ -10,7 +10,7 @@ from finished_run import ONE_OF_TWO
 from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
-from turngrid.envs.babyai import environment as babyai
+from turngrid.envs.babyai.environment import BabyAI
 from turngrid.experiments.evaluation.result import RunResult, StageResult
 from turngrid.experiments.suite.__main__ import JSON, main
 from turngrid.experiments.suite.extras import lacking
@@ -41,13 +41,13 @@ def test_every_run_can_be_launched_without_a_warning() -> None:
 def test_an_environment_without_its_extra_is_skipped_with_the_install_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(babyai, "find_spec", lambda name: None)
+    monkeypatch.setattr(BabyAI, "modules", ("no_such_module",))
     assert 'pip install "turngrid[babyai]"' in lacking(["env=babyai"])
     assert lacking(["env=crafting", "env.task=d2"]) == ""
     left = playable(RUNS)
     assert {run.coordinates["env"] for run in RUNS} - {run.coordinates["env"] for run in left} == {"babyai"}
     assert 'pip install "turngrid[babyai]"' in capsys.readouterr().err
-    with pytest.raises(ConfigError, match="no run of this sweep can start: env=babyai needs minigrid"):
+    with pytest.raises(ConfigError, match="no run of this sweep can start: env=babyai needs no-such-module"):
         prepare_launch(["sweep=suite_laptop", "only.env=babyai"])
 
 

@@ -119,5 +119,5 @@ def test_a_sweep_starts_nothing_where_a_word_of_its_own_is_wrong(
         assert main(["-m", "sweep=table10_algorithms", word, f"output_dir={tmp_path}"]) == 2
         (line,) = capfd.readouterr().err.splitlines()
         assert answer in line
-    assert main(["-m", "sweep=table10_algorithms", "only.algo=ppo", "dry_run=yes", f"output_dir={tmp_path}"]) == 0
+    assert main(["-m", "sweep=table10_algorithms", "only.algo=ppo", "dry_run=true", f"output_dir={tmp_path}"]) == 0
     assert list(tmp_path.iterdir()) == []
