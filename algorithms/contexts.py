@@ -81,6 +81,8 @@ class Asks(Protocol):
     Attributes:
         scores: "turns": a turn gets the mean of a context's log-probs. "tokens": the trained tokens
             from the turn's first on get one each.
+        average: optional; if not None, a running average of the policy's weights scores
+            (``turngrid.verl_plugin.averaged.advanced`` has its settings).
     """
 
     scores: ClassVar[Literal["turns", "tokens"]]

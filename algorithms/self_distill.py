@@ -24,10 +24,15 @@ class SelfDistill(Method):
 
     ``l = log p - log p_teacher``; the teacher reads the row with a hint before the goal and is
     constant. ``rho = p / p_old`` with its gradient: so the term's gradient by log p is ``rho l``,
-    that of the reverse KL.
+    that of the reverse KL. With ``teacher: ema`` the teacher's weights are a running average of the
+    policy's.
     """
 
     weight: float = number(0)
+    teacher: str = word("sync", "ema")
+    ema: float = number(0, 1)
+    ema_every: int = number(1)
+    ema_copied: int = number(0)
     hint: str = word("outcome", "plan", SKILL)
     won: str
     lost: str
@@ -82,6 +87,12 @@ class SelfDistill(Method):
     @property
     def in_rollout(self) -> bool:
         return self.hint == SKILL
+
+    @property
+    def average(self) -> Mapping[str, float] | None:
+        """Settings of the average that scores the contexts; None: the policy itself does."""
+        settings = {"decay": self.ema, "every": self.ema_every, "copied": self.ema_copied}
+        return settings if self.teacher == "ema" else None
 
     def contexts(self, row: RowView) -> Sequence[Context]:
         hint = self._hint(row)

@@ -33,6 +33,8 @@ WRAPPED: Table = {
     _ENGINE: {
         "FSDPEngineWithValueHead.prepare_model_outputs": "turngrid.verl_plugin.value_heads:each_head",
         "FSDPEngine.forward_backward_batch": "turngrid.verl_plugin.training.losses:with_sums",
+        "FSDPEngine.save_checkpoint": "turngrid.verl_plugin.averaged:saved",
+        "FSDPEngine.load_checkpoint": "turngrid.verl_plugin.averaged:loaded",
         "FSDPEngine._build_module": "turngrid.verl_plugin.whole_models:whole",
         "FSDPEngine._build_lora_module": "turngrid.verl_plugin.lora:seeded",
     },

@@ -1,24 +1,26 @@
 """Whichever server samples, tokens and log-probabilities are those of plain transformers: same
 prompts, same weights.
 
-Bounds: greedy tokens equal, log-probs within 1e-4 nats in fp32.
+Prompts are those of real games. Bounds: greedy tokens equal, log-probs within 1e-4 nats in fp32.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import torch
-from parity_servers import Plain, Served, vllm_server
+from parity_servers import TINY, Plain, Served, vllm_server
 
 from turngrid.envs.types import TaskRef
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 # Slow: of our server, test_engines.py, test_server.py and test_whole_run.py show the same in parts
 pytestmark = pytest.mark.slow
+ROOT, HERE = Path(TINY).parents[1], Path(__file__).parent
 BOUND = 1e-4  # nats
 LIMIT = 12  # tokens a turn
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -12,10 +13,11 @@ from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.turn_table import laid
+from turngrid.verl_plugin.averaged import KEY
 from turngrid.verl_plugin.hooks import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
 from turngrid.verl_plugin.training.losses import SEQUENCES
-from turngrid.verl_plugin.training.step import Metrics
+from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import SCORED, in_queue, log_probs_of, padded, write_tokens
 
 NOTHING = torch.zeros(2, dtype=torch.int64)  # ids and marks of a sequence that fills a pass
@@ -39,15 +41,17 @@ class Contexts:
     Args:
         asking: the methods by ``slot/name``.
         rollout: verl's node with the size of a pass.
+        step: the running step.
 
     Attributes:
         devices: among which a pass is divided.
     """
 
-    def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig) -> None:
-        self.asking, self._rollout, self.devices = asking, rollout, 1
+    def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
+        self.asking, self._rollout, self._step, self.devices = asking, rollout, step, 1
         self._found: list[tuple[Sequence, Tensor]] | None = None  # with their log-probs; None before the pass
         self._workers: Any = None  # verl's group, which runs the pass
+        self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
 
     @contextmanager
     def in_pass_of(self, workers: Any) -> Iterator[None]:
@@ -55,7 +59,7 @@ class Contexts:
         usual, self._workers = workers.compute_log_prob, workers
 
         def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:
-            self._found = self._pass(batch, usual, self._sequences(batch), beside_rows=True)
+            self._found = self._pass(batch, usual, self._sequences(batch, self._by_policy), beside_rows=True)
             return batch
 
         with replaced(workers, "compute_log_prob", compute_log_prob if self.asking else usual):
@@ -65,8 +69,11 @@ class Contexts:
         """Write what the contexts scored as fields of the rows; run the pass if verl ran none."""
         compute = self._workers.compute_log_prob
         if self._found is None:
-            self._found = self._pass(batch, compute, self._sequences(batch))
+            self._found = self._pass(batch, compute, self._sequences(batch, self._by_policy))
         found, self._found = self._found, None
+        for name, average in self._averaged.items():
+            asked = {KEY: {**average, "step": self._step.number}}
+            found += self._pass(batch, compute, self._sequences(batch, [name]), asked)
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["loss_mask"])
         mask, sizes = padded(data["loss_mask"]), [len(row) for row in data["loss_mask"].unbind()]
         columns = {}
@@ -80,16 +87,27 @@ class Contexts:
 
     def scored(self, batch: KVBatchMeta, sequences: list[Sequence]) -> list[tuple[Sequence, Tensor]]:
         """Score other sequences of a batch in a pass of their own."""
-        return self._pass(batch, self._workers.compute_log_prob, sequences)
+        return self._pass(batch, self._workers.compute_log_prob, sequences, NO_LOSS)
+
+    @property
+    def _by_policy(self) -> list[str]:
+        """Return the methods whose contexts are scored by the policy, not by an average of it."""
+        return [name for name in self.asking if name not in self._averaged]
 
     def _pass(
         self,
         batch: KVBatchMeta,
         compute: Callable[[KVBatchMeta], Any],
         sequences: list[Sequence],
+        asked_of_workers: Mapping[str, Any] = MappingProxyType({}),
         beside_rows: bool = False,
     ) -> list[tuple[Sequence, Tensor]]:
-        """Score sequences with ``compute``; if ``beside_rows``, the batch's rows too."""
+        """Score sequences with ``compute``.
+
+        Args:
+            asked_of_workers: more of the pass's ``extra_info``.
+            beside_rows: score the batch's rows too.
+        """
         keys = [f"context{number:06d}_0_0" for number in range(len(sequences))]
         order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
         if beside_rows:
@@ -108,7 +126,8 @@ class Contexts:
                 extra_info={
                     "temperature": self._rollout.temperature,
                     **NO_LOSS,
-                    **((batch.extra_info or {}) if beside_rows else {}),
+                    **(batch.extra_info or {}),
+                    **asked_of_workers,
                     SEQUENCES: -(-len(order) // len(batch)),
                 },
             )
@@ -116,11 +135,11 @@ class Contexts:
             log_probs, mask = log_probs_of(batch, keys) if keys else ([], [])
             return [(one, row[own.bool()]) for one, row, own in zip(sequences, log_probs, mask, strict=True)]
 
-    def _sequences(self, batch: KVBatchMeta) -> list[Sequence]:
+    def _sequences(self, batch: KVBatchMeta, names: list[str]) -> list[Sequence]:
         """Return the contexts in the order of the batch's rows; verl's padding rows have none."""
-        if not self.asking:
+        if not names:
             return []
-        fields = {name: field_of(name) for name in self.asking}
+        fields = {name: field_of(name) for name in names}
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*fields.values()])
         return [
             Sequence(name, row, *one)

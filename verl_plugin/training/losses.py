@@ -24,6 +24,7 @@ from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.losses import turn_sums
 from turngrid.algorithms.registry import LOSS_MODE
 from turngrid.algorithms.slots import LossView
+from turngrid.verl_plugin.averaged import weights_of_pass
 from turngrid.verl_plugin.value_heads import SUMS, without_0_tokens
 
 IN_WORKERS = "turngrid_methods"  # key of a batch's extra_info, and so of a worker's data
@@ -51,7 +52,8 @@ def with_sums(
     """Divide loss terms by their total weights over all passes and devices.
 
     The weights of value heads are summed too, and turns are counted if the loss is a mean over
-    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows.
+    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows. A pass may run with
+    averaged weights (``averaged``).
 
     Until verl's losses take columns and terms of a plugin.
     """
@@ -65,7 +67,8 @@ def with_sums(
         sums = torch.stack(list(numbers.values())).to(get_device_id())
         torch.distributed.all_reduce(sums, group=engine.get_data_parallel_group())
         tu.assign_non_tensor(data, **{SUMS: dict(zip(numbers, sums.tolist(), strict=True))})
-    return usual(engine, data, loss_function, forward_only)
+    with weights_of_pass(engine, data):
+        return usual(engine, data, loss_function, forward_only)
 
 
 def over_turns(asked: Mapping[str, Any]) -> bool:
