@@ -19,6 +19,7 @@ from turngrid.envs import registry
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.experiments.check_env.rollouts import openings
 
 ROOT = Path(__file__).parents[2]
 NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of the user's: tests of their own
@@ -182,3 +183,26 @@ def test_the_yaml_lists_every_setting_with_its_default(name: str) -> None:
     given, settings = registry.plain(node(name)), registry.plain(vars(place(name).settings))
     assert given["name"] == name
     assert {key: given.get(key, "not there") for key in settings} == settings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("babyai", "GoToLocal"),
+        ("crafting", "d2"),
+        ("search", "h1-4"),
+        ("sokoban", "s6-b1"),
+    ],
+)
+async def test_two_thousand_games_of_a_run_are_all_different(name: str, task: str, game_cache: Path) -> None:
+    """By goal, first text and expert plan, which no fingerprint is made of; some of BabyAI's differ
+    out of sight. webshop's test is its own, and the listed games of bfcl and scienceworld are in
+    one split by number."""
+    counts = dict.fromkeys(("test", "validation", "demonstrations", "train"), 500)
+    listed = Catalogue(place(name), game_cache).listings(task, counts, progress=False)
+    tasks = [task for listing in listed.values() for task in listing.tasks]
+    async with EnvPool(name, 1, 120.0, settings=node(name)) as pool:
+        texts = await openings(pool, tasks)
+    assert len(tasks) == len({task.fingerprint for task in tasks}) == 2000
+    assert len({(texts[task.key], task.expert_plan) for task in tasks}) >= (1990 if name == "babyai" else 2000)

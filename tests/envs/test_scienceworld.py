@@ -8,7 +8,7 @@ import pytest
 from made import made, played
 
 from turngrid.envs.functions import calls_of
-from turngrid.envs.games.catalogue import SPLITS
+from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.jvm import machine
 from turngrid.envs.registry import make_environment
 from turngrid.envs.scienceworld.env import Simulator
@@ -125,3 +125,11 @@ def test_every_task_shows_the_same_in_each_jvm_and_has_the_tables_variations(tas
     simulator.load(task, 0, "")
     for part in ("Train", "Dev", "Test"):
         assert list(getattr(simulator._game, f"getVariations{part}")()) == list(official(task, part.lower()))
+
+
+@pytest.mark.slow
+def test_the_expert_wins_95_of_100(game_cache: Path) -> None:
+    catalogue = Catalogue(make_environment("scienceworld"), game_cache)
+    listing = catalogue.listing("short", "train", 100, reward="dense", workers=1, progress=False)
+    assert len(listing.rejected) <= 5, listing.rejected
+    assert all(results_of(task)[-1].won for task in listing.tasks)

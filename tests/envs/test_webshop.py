@@ -15,7 +15,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import Call, TaskRef
 from turngrid.envs.webshop import products
 from turngrid.envs.webshop.env import SEARCH, Page, buttons_of, text_of
-from turngrid.envs.webshop.products import DEPARTMENTS, drawn, made_shop, product
+from turngrid.envs.webshop.products import _OPENINGS, DEPARTMENTS, drawn, made_shop, product
 from turngrid.envs.webshop.reward import likeness, same_option
 from turngrid.envs.webshop.shop import CODES, TOP, Shop, opened
 
@@ -186,3 +186,17 @@ def test_hostile_answers_change_nothing_and_any_words_may_be_searched(games: lis
             assert result.valid and "(Total results: " in result.observation.text and not result.over
     env.step("click[Back to Search]")
     assert [env.step(action).won for action in games[0].expert_plan][-1]
+
+
+@pytest.mark.slow
+def test_splits_of_two_thousand_games_share_no_product_and_no_instruction(tmp_path: Path) -> None:
+    wanted = {"test": 500, "validation": 300, "demonstrations": 400, "train": 700, "pretraining": 100}
+    environment = make_environment("webshop", {**SMALL, "products": 10_000})
+    listings = Catalogue(environment, tmp_path).listings("a1-o1", wanted, progress=False)
+    tasks = [task for listing in listings.values() for task in listing.tasks]
+    goals = {task.key: json.loads(Path(task.game_file).read_text()) for task in tasks}
+    by_split = {(task.split, goals[task.key]["asin"]) for task in tasks}
+    assert len({asin for _, asin in by_split}) == len(by_split)
+    asked = [goal["instruction"].split(", and price")[0] for goal in goals.values()]
+    facts = {text.removeprefix(next(start for start in _OPENINGS if text.startswith(start))) for text in asked}
+    assert len({task.fingerprint for task in tasks}) == len(facts) == len(tasks) == 2000

@@ -1,5 +1,7 @@
 """The doctor: it finds nothing in a healthy run, and tells each fault by its name."""
 
+import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -7,13 +9,42 @@ import pytest
 from transformers import AutoTokenizer
 
 from turngrid.config.base import ROOT
-from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.stream import assistant, user
 from turngrid.train.doctor import __main__ as doctor
 from turngrid.train.doctor import findings
 from turngrid.train.doctor.findings import ADAPTER, APART, DTYPE, HIGH, NO_PROOF, STALE, TEMPLATE, Step
 
+HERE = Path(__file__).parent
 SMALL = ("env.max_turns=4", "cluster.start_deadline_s=600")
+
+
+@pytest.mark.slow  # test_steps.py has a step of the probe, and the numbers below are judged
+def test_faults_by_their_names_and_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run with LoRA: nothing is wrong before its third step, nor in its fifth."""
+    (tmp_path / "sitecustomize.py").write_text("import doctor_faults\ndoctor_faults.install()\n", encoding="utf-8")
+    places = (tmp_path, HERE, ROOT.parent, os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
+    monkeypatch.setenv("DOCTOR_FAULTS", json.dumps({"2": "dtype", "3": "adapter", "5": "stale"}))
+    monkeypatch.setattr(doctor, "STEPS", 6)
+    assert doctor.main([*SMALL, "model=tiny", "model.lora_rank=8", f"output_dir={tmp_path}/runs"]) == 1
+    out = capsys.readouterr().out
+    print(out)
+    named = [line.split(": ")[0] for line in out.split("\n\n")[-1].splitlines()]
+    assert named == [f"{DTYPE} (step 3)", f"{ADAPTER} (step 4)", f"{STALE} (step 6)", "found"]
+
+    (folder,) = (tmp_path / "runs").iterdir()
+    seen, episodes = findings.read_steps(folder)
+    assert not list(findings.of_steps(seen[:2], FP32)) and seen[0].moved > 0.05
+    assert set(seen[0].turn) == {0, 1, 2, 3} and len(seen[0].turn) == sum(
+        len(turn.action_ids) for episode in episodes[:8] for turn in episode.turns
+    )
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny")
+    compared, wrong = findings.of_template(episodes, tokenizer, {})
+    assert compared > 6 * 8 and not wrong
+    tokenizer.chat_template = tokenizer.chat_template.replace("message['role']", "'tool'")
+    ((fault,),) = [findings.of_template(episodes, tokenizer, {})[1]]
+    assert fault.name == TEMPLATE and "its own template has '<|im_start|>tool" in fault.shown_by
 
 
 @pytest.mark.parametrize("words", [["-m"], ["--cfg", "job"], ["model=tinny"], ["actor_rollout_ref.rollout.n=0"]])
@@ -23,20 +54,6 @@ def test_what_is_refused_before_anything_starts(
     assert doctor.main([*words, f"output_dir={tmp_path}/runs"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("turngrid: ") and not list(tmp_path.iterdir())
-
-
-def test_a_template_that_is_not_the_models_own_is_named() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny")
-    said = [user("a door."), assistant("open it"), user("a room.")]
-    parts = [
-        tokenizer.apply_chat_template(said[:n], add_generation_prompt=n != 2, return_dict=False) for n in (1, 2, 3)
-    ]
-    turn = Turn("a door.", "open it", [7, tokenizer.eos_token_id], [-0.1, -0.1], parts[2][len(parts[1]) :])
-    episode = Episode("doors/1", 1, "train", "", said, parts[0], [turn], Outcome.WON)
-    assert findings.of_template([episode], tokenizer, {}) == (2, [])
-    tokenizer.chat_template = tokenizer.chat_template.replace("message['role']", "'tool'")
-    _, (fault,) = findings.of_template([episode], tokenizer, {})
-    assert fault.name == TEMPLATE and "its own template has '<|im_start|>tool" in fault.shown_by
 
 
 @pytest.mark.slow

@@ -1,0 +1,51 @@
+"""Breaks the transfer of weights after some steps, in whatever process it runs: ``FAULTS`` of the
+environment has the fault of each step, as JSON.
+
+Reaches that process as the ``sitecustomize`` of a folder on ``PYTHONPATH``.
+"""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from types import ModuleType
+from typing import Any
+
+from turngrid.verl_plugin import hooks
+
+FAULTS = "DOCTOR_FAULTS"
+
+
+def _break() -> None:
+    import torch
+    from verl.workers.rollout.utils import ensure_async_iterator
+
+    from turngrid.verl_plugin import lora
+    from turngrid.verl_plugin.servers.transformers_server.replica import WeightSync
+
+    usual, scaling, faults, now = WeightSync.update_weights, lora.scaling, json.loads(os.environ[FAULTS]), [""]
+
+    async def rounded(weights: Any) -> AsyncIterator[tuple[str, torch.Tensor]]:
+        async for name, tensor in ensure_async_iterator(weights):
+            yield name, tensor.to(torch.bfloat16).to(tensor.dtype)
+
+    async def update_weights(self: Any, weights: Any, **how: Any) -> None:
+        now[0] = faults.get(str(how["global_steps"]), "")
+        if now[0] == "stale":
+            async for _ in ensure_async_iterator(weights):
+                pass
+        else:
+            await usual(self, rounded(weights) if now[0] == "dtype" else weights, **how)
+
+    WeightSync.update_weights = update_weights  # type: ignore[method-assign]
+    lora.scaling = lambda model: 0.0 if now[0] == "adapter" else scaling(model)
+
+
+def install() -> None:
+    usual = hooks.run
+
+    def run(module: ModuleType) -> None:
+        usual(module)
+        if module.__name__ == "verl.workers.engine_workers":
+            _break()
+
+    hooks.run = run
