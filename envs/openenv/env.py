@@ -4,7 +4,7 @@ import contextlib
 import functools
 import json
 import os
-import socket
+import secrets
 import subprocess
 import time
 from collections.abc import Mapping
@@ -55,23 +55,24 @@ def connections(url: str | None, image: str | None) -> Connections:
 
 
 def _start(image: str) -> str:
-    """Start a container and return the address of its server.
+    """Start a container and return the address of its server, at a port that docker chooses.
 
     A second process removes it when this one is gone, however it ended.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    name = f"turngrid-{os.getpid()}-{port}"
-    command = ["docker", "run", "--detach", "--rm", "--name", name, "--publish", f"127.0.0.1:{port}:{_PORT}", image]
+    name = f"turngrid-{os.getpid()}-{secrets.token_hex(4)}"
     watch = ["sh", "-c", 'cat > /dev/null; docker rm --force "$0" > /dev/null 2>&1', name]
     subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_START_S)
+        _docker("run", "--detach", "--rm", "--name", name, "--publish", f"127.0.0.1::{_PORT}", image)
+        address = _docker("port", name, str(_PORT)).splitlines()[0]
     except (OSError, subprocess.SubprocessError) as error:
         lines = str(getattr(error, "stderr", None) or error).strip().splitlines()
         raise EnvError(f"docker runs no container of env.image={image}: {lines[-1] if lines else error}") from error
-    return _ready(f"http://127.0.0.1:{port}", image)
+    return _ready(f"http://{address}", image)
+
+
+def _docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True, timeout=_START_S).stdout
 
 
 def _ready(url: str, image: str) -> str:

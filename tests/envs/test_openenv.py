@@ -224,18 +224,21 @@ def test_errors_name_the_first_fault_of_an_action() -> None:
         read(json.dumps(error), "")
 
 
-DOCKER = """# run --detach --rm --name NAME --publish 127.0.0.1:PORT:8000 IMAGE, or rm --force NAME
-import pathlib, os, signal, subprocess, sys
-file = pathlib.Path({folder!r}) / sys.argv[-1 if sys.argv[1] == "rm" else 5]
+DOCKER = """# run --detach --rm --name NAME --publish 127.0.0.1::8000 IMAGE, port NAME 8000, or rm --force NAME
+import pathlib, os, signal, socket, subprocess, sys
+file = pathlib.Path({folder!r}) / sys.argv[{{"run": 5, "port": 2, "rm": 3}}[sys.argv[1]]]
+if sys.argv[1] == "port":
+    sys.exit(print("127.0.0.1:" + file.read_text().split()[1]))
 if sys.argv[1] == "rm":
-    os.kill(int(file.read_text()), signal.SIGTERM)
+    os.kill(int(file.read_text().split()[0]), signal.SIGTERM)
     sys.exit(file.unlink())
 if sys.argv[-1] != "dial:latest":
     sys.exit(f"Unable to find image {{sys.argv[-1]}}")
-port = sys.argv[7].split(":")[1]
-command = [sys.executable, "-m", "uvicorn", "dial:app", "--port", port, "--log-level", "critical"]
-server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-file.write_text(str(server.pid))
+listening = socket.create_server(("127.0.0.1", 0))
+command = [sys.executable, "-m", "uvicorn", "dial:app", "--fd", str(listening.fileno()), "--log-level", "critical"]
+streams = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+server = subprocess.Popen(command, pass_fds=[listening.fileno()], start_new_session=True, **streams)
+file.write_text(f"{{server.pid}} {{listening.getsockname()[1]}}")
 """
 
 
