@@ -22,7 +22,11 @@ MICRO_BATCH_KEYS = (
 
 
 def finalise(config: DictConfig) -> DictConfig:
-    """Fill in, in place, each null key whose default follows from others; given values are kept."""
+    """Fill in, in place, each null key whose default follows from others; given values are kept.
+
+    Raises:
+        ConfigError: the environment or its task does not exist, or the mixture is invalid.
+    """
     precision.fill_in(config)
     method_settings.made(config)  # a rollout form that refuses its settings has no cost a step
     prompts.fill_in(config)

@@ -22,7 +22,11 @@ PAPER = "paper"  # the scale at which conf/algo/ has the paper's values
 
 
 def give_types(config: DictConfig) -> None:
-    """Type the settings of every chosen method in place."""
+    """Type the settings of every chosen method in place.
+
+    Raises:
+        ConfigError: there is no such method or setting, or a value is invalid.
+    """
     for slot in SLOTS:
         for name, node in (config.get(slot) or {}).items():
             node = node or OmegaConf.create()

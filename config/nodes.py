@@ -29,7 +29,11 @@ CHOSEN: dict[str, tuple[str, Callable[[str], Any]]] = {  # what a node's name na
 
 
 def settings_of(config: DictConfig) -> dict[str, type]:
-    """Return, by node, the settings classes of the chosen environment, reward and prompt form."""
+    """Return, by node, the settings classes of the chosen environment, reward and prompt form.
+
+    Raises:
+        ConfigError: no such environment, reward or form.
+    """
     by_node = {}
     for node, (what, settings) in CHOSEN.items():
         name = str(config[node].get("name"))
@@ -46,7 +50,11 @@ def settings_of(config: DictConfig) -> dict[str, type]:
 
 
 def give_types(config: DictConfig, settings: Mapping[str, type]) -> None:
-    """Type our nodes and top-level keys in place, except ``algo`` and the slots."""
+    """Type our nodes and top-level keys in place, except ``algo`` and the slots.
+
+    Raises:
+        ConfigError: an unknown key, a missing one, or a value of the wrong type.
+    """
     for node, ours in NODES.items():
         if node != ALGO:
             kind = merged(ours, settings[node]) if node in settings else ours

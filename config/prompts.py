@@ -39,7 +39,11 @@ def of_answers(least: int, *, _root_: DictConfig) -> int:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve interpolations, for other processes, and set verl's key of the chat template."""
+    """Resolve interpolations, for other processes, and set verl's key of the chat template.
+
+    Raises:
+        ConfigError: that key has another value.
+    """
     for key in FOLLOWING:
         OmegaConf.update(config, key, OmegaConf.select(config, key))
     thinking = config.prompt.thinking

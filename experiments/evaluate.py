@@ -98,7 +98,12 @@ def _endpoint(options: Options) -> Endpoint | None:
 
 
 def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
-    """Compose the config, and run the checks that an evaluation needs."""
+    """Compose the config, and run the checks that an evaluation needs.
+
+    Raises:
+        ConfigError: a check refuses the config.
+        PolicyError: a policy was trained on another environment, and no environment is typed.
+    """
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
@@ -124,6 +129,13 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
     """Run the missing evaluations, write ``result.json``, and return the tables as text.
 
     ``at_once``: number of games that an endpoint runs at the same time.
+
+    Raises:
+        TaskError: an evaluation set cannot be filled.
+        PolicyError: a policy cannot run these games.
+        EndpointError: an endpoint does not answer.
+        StageFailed: the process of the checkpoints failed.
+        RunFolderBusy: another process is using the folder.
     """
     with held(run.folder):
         if run.config.fresh:

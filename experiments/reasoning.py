@@ -55,7 +55,11 @@ def main(arguments: list[str]) -> int:
 
 
 def points(run: Path, later: int) -> Array:
-    """Return one row a measured step: ``METRICS``, then the mean success of the next steps."""
+    """Return one row a measured step: ``METRICS``, then the mean success of the next steps.
+
+    Raises:
+        Refusal: the run has too few such steps.
+    """
     file = RlFolder(run).metrics if run.is_dir() else run
     lines = {int(line["step"]): line for line in read_metrics(file)}
     rows = []

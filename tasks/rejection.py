@@ -99,7 +99,11 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
 
 
 def draw(config: DictConfig, wanted: int) -> list[Episode]:
-    """Return ``wanted`` demonstrations of the run in ``demos.run``, or raise DemosError."""
+    """Return ``wanted`` demonstrations of the run in ``demos.run``, or raise DemosError.
+
+    Raises:
+        DemosError: the run has fewer.
+    """
     run, demos = source(config), config.demos
     rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or config.env.max_turns)
     episodes = (episode for path in sorted(RlFolder(run).episodes.glob("*.jsonl")) for episode in read_episodes(path))

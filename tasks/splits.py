@@ -161,7 +161,11 @@ def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
 
 @contextmanager
 def what_to_set() -> Iterator[None]:
-    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set."""
+    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set.
+
+    Raises:
+        TaskError: a split has too few games.
+    """
     try:
         yield
     except TooFewGames as error:

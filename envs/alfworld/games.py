@@ -21,6 +21,11 @@ _engine = functools.cache(Engine)  # of this process, for all games that it make
 
 
 def generated(params: Params, seed: int, folder: Path) -> GameRecord:
+    """Make the game that a seed draws.
+
+    Raises:
+        Rejected: no game was drawn, or the searcher does not win it.
+    """
     task_type = type_of_seed(params["types"], seed)
     draft = generate.draw(task_type, params["floor_plans"] == "unseen", seed)
     grammar = wheel.grammar().replace("UNKNOWN GOAL", draft.words)
@@ -36,7 +41,12 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
 
 
 def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
-    """Copy an official game. A game of the old kind gets the domain and grammar of the package."""
+    """Copy an official game. A game of the old kind gets the domain and grammar of the package.
+
+    Raises:
+        Rejected: the game is broken, unsolvable, of another type than its folder says, or lacks the
+            plan that ``params`` ask for.
+    """
     data = official.modern(read(file))
     _, asked = goal_of(data)
     if asked.task_type != official.type_of(file):
@@ -55,6 +65,11 @@ def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
 
 
 def read(file: Path) -> dict[str, Any]:
+    """Return the content of a game file.
+
+    Raises:
+        Rejected: the file is missing, no JSON, or lacks a part.
+    """
     try:
         data = json.loads(file.read_text())
     except FileNotFoundError as error:
@@ -70,6 +85,11 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def goal_of(data: Mapping[str, Any]) -> tuple[goal.Expression, goal.Goal]:
+    """Return a game's problem and goal.
+
+    Raises:
+        Rejected: the problem cannot be read, or its goal is of none of the six types.
+    """
     try:
         parsed = goal.read(data["pddl_problem"])
         return parsed, goal.parse(parsed)

@@ -88,6 +88,11 @@ class Draft:
 
 
 def draw(task_type: str, unseen: bool, seed: int) -> Draft:
+    """Draw a game of a type.
+
+    Raises:
+        Rejected: no drawn floor plan has what the task needs.
+    """
     rng = random.Random(f"alfworld/{task_type}/{'unseen' if unseen else 'train'}/{seed}")
     numbers = floor_plans(task_type, unseen)
     for _ in range(_TRIES):

@@ -22,7 +22,11 @@ LIGHT, TWO = TYPES[1], TYPES[5]
 
 
 def task_types(task: str, only: Sequence[str] = ()) -> list[str]:
-    """Return the types that a task draws from, in alfworld's order; ``only`` keeps those named."""
+    """Return the types that a task draws from, in alfworld's order; ``only`` keeps those named.
+
+    Raises:
+        TaskError: an unknown task or type, or a filter that leaves nothing.
+    """
     if unknown := next((name for name in only if name not in TYPES), ""):
         raise TaskError(f"env.task_types={unknown} is unknown; use {nearest(unknown, TYPES)}")
     left = [name for name in MIXTURES.get(task, (task,)) if not only or name in only]

@@ -57,6 +57,9 @@ def folder(data_dir: str) -> Path | None:
     """Return the folder of the official data: ``env.data_dir``, else ``$ALFWORLD_DATA``, else None.
 
     alfworld sets the variable to ``~/.cache/alfworld`` at import; if empty, it means None.
+
+    Raises:
+        TaskError: the named folder holds no data.
     """
     named = data_dir or os.environ.get("ALFWORLD_DATA", "")
     if not named:
@@ -73,7 +76,11 @@ def folder(data_dir: str) -> Path | None:
 
 
 def games(root: Path, name: str) -> Games:
-    """Return the games in one of the data's folders."""
+    """Return the games in one of the data's folders.
+
+    Raises:
+        TaskError: the folder has no games.
+    """
     paths = sorted(file.relative_to(root).as_posix() for file in (root / name).glob(f"**/{FILE}"))
     kept = [path for path in paths if not any(word in path for word in _SKIPPED) and type_of(Path(path))]
     if not kept:
@@ -88,7 +95,11 @@ def type_of(file: Path) -> str:
 
 
 def modern(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's content with the commands of the installed alfworld."""
+    """Return a file's content with the commands of the installed alfworld.
+
+    Raises:
+        Rejected: an old file's grammar has no task.
+    """
     if _MODERN_PUT in data["grammar"]:
         return dict(data)
     task = _TASK.search(data["grammar"])

@@ -59,7 +59,11 @@ def kind(name: str) -> str:
 
 
 def plan(engine: Engine, limit: int) -> tuple[str, ...]:
-    """Return the commands by which the searcher wins the loaded game."""
+    """Return the commands by which the searcher wins the loaded game.
+
+    Raises:
+        Rejected: it does not win within ``limit`` commands, or cannot read the task's words.
+    """
     introduction = engine.reset()
     try:
         searcher = Searcher(engine.task, introduction)

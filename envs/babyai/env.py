@@ -179,6 +179,11 @@ class BabyAIEnv(TextEnv):
 
 
 def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
+    """Write a seed's game.
+
+    Raises:
+        Rejected: the bot does not win it within the turns of an episode.
+    """
     game, turns = Game(params["level"], seed), params["turns"]
     guide = Guide(game)
     moves = guide.rest()

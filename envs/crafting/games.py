@@ -119,7 +119,11 @@ def read(text: str) -> Book:
 
 
 def make(depth: int, seed: int) -> Book:
-    """Make a seed's game, whose goal has this depth."""
+    """Make a seed's game, whose goal has this depth.
+
+    Raises:
+        Rejected: its plan is too long.
+    """
     draw = random.Random(f"crafting {depth} {seed}")
     # 3 * depth names over 2 * depth things: some items are namesakes (red rope, blue rope)
     things = draw.sample(_THINGS, 2 * depth)

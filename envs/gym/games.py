@@ -117,7 +117,11 @@ def known(game_id: str) -> Game:
 
 
 def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
-    """Make a game."""
+    """Make a game.
+
+    Raises:
+        TaskError: no such game, it rejects the arguments, or gymnasium is not installed.
+    """
     import gymnasium
 
     try:
@@ -133,7 +137,11 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def check_spaces(game: Any) -> None:
-    """Check that the game can be shown as text."""
+    """Check that the game can be shown as text.
+
+    Raises:
+        TaskError: the game's observations or actions have no text.
+    """
     from gymnasium.spaces import Discrete, Text, Tuple
 
     seen, acted = game.observation_space, game.action_space
@@ -161,7 +169,11 @@ def is_certain(game: Any) -> bool:
 
 
 def expert_plan(game: Any, rules: Rules) -> list[int]:
-    """Return a shortest plan that wins; [] if the game is not deterministic."""
+    """Return a shortest plan that wins; [] if the game is not deterministic.
+
+    Raises:
+        Rejected: the game cannot be won.
+    """
     plan = shortest_plan(game, rules) if is_certain(game) else []
     if plan is None:
         raise Rejected("it cannot be won")

@@ -23,7 +23,11 @@ _LONGEST = 100_000  # characters of an action
 
 @functools.cache
 def schema(url: str) -> dict[str, Any]:
-    """Return the JSON schemas ``action`` and ``observation`` of a server."""
+    """Return the JSON schemas ``action`` and ``observation`` of a server.
+
+    Raises:
+        EnvError: it does not answer, or not with schemas.
+    """
     import httpx
 
     try:
@@ -50,7 +54,11 @@ def fields(url: str, of: str) -> Mapping[str, Any]:
 
 @functools.cache
 def connections(url: str | None, image: str | None) -> Connections:
-    """Return the sessions of this process at a server, or at that of a container of its own."""
+    """Return the sessions of this process at a server, or at that of a container of its own.
+
+    Raises:
+        EnvError: no container starts.
+    """
     return Connections(url or _start(str(image)))
 
 
@@ -105,7 +113,11 @@ class OpenEnvEnv(TextEnv):
         return self.observe_message("")
 
     def open(self, rules: Mapping[str, Any]) -> Answer:
-        """Start an episode."""
+        """Start an episode.
+
+        Raises:
+            EnvError: the server does not answer, or refuses the reset.
+        """
         self._rules, self._return, self._sent = rules, 0.0, list[dict[str, Any]]()
         self._connections = connections(*self._server)
         self._at = self._start(self._deadline())[1]
@@ -188,7 +200,11 @@ class OpenEnvEnv(TextEnv):
 
 
 def facts(answer: Answer, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an observation that the agent sees."""
+    """Return the fields of an observation that the agent sees.
+
+    Raises:
+        EnvError: one is missing.
+    """
     names = [*rules["observation_fields"], *([rules["legal_field"]] if rules["legal_field"] else [])]
     if lacking := [name for name in names if name not in answer.observation]:
         has = ", ".join(answer.observation)

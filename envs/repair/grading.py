@@ -89,6 +89,9 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
 
     Args:
         tests: pytest ids, or files or folders; all tests of the repository if empty.
+
+    Raises:
+        SandboxError: the sandbox cannot be built.
     """
     options = options or Options()
     tests = list(tests)

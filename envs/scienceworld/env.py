@@ -93,6 +93,11 @@ class Simulator:
 
 
 def made(task: str, variation: int, simplifications: str, turns: int, folder: Path) -> GameRecord:
+    """Write a variation's game.
+
+    Raises:
+        Rejected: the gold path does not win within ``turns``, or not in every replay.
+    """
     simulator = Simulator()
     goal = simulator.load(task, variation, simplifications, gold=True)
     gold = simulator.gold()

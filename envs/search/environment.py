@@ -140,7 +140,11 @@ class Search(Environment):
 
 
 def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
-    """Return what a game is searched in."""
+    """Return what a game is searched in.
+
+    Raises:
+        EnvError: the world, or the file of the collection, is not what it was.
+    """
     from turngrid.envs.search.games import collection_in
     from turngrid.envs.search.retrieval import corpus_of, search_in, server_of
 
@@ -154,7 +158,11 @@ def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
 
 
 def check_settings(settings: SearchSettings) -> None:
-    """Check what the task's name does not say."""
+    """Check what the task's name does not say.
+
+    Raises:
+        TaskError: bm25s is missing, or a setting cannot be.
+    """
     if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
         raise TaskError(
             f"env.url={settings.url}: env.retriever=http needs a server; use env.url=http://HOST:8000/retrieve"

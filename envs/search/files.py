@@ -27,7 +27,12 @@ def sentences(text: str) -> list[str]:
 
 
 def read_row(row: Mapping[str, Any]) -> Fields:
-    """Return a row's question, right answers, gold facts and paragraphs."""
+    """Return a row's question, right answers, gold facts and paragraphs.
+
+    Raises:
+        ValueError: the row is no question with an answer.
+        KeyError: it lacks a field.
+    """
     try:
         about = {**(row.get("metadata") or {}), **row}
         question, golds = _asked(about)
@@ -107,7 +112,11 @@ class QuestionFiles:
         return Path(self.data_dir).expanduser() / self.task
 
     def check(self) -> None:
-        """Check the folder."""
+        """Check the folder.
+
+        Raises:
+            TaskError: it does not exist, or has no file of questions.
+        """
         if not self.folder.parent.is_dir():
             raise TaskError(f"env.data_dir={self.data_dir}: no such folder; use one that has a folder for each set")
         sets = [path.name for path in sorted(self.folder.parent.iterdir()) if path.is_dir()]
@@ -121,7 +130,11 @@ class QuestionFiles:
             )
 
     def file(self, split: str) -> Path | None:
-        """Return the file whose name contains the word ``split``."""
+        """Return the file whose name contains the word ``split``.
+
+        Raises:
+            TaskError: there are several.
+        """
         files = [path for path in sorted(self.folder.iterdir()) if path.suffix in _SUFFIXES]
         found = [path for path in files if split in re.split("[^a-z]+", path.stem.lower())]
         if len(found) > 1:
@@ -130,7 +143,11 @@ class QuestionFiles:
         return found[0] if found else None
 
     def of_split(self, split: str) -> list[Row]:
-        """Return a split's rows; training and validation have no question of the test split."""
+        """Return a split's rows; training and validation have no question of the test split.
+
+        Raises:
+            TaskError: the split has no question that can be used.
+        """
         if split in _TEST:
             return self._test()
         found = [row for row in self._train() if (row.place < VALIDATION) == (split == "validation")]
@@ -164,6 +181,11 @@ class QuestionFiles:
         return found
 
     def make(self, seed: int, split: str, folder: Path) -> GameRecord:
+        """Write the game of a row.
+
+        Raises:
+            Rejected: the row is no question, or is not there any more.
+        """
         found = self._test() if split in _TEST else self._train()
         row = next((row for row in found if row.seed == seed), None)
         if row is None or row.fields is None:

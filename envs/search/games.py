@@ -90,6 +90,9 @@ def ask(collection: Collection, hops: int, top_k: int, result_chars: int, draw: 
 
     Args:
         top_k, result_chars: what a search shows; the expert's searches must show all facts.
+
+    Raises:
+        Rejected: there is no sound question of that kind.
     """
     kind, world, form = draw.choice(ANSWERS), collection.world, _form(hops, draw)
     for _ in range(_TRIES):
@@ -251,7 +254,11 @@ def written(collection: Collection, question: Question) -> str:
 
 
 def collection_in(game: dict[str, Any]) -> Collection:
-    """Return the collection that a game file names."""
+    """Return the collection that a game file names.
+
+    Raises:
+        EnvError: the world of its seed has other passages now.
+    """
     collection = collection_of(WorldSpec(**game["world"]))
     if collection.world.digest != game["sha256"]:
         raise EnvError(f"the game's world has other passages in this version: {game['world']}; make the game again")

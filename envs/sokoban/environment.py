@@ -124,6 +124,9 @@ def make(side: int, boxes: int, seed: int) -> tuple[Room, tuple[str, ...]]:
     Targets are drawn in a random room; reverse play from the solved room gives every start that
     can be won. First the plan's length is drawn, then one of the starts of that length at which no
     box is on a target.
+
+    Raises:
+        Rejected: there is no such start.
     """
     draw = random.Random(f"sokoban {side} {boxes} {seed}")
     floor = _floor(side, draw)

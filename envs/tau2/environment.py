@@ -51,6 +51,12 @@ def tasks(clone: Path) -> list[dict[str, Any]]:
 
 
 def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> GameRecord:
+    """Write a task's game.
+
+    Raises:
+        Rejected: tau2 grades it by other means than the final state and the calls, or it is solved
+            at its start.
+    """
     criteria = task["evaluation_criteria"]
     if other := set(criteria["reward_basis"]) - GRADED_BY:
         raise Rejected(f"it is graded by {', '.join(sorted(other))}")

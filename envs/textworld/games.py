@@ -46,6 +46,11 @@ def challenge(name: str, settings: dict[str, Any], seed: int) -> Any:
 
 
 def generate(options: textworld.GameOptions) -> Any:
+    """Generate a custom game.
+
+    Raises:
+        Rejected: the seed gives no quest of the asked length.
+    """
     try:
         return make_game(options)
     except QuestGenerationError as error:

@@ -121,7 +121,11 @@ class Interpreter:
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Printed:
-        """Start a game and return its first output."""
+        """Start a game and return its first output.
+
+        Raises:
+            EnvError: the story file is missing, or is not the accepted one.
+        """
         if self._game is None or self._loaded != task.sha256:
             self._game = None
             self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
@@ -159,7 +163,11 @@ class Tracked:
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Any:
-        """Start a game and return TextWorld's state."""
+        """Start a game and return TextWorld's state.
+
+        Raises:
+            EnvError: the story file is missing, or is not the accepted one.
+        """
         if self._loaded != task.sha256:
             self.close()
             self._game = self._start(str(accepted_file(task, game_sha256)), self._infos)

@@ -116,6 +116,11 @@ def _read(answer: str) -> Step:
 
 
 def made(params: Params, seed: int, folder: Path) -> GameRecord:
+    """Write a seed's game.
+
+    Raises:
+        Rejected: the gold path does not win within the turns of an episode, or not in each replay.
+    """
     game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
     simulator = Simulator()
     gold = simulator.gold(game)

@@ -49,7 +49,11 @@ class WebShop(Environment):
     settings: WebShopSettings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        """Return the numbers of attributes and options (None: any), and the shop."""
+        """Return the numbers of attributes and options (None: any), and the shop.
+
+        Raises:
+            TaskError: unknown task or setting, a missing package, or a file missing in the data.
+        """
         self.check_task(task)
         attributes, options = map(int, re.findall(r"\d", task)) if task != "all" else (None, None)
         return {"attributes": attributes, "options": options, **self._source()}
@@ -74,7 +78,11 @@ class WebShop(Environment):
         return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
 
     def shop(self, params: Params) -> Shop:
-        """Return the shop of a game's parameters."""
+        """Return the shop of a game's parameters.
+
+        Raises:
+            EnvError: the official data is not that of the game.
+        """
         from turngrid.envs.webshop import official
         from turngrid.envs.webshop.shop import opened
 

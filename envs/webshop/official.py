@@ -53,7 +53,11 @@ class Files:
 
 
 def files(data_dir: str, goals: str) -> Files:
-    """Return the files in ``data_dir``: of all products, or else of the first thousand."""
+    """Return the files in ``data_dir``: of all products, or else of the first thousand.
+
+    Raises:
+        TaskError: a file is missing; the message names it and where it comes from.
+    """
     folder = Path(data_dir).expanduser().absolute()
     suffix = "" if (folder / "items_shuffle.json").is_file() else "_1000"
     human = folder / _HUMAN if goals == "human" else None
@@ -73,7 +77,11 @@ def folder_of(params: Params, data_dir: str) -> Path:
 
 
 def official_shop(found: Files) -> Path:
-    """Return the folder of the shop, which is written at the first call."""
+    """Return the folder of the shop, which is written at the first call.
+
+    Raises:
+        TaskError: the files are not WebShop's, or the folder cannot be written.
+    """
     try:
         return kept_folder("webshop", f"official-{found.key}", lambda folder: _write(folder, found))
     except (KeyError, TypeError, AttributeError) as error:
@@ -114,7 +122,11 @@ def _write(folder: Path, found: Files) -> None:
 
 
 def items(file: Path) -> Iterator[Fields]:
-    """Yield the objects of a JSON array, without reading the file (5 GB) at once."""
+    """Yield the objects of a JSON array, without reading the file (5 GB) at once.
+
+    Raises:
+        TaskError: the file is no array of objects.
+    """
     decoder, text, found = json.JSONDecoder(), "", 0
     with file.open(encoding="utf-8") as source:
         while chunk := source.read(_CHUNK):

@@ -31,7 +31,11 @@ NOT_RECORDED = (
 
 
 def check(config: DictConfig, say: Callable[[str], None]) -> None:
-    """Check that the run fits into memory before it starts, and print what it needs of a GPU."""
+    """Check that the run fits into memory before it starts, and print what it needs of a GPU.
+
+    Raises:
+        ConfigError: the run does not fit; the message ends with settings that fit, if any.
+    """
     shape, where, on_cpu = shape_of(config.model.path), devices(config), config.trainer.device == "cpu"
     if shape is None or where is None:
         unknown = f"model.path={config.model.path}: its size is not known" if shape is None else "GPU memory: not known"
@@ -51,6 +55,10 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
     """Return the printed estimate and the reasons why the run does not fit.
 
     The estimate is for ``estimate_gpu`` if it is set, else for this machine.
+
+    Raises:
+        Refusal: ``estimate_gpu`` is unknown, or the model's size is not known.
+        TaskError: a task has too few games in a split.
     """
     here, wanted, shape = not config.estimate_gpu, amounts(config), shape_of(config.model.path)
     if here:

@@ -30,6 +30,10 @@ class Truth:
         task, episode: (N,) int64, numbered from 0 in order of appearance.
         before, after: (N, k) returns of the continuations of the prefix before and after each turn.
             After an episode's last turn it is the episode's own return, k times.
+
+    Raises:
+        ValueError: advantages do not add up to R - V(s0), there are fewer than two continuations,
+            or a return is not finite.
     """
 
     task: np.ndarray

@@ -54,6 +54,9 @@ class Method:
 
         Args:
             known: (n,) values and entropies of all action tokens.
+
+        Raises:
+            KeyError: an input that the method reads is missing.
         """
         from turngrid.verl_plugin.training.offline import credited_episodes  # imports verl, which takes seconds
 
@@ -64,6 +67,10 @@ def method(word: str, overrides: Sequence[str]) -> Method:
     """Parse ``ALGO``, ``CREDIT`` (on GRPO) or ``ALGO+CREDIT+...``, each with ``:KEY=VALUE``s.
 
     A key with a dot is a config key, ``state`` is ``algo.state``, others are the method's.
+
+    Raises:
+        ConfigError: the method or setting does not exist, or training would refuse it too.
+        Refusal: the method needs more than the episodes, or changes more than their credit.
     """
     parts = [part.split(":") for part in SEPARATOR.split(word)]
     algos, known = [*words(), *installed("algo")], [*SLOTS["credit"], *installed("credit")]

@@ -77,7 +77,11 @@ def results(
     model: PolicyModel | None,
     gradients: bool,
 ) -> Rated:
-    """Rate the methods; with ``gradients`` by cosines too, of at most ``MOST`` numbers."""
+    """Rate the methods; with ``gradients`` by cosines too, of at most ``MOST`` numbers.
+
+    Raises:
+        ValueError: an episode's advantages do not add up to R - V(s0).
+    """
     groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
     known = true_advantages(games, groups, reward, size.k)
     needs = {need for method in methods for need in method.needs}

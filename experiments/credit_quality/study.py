@@ -83,7 +83,11 @@ class Study:
         return MeasuredGame.read(self.file(task), task.key)
 
     def measured(self, size: Size) -> list[MeasuredGame]:
-        """Run the missing measurements and return the games."""
+        """Run the missing measurements and return the games.
+
+        Raises:
+            Refusal: too few games are suitable, or the environment is not deterministic.
+        """
         tasks = self._screened(size)
         unmeasured = [task for task in tasks if not self.read(task).known(size.samples, size.k)]
         if unmeasured:

@@ -52,7 +52,11 @@ class Source:
 
 
 def read(path: Path) -> Source:
-    """Read the metrics of a run."""
+    """Read the metrics of a run.
+
+    Raises:
+        Refusal: nothing is there, or nothing in it can be read.
+    """
     if not path.exists():
         raise Refusal(f"{path}: no such file or folder; use {FORMATS}")
     source = _of_folder(path) if path.is_dir() else _of_file(path)

@@ -53,7 +53,12 @@ class PolicyRef:
 
 
 def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig) -> list[PolicyRef]:
-    """Return the requested policies in order, an endpoint last."""
+    """Return the requested policies in order, an endpoint last.
+
+    Raises:
+        PolicyError: a name is unknown or repeated, or no policy is named.
+        ModelError: a folder holds no model.
+    """
     candidates = [each for word in words for each in _with_library(_policy(word, config), config)]
     if endpoint is not None:
         if endpoint.tools and not prompt_form(config.prompt).calls:

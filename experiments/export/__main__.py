@@ -51,6 +51,9 @@ def find(asked: str) -> tuple[Run, Path, str]:
     """Find the model of a run; return the run, the model's folder, and the stage that made it.
 
     The stage is "" for a checkpoint that the run did not evaluate.
+
+    Raises:
+        Refusal: the run has no model, or its model is incomplete.
     """
     folder = Path(asked.removeprefix("run://")).expanduser().absolute()
     try:
@@ -88,7 +91,11 @@ def main(given: list[str]) -> int:
 
 
 def export(asked: str, target: Path) -> str:
-    """Write ``target`` whole or not at all; return a line on what was written."""
+    """Write ``target`` whole or not at all; return a line on what was written.
+
+    Raises:
+        Refusal: there is no such model, it is damaged or not merged, or ``target`` is there.
+    """
     run, model, stage = find(asked)
     if target.exists():
         raise Refusal(f"--to {target}: it is there already; name a new folder")

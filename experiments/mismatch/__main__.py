@@ -68,7 +68,11 @@ def main(arguments: list[str]) -> int:
 
 
 def config_of(label: str, overrides: Sequence[str], compose: Composer) -> DictConfig:
-    """Compose a correction's config: ``NAME:KEY=VALUE:...``."""
+    """Compose a correction's config: ``NAME:KEY=VALUE:...``.
+
+    Raises:
+        Refusal: there is no such option, or training would refuse it.
+    """
     name, *settings = label.split(":")
     if name not in CHOSEN:
         raise Refusal(f"corrections={name}: no option of correction=; use one of {', '.join(CHOSEN)}")

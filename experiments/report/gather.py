@@ -78,6 +78,9 @@ class Subject:
 def subjects(paths: Sequence[Path]) -> list[Subject]:
     """Return one subject for each sweep or grid, one for all named runs, and one for each group of
     comparable runs in a folder.
+
+    Raises:
+        Refusal: a path is neither a sweep, a run nor a folder of runs.
     """
     absolute = (path.expanduser().absolute() for path in paths)
     folders = [path.parent if path.name == record.FILE else path for path in absolute]

@@ -138,7 +138,11 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
-    """Read a run folder; by default with the config's seed and without coordinates."""
+    """Read a run folder; by default with the config's seed and without coordinates.
+
+    Raises:
+        ValueError: ``config.yaml`` cannot be read.
+    """
     config = composed(folder)
     settings = dict(flattened(config)) if config else {}
     current = state(folder)

@@ -10,7 +10,11 @@ INSTALL = "install "  # the messages on missing extras name a command that insta
 
 
 def lacking(overrides: Sequence[str]) -> str:
-    """Return the message on the extra that the environment of these overrides lacks; "" if none."""
+    """Return the message on the extra that the environment of these overrides lacks; "" if none.
+
+    Raises:
+        TaskError: there is no such environment or task.
+    """
     values = dict(item.split("=", 1) for item in overrides)
     name = values["env"]
     settings = {key.removeprefix("env."): value for key, value in values.items() if key in ("env.task", "env.id")}

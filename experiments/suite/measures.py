@@ -64,7 +64,12 @@ class Row:
 
 
 def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], output_dir: Path) -> Row:
-    """Evaluate expert and random where episodes are missing, and read the runs that have ended."""
+    """Evaluate expert and random where episodes are missing, and read the runs that have ended.
+
+    Raises:
+        ConfigError: the overrides are refused.
+        TaskError: an evaluation set cannot be filled.
+    """
     own = [*(item for item in overrides if not item.startswith("tracking.")), f"output_dir={output_dir}"]
     shown = {policy: _scripted(policy, [*own, f"eval.samples_per_game={count}"]) for policy, count in SAMPLES.items()}
     run, item, expert = shown["expert"]

@@ -68,7 +68,11 @@ def names() -> list[str]:
 
 
 def load(name: str, folder: Path = SWEEPS) -> Definition:
-    """Read the sweep ``NAME``, or the file ``NAME.yaml``."""
+    """Read the sweep ``NAME``, or the file ``NAME.yaml``.
+
+    Raises:
+        SweepError: there is no such sweep, or its file is invalid; the message names the key.
+    """
     path = Path(name).expanduser() if name.endswith(".yaml") else folder / f"{name}.yaml"
     if not path.exists():
         known = names()
@@ -182,7 +186,11 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
 
 
 def part(points: Sequence[SweepRun], only: Mapping[str, str]) -> list[SweepRun]:
-    """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``."""
+    """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``.
+
+    Raises:
+        SweepError: there is no such axis or value; the message names the nearest.
+    """
     axes = dict.fromkeys(name for point in points for name in point.coordinates)
     chosen = {}
     for axis, text in only.items():

@@ -123,7 +123,11 @@ def _grid(words: Sequence[Override], several: Sequence[Override]) -> Definition:
 
 
 def playable(points: Sequence[SweepRun]) -> list[SweepRun]:
-    """Return the runs whose environment can be played here; report the others."""
+    """Return the runs whose environment can be played here; report the others.
+
+    Raises:
+        ConfigError: an extra is missing for each of them.
+    """
     reasons = [lacking(point.overrides) for point in points]
     for reason in dict.fromkeys(filter(None, reasons)):
         say(f"note: skipped: {reason}")

@@ -54,7 +54,11 @@ class PlaySettings:
 
 
 def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
-    """Return the settings, and the overrides that are left for the run's config."""
+    """Return the settings, and the overrides that are left for the run's config.
+
+    Raises:
+        ConfigError: an impossible value, or a key that is nearly one of these.
+    """
     settings = PlaySettings()
     words, overrides = own_words([text.removeprefix(PREFIX) for text in arguments], settings, ConfigError)
     if (split := settings.split) not in SPLITS:
