@@ -68,7 +68,7 @@ def _bad_phases(phases: Mapping[int, Sequence[str]], tasks: Sequence[str]) -> It
     for name in (name for name in scheduled if name not in tasks):
         yield f"curriculum.phases: {name} is no task of env.tasks; use {nearest(name, tasks)}"
     if phases and (unused := [task for task in tasks if task not in scheduled]):
-        yield f"curriculum.phases: it never plays {unused[0]}; leave that out of env.tasks"
+        yield f"curriculum.phases: it never samples {unused[0]}; leave that out of env.tasks"
 
 
 def _steps(config: DictConfig) -> int:

@@ -169,11 +169,11 @@ def close_all() -> None:
         _running.popitem()[1].close()
 
 
-def check_gold(score: float, best: float, plays: Sequence[Any], length: int, turns: int) -> None:
+def check_gold(score: float, best: float, replays: Sequence[Any], length: int, turns: int) -> None:
     """Reject a simulator's gold path that does not win, is too long, or differs when replayed."""
     if score != best:
         raise Rejected(f"the gold path ends with a score of {score:g}")
-    if any(play != plays[0] for play in plays):
+    if any(replay != replays[0] for replay in replays):
         raise Rejected("the gold path takes another course when it is played again")
     if length > turns:
         raise Rejected(f"a gold path of more than {turns} actions")

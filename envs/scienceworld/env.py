@@ -101,9 +101,9 @@ def made(task: str, variation: int, simplifications: str, turns: int, folder: Pa
     simulator = Simulator()
     goal = simulator.load(task, variation, simplifications, gold=True)
     gold = simulator.gold()
-    plays = [_replay(simulator, task, variation, simplifications, gold) for _ in range(REPLAYS)]
-    plan = tuple(gold[: len(plays[0])])
-    check_gold(plays[0][-1][1] if plan else 0, 100, plays, len(plan), turns)
+    replays = [_replay(simulator, task, variation, simplifications, gold) for _ in range(REPLAYS)]
+    plan = tuple(gold[: len(replays[0])])
+    check_gold(replays[0][-1][1] if plan else 0, 100, replays, len(plan), turns)
     game = {"task": task, "variation": variation, "simplifications": simplifications}
     fingerprint = hashlib.sha256(json.dumps(game).encode()).hexdigest()
     return GameRecord.written(

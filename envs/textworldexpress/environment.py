@@ -125,9 +125,9 @@ def made(params: Params, seed: int, folder: Path) -> GameRecord:
     simulator = Simulator()
     gold = simulator.gold(game)
     first = simulator.load(**game)
-    plays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
-    plan, seen = plays[0]
-    check_gold(seen[-1].score, 1, plays, len(plan), params["turns"])
+    replays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
+    plan, seen = replays[0]
+    check_gold(seen[-1].score, 1, replays, len(plan), params["turns"])
     facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
     about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
     return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)

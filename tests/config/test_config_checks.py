@@ -133,7 +133,7 @@ curriculum=phases
 {MIXED} curriculum=phases curriculum.phases={{1:[w2-o3-q4],26:[w2-o4-q4]}}
     curriculum.phases: step 26 never comes; use steps up to budget.rl_steps=25
 {MIXED} curriculum=phases curriculum.phases={{1:[w2-o3-q4]}}
-    curriculum.phases: it never plays w2-o4-q4
+    curriculum.phases: it never samples w2-o4-q4
 {MIXED} curriculum=phases curriculum.phases={{1:[]}}
     curriculum.phases: no task at step 1
 {MIXED} curriculum=phases curriculum.phases={{1:w2-o3-q4}}
