@@ -202,6 +202,14 @@ class JvmEnv(TextEnv):
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = accepted_json(task)
         self._rest: tuple[str, ...] | None = task.expert_plan
+        try:
+            return self._opened()
+        except EnvError:
+            if self.simulator is None or self.simulator.machine.alive:
+                raise
+        return self._opened()  # a JVM also ends with the thread that started it, such as that of a maker of games
+
+    def _opened(self) -> Observation:
         if self.simulator is None or not self.simulator.machine.alive:
             self.simulator = self.simulator_class()
         return self.observe_message(self.open_game(self._game))
