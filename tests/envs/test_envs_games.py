@@ -1,6 +1,7 @@
 """What the games show and how they score, along real plays."""
 
 import re
+from contextlib import closing
 from dataclasses import replace
 from itertools import accumulate
 
@@ -13,7 +14,9 @@ JUNK = re.compile(r"\$\$|____|-=|=-|\*\*\*|\n|\t|  |>|Your score|RESTART|Welcome
 
 
 def play(environment, task, actions=None, **options):
-    return played(registry.make_environment(environment).env(**options), task, actions)
+    # Collected while open, TextWorld's game closes its interpreter, which may be gone: a crash.
+    with closing(registry.make_environment(environment).env(**options)) as env:
+        return played(env, task, actions)
 
 
 def test_observations_are_one_clean_paragraph(custom_games, simple_games):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from turngrid.records.process.child import VLLM_ON_CPU
+from turngrid.verl_plugin.training import watchdog
 
 HERE = Path(__file__).parent
 PLACES = (HERE.parents[1], HERE.parent, HERE)
@@ -36,6 +37,13 @@ def one_process() -> Iterator[None]:
         dist.init_process_group("cpu:gloo,cpu:gloo", store=dist.HashStore(), rank=0, world_size=1)
         yield
         dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_watched() -> Iterator[None]:
+    """A step that a test calls by hand leaves the watchdog waiting; it would end the process."""
+    yield
+    watchdog.current.end()
 
 
 @pytest.fixture(scope="session")
