@@ -3,16 +3,20 @@ hand."""
 
 import itertools
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 
-Paths = dict[str, tuple[str, list[float], list[float], list[float], int]]
+Path = tuple[str, list[float], list[float], list[float], int]
+Paths = dict[str, Path]
 
 # episode -> path "state action state ...", rewards, entropies (nats), values, outcome, how often
 # its turns are valid
@@ -25,6 +29,7 @@ PATHS: Paths = {
     "Q_5": ("U0 b U2 a U4", [0, 1], [0.5, 0.5], [0.3, 0.8], 0),
     "Q_6": ("U0 a U1 b U3", [0, 0], [0.5, 0.5], [0.2, 0.2], 1),
 }
+SPANS = {"switch": (0, 2), "subgoal": (2, 4), "action": (4, 6)}  # the parts of an answer of six tokens
 GRPO = [1.09141, -0.84887, -0.84887, 0.60634, -0.57735, 1.15470, -0.57735]
 GRPO_WITHOUT_STD = [0.5625, -0.4375, -0.4375, 0.3125, -1 / 3, 2 / 3, -1 / 3]
 
@@ -107,6 +112,30 @@ def _tokens(turns: list[tuple[int, float, float, float]]) -> dict[str, list[floa
         found["entropy"] += [entropy] * size + [9.0, 9.0]
         found["values"] += [value] * size + [9.0, 9.0]
     return found
+
+
+def taking(states: Iterable[str], rewards: list[float], outcome: int = 0) -> Path:
+    """An episode that goes through these states, always by the same action."""
+    zeros = [0.0] * len(rewards)
+    return " a ".join(states), rewards, zeros, zeros, outcome
+
+
+def one_episode(
+    rewards: list[float], values: list[list[float]], outcome: int = 0, aside: list[int] | None = None
+) -> tuple[Turns, Tokens]:
+    """Of so many tokens a turn, with an observation of two tokens after each."""
+    row: dict[str, Any] = {"mask": [], "reward": [], "values": []}
+    for reward, own in zip(rewards, values, strict=True):
+        row["mask"] += [1] * len(own) + [0, 0]
+        row["reward"] += [0.0] * (len(own) - 1) + [reward, 0.0, 0.0]
+        row["values"] += [*own, 9.0, 9.0]
+    count = len(rewards)
+    row |= {"entropy": row["values"], "aside": aside or [0] * count, "label": [1] * count}
+    for part, (first, last) in SPANS.items():
+        row |= {f"span_{part}_first": [first] * count, f"span_{part}_last": [last] * count}
+    row |= {name: list(range(count)) for name in ("state", "after", "action", "valid")}
+    turns = table([{"episode": "e_0", "group": "e", "outcome": [outcome], **row}])
+    return turns, Tokens(turns.place >= 0, torch.tensor([row["reward"]]), torch.tensor([row["values"]]))
 
 
 def table(rows: list[dict[str, object]]) -> Turns:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import GRPO, PATHS, example_x, random_paths, spread
+from example_x import GRPO, PATHS, example_x, random_paths, spread, taking
 from torch import Tensor
 from usual import method, of_words
 
@@ -78,11 +78,8 @@ def test_infopo_credits_nothing_for_equal_gains_or_one_alone() -> None:
 
 
 def answered() -> Turns:
-    paths = {
-        name: (" ".join(["S"] + ["a S"] * len(known)), [0.0] * (len(known) - 1) + [score], *[[0.5] * len(known)] * 2, 1)
-        for name, (known, score) in ANSWERS.items()
-    }
-    turns = example_x(paths=paths)
+    rewards = {name: [0.0] * (len(known) - 1) + [score] for name, (known, score) in ANSWERS.items()}
+    turns = example_x(paths={name: taking("S" * (len(own) + 1), own, outcome=1) for name, own in rewards.items()})
     known = turns.spread(by_turns(turns, {name: known for name, (known, _) in ANSWERS.items()}))
     return replace(turns, scored=known.where(turns.place >= 0, torch.nan))
 
@@ -111,7 +108,7 @@ def test_igpo_of_equal_gains_is_the_episodes_credit(pool: str) -> None:
     base = spread(BASE, turns)
     found = igpo(still, base)
     assert of_turns(found, turns) == pytest.approx(of_turns(base if pool == "separate" else base * 0, turns))
-    alone = example_x(paths={"P_2": ("S a S b S", [0.0, 0.0], [0.5] * 2, [0.5] * 2, 1)})
+    alone = example_x(paths={"P_2": taking("SSS", [0.0, 0.0], outcome=1)})
     alone = replace(alone, scored=torch.tensor([[-2.0, -2, 0, 0, -1, -1, -1, 0, 0]]))
     if pool == "separate":  # else its gain and its score are two
         assert of_turns(igpo(alone, spread([0.0], alone)), alone) == [0, 0]
@@ -124,7 +121,7 @@ STUDENT, TEACHER, OLD = [-0.3, -1.2, -0.5], [-0.1, -2.0, -0.5], [-0.35, -1.2, -0
 
 def test_self_distill() -> None:
     """Three tokens with a hint, among others."""
-    paths = {"P_0": ("S a S b S", [0.0, 0.0], [0.5] * 2, [0.5] * 2, 0), "P_1": ("S a S", [0.0], [0.5], [0.5], 1)}
+    paths = {"P_0": taking("SSS", [0.0, 0.0]), "P_1": taking("SS", [0.0], outcome=1)}
     term = method("terms", "self_distill", weight=1.0)
     for shape in ({}, {"dead": True, "padding": 2}):
         turns = example_x(paths=paths, **shape)

@@ -1,11 +1,12 @@
 """``credit=graft`` against numbers worked out by hand; those of example X are compared in
 test_credit_numbers.py."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from example_x import example_x, hash_of
+from example_x import Paths, example_x, hash_of
 from usual import as_shipped
 
 from turngrid.algorithms.credit.graft import Graft
@@ -48,37 +49,12 @@ GRAFT_MEAN = [
 def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
     """Of (group, path "state action state ...", rewards, outcome); the action "*" is a summary. The
     critic says -0.2 of every turn."""
-    width = max(len(rewards) for _, _, rewards, _ in episodes)
-
-    def column(offset: int) -> torch.Tensor:
-        found = torch.zeros(len(episodes), width, dtype=torch.int64)
-        for row, (_, path, rewards, _) in enumerate(episodes):
-            names = path.split()[offset::2][: len(rewards)]
-            found[row, : len(names)] = torch.tensor([hash_of(name) for name in names])
-        return found
-
-    counts = torch.tensor([len(rewards) for _, _, rewards, _ in episodes])
-    mask = torch.arange(width) < counts.unsqueeze(1)
-    reward = torch.tensor(
-        [rewards + [9.0] * (width - len(rewards)) for _, _, rewards, _ in episodes]
-    )  # float32, as trained
-    return Turns(
-        group=torch.tensor([ord(group) for group, *_ in episodes]),
-        mask=mask,
-        tokens=mask.long(),
-        reward=reward.double(),
-        state=column(0),
-        after=column(2),
-        action=column(1),
-        valid=mask,
-        parsed=mask,
-        outcome=torch.tensor([OUTCOMES.index(outcome) for *_, outcome in episodes]),
-        place=torch.zeros(0, 0, dtype=torch.int64),
-        entropy=0.5 * mask.double(),
-        value=-0.2 * mask.double(),
-        label=mask.long(),
-        aside=mask & (column(1) == hash_of("*")),
-    )
+    paths: Paths = {
+        f"{group}{n}": (path, rewards, [0.5] * len(rewards), [-0.2] * len(rewards), OUTCOMES.index(outcome))
+        for n, (group, path, rewards, outcome) in enumerate(episodes)
+    }
+    turns = example_x(paths=paths)
+    return replace(turns, aside=turns.action == hash_of("*"))
 
 
 def graft(turns: Turns, **settings: Any) -> list[list[float]]:
@@ -123,7 +99,7 @@ def test_it_takes_the_size_of_the_advantages_that_were_there() -> None:
     plain, scaled = (as_shipped(Graft, backup="mean", scale=scale)(turns, before)[turns.mask] for scale in (None, True))
     assert scaled.std() == pytest.approx(before[turns.mask].std().item())
     assert (scaled / plain)[plain != 0].std() < 1e-9
-    same = Turns(**{**vars(turns), "reward": torch.zeros_like(turns.reward)})
+    same = replace(turns, reward=torch.zeros_like(turns.reward))
     assert (as_shipped(Graft, scale=True)(same, before)[turns.mask] == 0).all()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, example_x, spread
+from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, example_x, spread, taking
 from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, assert_turns
 from usual import as_shipped, method, of_words
@@ -179,14 +179,9 @@ def test_hgpo_may_count_the_episodes_advantage_too() -> None:
 # ---- float32 rounding is no difference
 
 
-def of_rewards(*rewards: list[float], state: str = "S0 a S1 a S2") -> Turns:
+def of_rewards(*rewards: list[float], states: str) -> Turns:
     """One group whose episodes take the same way, with rewards as float32 has them."""
-    words = state.split()
-    zeros = [0.0] * 3
-    paths: Paths = {
-        f"P_{n}": (" ".join(words[: 2 * len(own) + 1]), own, zeros, zeros, 1) for n, own in enumerate(rewards)
-    }
-    return example_x(paths=paths)
+    return example_x(paths={f"P_{n}": taking(states[: len(own) + 1], own, outcome=1) for n, own in enumerate(rewards)})
 
 
 def credit_of(credit: Any, turns: Turns) -> list[list[float]]:
@@ -211,7 +206,7 @@ def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
 @pytest.mark.parametrize("rewards", [[[0.1, 0.2], [0.3]], [[3.3, 6.7], [10.0]], [[1e4, -1e4, 0.1], [0.1]]])
 def test_all_methods_have_one_tolerance(rewards: list[list[float]]) -> None:
     """Of the numbers that were summed up: 1e4 - 1e4 + .1 is as exact as 1e4 is."""
-    turns = of_rewards(*rewards, state="S0 a S1 a S2 a S3")
+    turns = of_rewards(*rewards, states="STUV")
     turns = replace(turns, tree=torch.zeros(2).long(), node=turns.state)
     assert not any(credit_of(as_shipped(Tree), turns)[0]) and not any(
         credit_of(as_shipped(Gigpo, by_turns=True, weight=0.0), turns)[1]
@@ -239,13 +234,8 @@ def stopping(credit: Any, samples: int = 8) -> float:
     .2."""
     total = 0.0
     for count in range(samples + 1):
-        paths: Paths = {
-            f"P_{n}": ("S a T b U", [0.0, 0.8], [0.0] * 2, [0.0] * 2, 1)
-            if n < count
-            else ("S c V", [0.0], [0.0], [0.0], 1)
-            for n in range(samples)
-        }
-        turns = example_x(paths=paths)
+        longer, shorter = taking("STU", [0.0, 0.8]), taking("SV", [0.0])
+        turns = example_x(paths={f"P_{n}": longer if n < count else shorter for n in range(samples)})
         scores = turns.score.float().unsqueeze(1)
         base, _ = grpo(scores, torch.ones_like(scores), ["P"] * samples, norm_adv_by_std_in_grpo=False)
         found = credit(turns, base.double().expand(turns.mask.shape).clone())

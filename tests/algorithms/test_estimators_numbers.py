@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import example_x, table
+from example_x import example_x, one_episode, table
 from torch import Tensor
 from usual import as_shipped, usual
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
@@ -147,20 +147,6 @@ def test_an_episode_that_was_cut_off_may_go_on_with_its_last_value() -> None:
     )
     assert cut[1] == pytest.approx([0.025, 0.05, 0.1]) and usual[1] == pytest.approx([0, 0, 0])
     assert cut[:1] + cut[2:] == usual[:1] + usual[2:]
-
-
-def one_episode(rewards: list[float], values: list[list[float]]) -> tuple[Turns, Tokens]:
-    """With an observation of two tokens after each turn."""
-    count = range(len(rewards))
-    columns: dict[str, Any] = {"mask": [], "reward": [], "values": [], "entropy": []}
-    for reward, own in zip(rewards, values, strict=True):
-        columns["mask"] += [1] * len(own) + [0, 0]
-        columns["reward"] += [0.0] * (len(own) - 1) + [reward, 0.0, 0.0]
-        columns["values"] += [*own, 9.0, 9.0]
-    columns["entropy"] = columns["values"]
-    records = {name: list(count) for name in ("state", "after", "action", "valid")}
-    turns = table([{"episode": "e_0", "group": "e", **columns, **records, "outcome": [0]}])
-    return turns, Tokens(turns.place >= 0, torch.tensor([columns["reward"]]), torch.tensor([columns["values"]]))
 
 
 @pytest.mark.parametrize(

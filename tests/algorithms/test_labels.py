@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import GRPO, example_x, spread, table
+from example_x import GRPO, SPANS, example_x, spread, table
 from usual import method
 
 from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
@@ -24,7 +24,6 @@ HIGH, LOW, TERM = (0.35, 7, 0.55, 7), (0.3, 0.4, 0.5, 0.6), (0.3, 0.3, 0.5, 0.5)
 WON = ([0.91801, 0.9], [0.19056, 0.1225, 0.931, 0.4], [0.19637, 0.2225, 0.95, 0.5])
 CUT_OFF = ([0.10351, -0.05], [0.19056, 0.1225, 0.0285, -0.6], [0.19637, 0.2225, 0, -0.5])
 WITH_BOOTSTRAP = ([0.52909, 0.44637], [0.19056, 0.1225, 0.54292, -0.03], [0.19637, 0.2225, 0.49638, 0.0225])
-SPANS = {"switch": (0, 2), "subgoal": (2, 4), "action": (4, 6)}
 SIZE = 7  # tokens of a turn: its parts and one that is of none
 
 

@@ -6,17 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import example_x, random_paths
-from example_x import table as rows_table
+from example_x import example_x, one_episode, random_paths
 from test_credit_graft import table
-from test_labels import SPANS
 from torch import Tensor
 from usual import as_shipped, method
 
 from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
 from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
 from turngrid.algorithms.registry import SLOTS
-from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns, repeated_states
 
 CUT = ("P", "A x A x A x A", [-0.1, -0.1, -0.1], "out_of_turns")
@@ -82,32 +79,11 @@ def test_a_critics_turns_are_not_paid_for_the_costs_that_the_cut_spares(bootstra
     assert (aims - turns.value)[0].tolist() == pytest.approx([0.1, 0.2]) and aims.equal(returns)
 
 
-def of_tokens(
-    rewards: list[float], values: list[list[float]], outcome: int, summary: list[int]
-) -> tuple[Turns, Tokens]:
-    """One episode, with an observation after each turn; an answer of ``SPANS`` where it is long
-    enough."""
-    row: dict[str, Any] = {"mask": [], "reward": [], "values": []}
-    for reward, own in zip(rewards, values, strict=True):
-        row["mask"] += [1] * len(own) + [0]
-        row["reward"] += [0.0] * (len(own) - 1) + [reward, 0.0]
-        row["values"] += [*own, 9.0]
-    row |= {"entropy": row["values"], "aside": summary, "label": [1] * len(rewards)}
-    row |= {
-        f"span_{part}_{end}": [span[i]] * len(rewards)
-        for part, span in SPANS.items()
-        for i, end in enumerate(("first", "last"))
-    }
-    row |= {name: list(range(len(rewards))) for name in ("state", "after", "action", "valid")}
-    turns = rows_table([{"episode": "e_0", "group": "e", "outcome": [outcome], **row}])
-    return turns, Tokens(turns.place >= 0, torch.tensor([row["reward"]]), torch.tensor([row["values"]]))
-
-
 def test_bi_level_gae_is_not_paid_either() -> None:
     """One turn of values -.1 -.3 -.2, r 0, lambda .5. Its last token has 0 - U + min(U, 0) = 0
     where the episode was cut off, else .2; those before have v' - v + A' / 2."""
     for outcome, wanted in ((2, [-0.15, 0.1, 0.0]), (1, [-0.1, 0.2, 0.2])):
-        turns, tokens = of_tokens([0.0], [[-0.1, -0.3, -0.2]], outcome, [0])
+        turns, tokens = one_episode([0.0], [[-0.1, -0.3, -0.2]], outcome)
         found, raw = as_shipped(BiLevelGae, lam=0.5)(turns, tokens), torch.tensor(wanted)
         whitened = (raw - raw.mean()) / raw.std()
         assert found.advantages[tokens.mask].tolist() == pytest.approx(whitened.tolist(), abs=1e-4)
@@ -118,7 +94,7 @@ def test_hiper_is_not_paid_either() -> None:
     """V of all heads is -.2, r 0, one turn: 0 in each part of the answer where it was cut off, .2
     where it ended."""
     for outcome, wanted in ((2, 0.0), (1, 0.2)):
-        turns, tokens = of_tokens([0.0], [[-0.2] * 6], outcome, [0])
+        turns, tokens = one_episode([0.0], [[-0.2] * 6], outcome)
         tokens = replace(tokens, heads=(tokens.value, tokens.value))
         found = method("algo", "hiper", norm_adv=False)(turns, tokens)
         assert found.advantages[tokens.mask].tolist() == pytest.approx([wanted] * 6)
@@ -199,8 +175,8 @@ def test_empgs_bonus_looks_past_a_summary() -> None:
 
 def test_estimators_over_turns_discount_no_summary() -> None:
     values = [[0.1, 0.2], [0.3, 0.4]]
-    turns, tokens = of_tokens([0.0, 1.0], values, 0, [0, 0])
-    summed_up, more = of_tokens([0.0, 0.0, 1.0], [values[0], [0.7, 0.8], values[1]], 0, [0, 1, 0])
+    turns, tokens = one_episode([0.0, 1.0], values)
+    summed_up, more = one_episode([0.0, 0.0, 1.0], [values[0], [0.7, 0.8], values[1]], 0, [0, 1, 0])
     for estimator in (as_shipped(TurnGae), as_shipped(BiLevelGae)):
         one, two = estimator(turns, tokens).returns, estimator(summed_up, more).returns
         if isinstance(estimator, TurnGae):

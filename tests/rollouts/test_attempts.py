@@ -1,11 +1,11 @@
 """Episodes of several plays, on a real game, and their rewards."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import pytest
+from says import Says
 from usual import as_shipped, method
 
 from turngrid.envs.registry import make_environment
@@ -16,27 +16,10 @@ from turngrid.rewards.shaping.view import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.forms.attempts import Attempts
 from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.policy import Reply, TurnContext
 
 STYLE = make_environment("textworld").prompt
 AGAIN = "Incorrect. Please think again."
 Play = Callable[..., Episode]
-
-
-@dataclass
-class Plays:
-    """Says what it is told for each turn of the episode; ``*`` is the expert's next action."""
-
-    answers: list[str]
-    name: str = "plays"
-    seen: list[str] = field(default_factory=list)
-    done: int = 0
-
-    async def act(self, context: TurnContext) -> Reply:
-        self.seen.append(context.messages[-1]["content"])
-        said = self.answers[context.turn]
-        self.done = 0 if said != "*" else self.done + 1
-        return Reply(context.task.expert_plan[self.done - 1] if said == "*" else said)
 
 
 @pytest.fixture
@@ -49,39 +32,38 @@ def play(play_spec: Play, game: TaskRef) -> Play:
     return play
 
 
-def test_plays_end_by_turns_and_a_win_ends_the_episode(play: Play) -> None:
-    policy = Plays(["look", "dance", "look", "look", "*", "*", "*", "*"])
+def test_plays_end_by_turns_and_a_win_ends_the_episode(play: Play, game: TaskRef) -> None:
+    policy = Says("look", "dance", "look", "look", *game.expert_plan)
     episode = play(policy, turns=4, attempts=5)
     assert episode.plays == ["out_of_turns", "won"] and episode.won and len(episode.turns) == 8
     assert [turn.attempt for turn in episode.turns] == [0] * 4 + [1] * 4
-    first, again = policy.seen[0], policy.seen[4]
+    first, again = (policy.seen[turn][-1]["content"] for turn in (0, 4))
     opening = episode.turns[0].observation
     assert again.startswith(f"{AGAIN}\n{opening}"[:60]) and opening in first
     assert episode.turns[4].observation == f"{AGAIN}\n{opening}"
-    assert not any("won" in text.lower() for text in policy.seen[4:5])
+    assert "won" not in again.lower()
     assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0] * 7 + [1.0] and episode.score == 1.0
     told = step_metrics([[episode]], "sparse")
     assert (told["success/train"], told["success/train_any"], told["rollout/plays"]) == (0.0, 1.0, 2.0)
     assert Episode.from_dict(episode.to_dict()) == episode
 
 
-def test_a_win_is_followed_by_another_play_if_asked_for(play: Play) -> None:
+def test_a_win_is_followed_by_another_play_if_asked_for(play: Play, game: TaskRef) -> None:
     """And not by a word of it."""
-    policy = Plays(["*", "*", "*", "*", "look", "look", "look", "look"])
-    episode = play(policy, attempts=2, until_won=False)
+    episode = play(Says(*game.expert_plan, *["look"] * 4), attempts=2, until_won=False)
     assert episode.plays == ["won", "out_of_turns"] and not episode.won and episode.score == 0.0
     assert episode.turns[4].observation == f"{AGAIN}\n{episode.turns[0].observation}"
     told = step_metrics([[episode]], "sparse")
     assert (told["success/train"], told["success/train_any"]) == (1.0, 1.0)
 
 
-def test_a_void_answer_ends_a_play_alone(play: Play) -> None:
-    episode = play(Plays(["dance", "*", "*", "*", "*"]), void="invalid", attempts=2)
+def test_a_void_answer_ends_a_play_alone(play: Play, game: TaskRef) -> None:
+    episode = play(Says("dance", *game.expert_plan), void="invalid", attempts=2)
     assert episode.plays == ["lost", "won"] and [turn.attempt for turn in episode.turns] == [0, 1, 1, 1, 1]
 
 
 def test_the_last_play_ends_the_episode(play: Play) -> None:
-    episode = play(Plays(["look"] * 6), turns=2, attempts=3)
+    episode = play(Says(*["look"] * 6), turns=2, attempts=3)
     assert episode.plays == ["out_of_turns"] * 3 and len(episode.turns) == 6
     assert episode.outcome is Outcome.OUT_OF_TURNS
 

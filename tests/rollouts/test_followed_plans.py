@@ -1,10 +1,10 @@
 """Episodes that an expert plan judges, on a real game."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from says import Says
 from usual import as_shipped
 
 from turngrid.envs.registry import make_environment
@@ -14,24 +14,11 @@ from turngrid.rewards.registry import PLAN_SHARE, named_reward, reward
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.semi_online import SemiOnline
 from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.policy import ExpertPolicy, Reply, TurnContext
+from turngrid.rollouts.policy import ExpertPolicy
 
 STYLE = make_environment("textworld").prompt
 WRONG = "dance"
 Play = Callable[..., Episode]
-
-
-@dataclass
-class Answers:
-    """The expert's actions, but for those turns at which it says something else."""
-
-    other: dict[int, str]
-    name: str = "answers"
-    seen: list[list[str]] = field(default_factory=list)
-
-    async def act(self, context: TurnContext) -> Reply:
-        self.seen.append([message["content"] for message in context.messages])
-        return Reply(self.other.get(context.turn, context.task.expert_plan[context.turn]))
 
 
 @pytest.fixture
@@ -50,7 +37,7 @@ def shares(episode: Episode) -> list[float]:
 
 
 def test_the_expert_matches_its_plan(play: Play, game: TaskRef) -> None:
-    episode = play(Answers({}), as_shipped(SemiOnline))
+    episode = play(Says(*game.expert_plan), as_shipped(SemiOnline))
     assert episode.won and shares(episode) == [0.25] * len(game.expert_plan) == [0.25] * 4
     assert not any(turn.patch for turn in episode.turns) and not episode.whole
 
@@ -58,22 +45,23 @@ def test_the_expert_matches_its_plan(play: Play, game: TaskRef) -> None:
 def test_a_patch_takes_the_answers_place_and_the_plan_goes_on(play: Play, game: TaskRef) -> None:
     """The policy sees the expert's observations, its own answers and, where it was wrong, the
     expert's."""
-    policy = Answers({1: WRONG})
-    episode = play(policy, as_shipped(SemiOnline))
     plan = game.expert_plan
+    policy = Says(plan[0], WRONG, *plan[2:])
+    episode = play(policy, as_shipped(SemiOnline))
     assert [turn.action for turn in episode.turns] == [plan[0], WRONG, *plan[2:]]
     assert [turn.patch for turn in episode.turns] == ["", plan[1], "", ""]
     assert shares(episode) == [0.25, 0, 0.25, 0.25] and episode.outcome is Outcome.LOST
     expert = play(ExpertPolicy(), None)
     assert [turn.observation for turn in episode.turns] == [turn.observation for turn in expert.turns]
     assert [turn.ran for turn in episode.turns] == [1, 0, 1, 1]
-    assert policy.seen[3][1::2] == list(plan[:3]) and policy.seen[1][1::2] == [plan[0]]
+    answered = [[message["content"] for message in messages[1::2]] for messages in policy.seen]
+    assert answered[3] == list(plan[:3]) and answered[1] == [plan[0]]
     assert Episode.from_dict(episode.to_dict()) == episode
 
 
 @pytest.mark.parametrize(("patches", "turns"), [(0, 1), (1, 2), (2, 3), (-1, 4)])
 def test_the_next_wrong_answer_ends_the_episode(play: Play, patches: int, turns: int) -> None:
-    episode = play(Answers(dict.fromkeys(range(4), WRONG)), as_shipped(SemiOnline, patches=patches))
+    episode = play(Says(*[WRONG] * 4), as_shipped(SemiOnline, patches=patches))
     assert (len(episode.turns), episode.outcome) == (turns, Outcome.LOST) and not any(shares(episode))
     told = step_metrics([[episode]], "sparse")
     assert (told["rollout/matched"], told["rollout/patches"]) == (0.0, min(turns - (patches >= 0), 3))
@@ -82,8 +70,8 @@ def test_the_next_wrong_answer_ends_the_episode(play: Play, patches: int, turns:
 
 def test_an_action_with_the_experts_effect_may_count(play: Play, game: TaskRef) -> None:
     """Case differs, which TextWorld does not mind; a wrong one is still wrong."""
-    spelled = {number: action.upper() for number, action in enumerate(game.expert_plan)}
-    assert not any(shares(play(Answers(spelled), as_shipped(SemiOnline))))
-    episode = play(Answers({**spelled, 2: WRONG}), as_shipped(SemiOnline, accept="same_after"))
+    spelled = [action.upper() for action in game.expert_plan]
+    assert not any(shares(play(Says(*spelled), as_shipped(SemiOnline))))
+    episode = play(Says(*spelled[:2], WRONG, spelled[3]), as_shipped(SemiOnline, accept="same_after"))
     assert shares(episode) == [0.25, 0.25, 0, 0.25] and not episode.won
-    assert play(Answers(spelled), as_shipped(SemiOnline, accept="same_after")).won
+    assert play(Says(*spelled), as_shipped(SemiOnline, accept="same_after")).won

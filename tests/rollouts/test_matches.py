@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -61,9 +62,14 @@ class Says:
 def game(tmp_path_factory: pytest.TempPathFactory) -> TaskRef:
     """From the empty board."""
     seed = next(seed for seed in range(99) if Random(seed).randint(0, 3) == 0)
-    params, folder = ENVIRONMENT.parse_task("TicTacToe-v0"), tmp_path_factory.mktemp("game")
-    record = dataclasses.asdict(ENVIRONMENT.game_record(params, seed, folder))
-    about = {"env": "two_player", "task": "TicTacToe-v0", "params": params, "seed": seed, "split": "test"}
+    return game_of("TicTacToe-v0", seed, tmp_path_factory.mktemp("game"))
+
+
+def game_of(task: str, seed: int, folder: Path) -> TaskRef:
+    environment = make_environment("two_player", {"id": task})
+    params = environment.parse_task(task)
+    record = dataclasses.asdict(environment.game_record(params, seed, folder))
+    about = {"env": "two_player", "task": task, "params": params, "seed": seed, "split": "test"}
     return TaskRef(**about, game_file=str(folder / record.pop("file")), **record)
 
 
@@ -144,12 +150,7 @@ def test_a_group_of_self_play(game: TaskRef) -> None:
     assert seen == {(f"p#{seat}", sample) for seat in "01" for sample in range(4)}
     assert len({episode.match for episode in group}) == 4 and all(episode.trained for episode in group)
     told = step_metrics([group], "zero_sum")
-    assert (
-        told["rollout/match/self/seat_0/won"]
-        + told["rollout/match/self/seat_1/won"]
-        + told["rollout/match/self/seat_0/drawn"]
-        == 1.0
-    )
+    assert sum(told[f"rollout/match/self/{one}"] for one in ("seat_0/won", "seat_1/won", "seat_0/drawn")) == 1.0
     mixed = as_shipped(SelfPlay, opponent={"self": 1, "random": 1}, train="one")
     specs = mixed.specs(base, 40, Random(0))
     assert {one.opponent for one in specs} == {"self", "random"} and mixed.episodes(4) == 4
@@ -162,19 +163,11 @@ def test_a_group_of_self_play(game: TaskRef) -> None:
 def test_results_count_matches_from_each_seat(game: TaskRef) -> None:
     """Two games; in the first seat 0 wins and seat 1 draws, in the second both lose."""
     outcomes = [Outcome.WON, Outcome.DRAWN, Outcome.LOST, Outcome.LOST]
-    episodes = match(game, WIN)[:1] * 4
-    episodes = [
-        dataclasses.replace(episode, seat=str(n % 2), outcome=outcomes[n], score=None)
-        for n, episode in enumerate(episodes)
-    ]
+    played = match(game, WIN)[0]
+    episodes = [dataclasses.replace(played, seat=str(n % 2), outcome=o, score=None) for n, o in enumerate(outcomes)]
     found = match_results(episodes, 2)
-    assert {key: found["both"][key] for key in ("matches", "won", "drawn", "lost", "score")} == {
-        "matches": 4.0,
-        "won": 0.25,
-        "drawn": 0.25,
-        "lost": 0.5,
-        "score": 0.375,
-    }
+    counted = [found["both"][key] for key in ("matches", "won", "drawn", "lost", "score")]
+    assert counted == [4.0, 0.25, 0.25, 0.5, 0.375]
     assert (found["0"]["score"], found["1"]["score"]) == (0.5, 0.25) and found["both"]["low"] <= 0.375
     assert summarise(episodes, 2)["pass_at"] == {}
     assert match_results([dataclasses.replace(episodes[0], seat="")], 1) == {}

@@ -1,7 +1,6 @@
 """What a prompt form says, and what it reads in answers as models give them."""
 
 import time
-from dataclasses import dataclass
 from itertools import product
 
 import pytest
@@ -9,8 +8,10 @@ from usual import form_of
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.repair.commands import FUNCTIONS
+from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import Answer, PromptForm
 from turngrid.rollouts.prompt_forms.react import React
+from turngrid.rollouts.prompt_forms.registry import PROMPTS
 from turngrid.rollouts.prompt_forms.tool_call import ToolCall
 
 STYLE = PromptStyle("You are in a house.", "Answer with one action.")
@@ -119,16 +120,7 @@ def test_an_answer_without_a_call_may_be_an_action_in_words() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "ls",
-        "ls src",
-        "show a.py 1-3",
-        "search a b",
-        "replace a.py: x = {1} => y",
-        "edit a.py 1-2\n  x\n",
-        "test",
-        "submit",
-    ],
+    ["ls", "ls src", "show a.py 1-3", "search a b", "replace a.py: x = {1} => y", "edit a.py 1-2\n  x\n", "submit"],
 )
 def test_a_command_is_a_call_and_the_call_is_the_command(command: str) -> None:
     form = form_of("tool_call", demo_thought="now {action}")
@@ -278,12 +270,8 @@ def test_tags_of_ones_own() -> None:
     ragen = form_of("think_action", action_tag="answer")
     assert ragen.read("<think>a</think><answer>go</answer>").action == "go"
     assert not ragen.read("<think>a</think><action>go</action>").parsed
-    assert "<answer> </answer>" in ragen.instructions and ragen.marks == (
-        "<think>",
-        "</think>",
-        "<answer>",
-        "</answer>",
-    )
+    assert "<answer> </answer>" in ragen.instructions
+    assert ragen.marks == ("<think>", "</think>", "<answer>", "</answer>")
 
 
 @pytest.mark.parametrize(
@@ -304,20 +292,10 @@ def test_nothing_takes_long_to_read() -> None:
     assert time.thread_time() - start < 10
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        TAGS,
-        form_of("think_action", action_tag="do"),
-        form_of("react"),
-        form_of("hiper"),
-        form_of("rlvmr"),
-        form_of("search_tags"),
-        form_of("tool_call"),
-    ],
-)
-def test_each_form_says_what_it_expected(form: PromptForm) -> None:
+@pytest.mark.parametrize("name", [name for name in PROMPTS if name != "plain"])
+def test_each_form_says_what_it_expected(name: str) -> None:
     """One short sentence, which names what answers in this form hold."""
+    form = form_of(name)
     words = {React: ('"Thought: "', '"Action: "'), ToolCall: ("JSON", '"arguments"')}
     assert all(word in form.format_error for word in words.get(type(form), form.marks))
     assert len(form.format_error) < 200 and form.format_error.endswith(".")
@@ -336,14 +314,6 @@ def test_what_a_form_writes_it_reads(form: PromptForm) -> None:
 def test_a_thought_is_one_line_whatever_is_done() -> None:
     form = form_of("react", demo_thought="For {goal}: {action}")
     assert form.thought("a\nb", ["edit f 1-2\nx\ny"]) == "For a b: edit f 1-2"
-
-
-@dataclass
-class Turn:
-    observation: str
-    action: str
-    parsed: bool = True
-    thought: str = ""
 
 
 def test_the_plain_form_says_what_was_always_said() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tensordict import TensorDict
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from verl.trainer.config import CheckpointConfig
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
@@ -56,6 +57,13 @@ def make_engine(
     )
     engine.initialize()
     return engine
+
+
+def batch_of(rows: list[list[int]], **columns: list[list[int]]) -> TensorDict:
+    """Rows as the trainer gives them to an engine, with these columns too."""
+    positions = [list(range(len(row))) for row in rows]
+    columns = {"input_ids": rows, "position_ids": positions, **columns}
+    return TensorDict({name: jagged(column) for name, column in columns.items()}, batch_size=len(rows))
 
 
 def jagged(rows: list[list[int]] | list[list[float]]) -> torch.Tensor:

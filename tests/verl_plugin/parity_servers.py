@@ -1,7 +1,6 @@
 """What the parity suite asks of a rollout server, through verl's own calls; and plain transformers
 beside it."""
 
-import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -53,19 +52,6 @@ class Served:
     async def update(self, model: torch.nn.Module, step: int) -> None:
         state = {name: tensor.clone() for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
         await self.sync.update_weights(iter(state.items()), global_steps=step)
-
-    async def through_aborts(self, name: str, ids: Sequence[int], limit: int) -> tuple[list[int], int]:
-        """A greedy answer, asked for again where it was cut off, and how often that was: what
-        verl's client for asynchronous training does."""
-        tokens: list[int] = []
-        aborts = 0
-        while True:
-            output = await self.greedy(name, [*ids, *tokens], limit - len(tokens))
-            tokens += output.token_ids
-            if output.stop_reason not in ("aborted", "abort") or len(tokens) >= limit:
-                return tokens, aborts
-            aborts += 1
-            await asyncio.sleep(0.05)
 
 
 async def transformers_server() -> Served:

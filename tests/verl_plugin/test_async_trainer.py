@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from omegaconf import OmegaConf
 from ray.exceptions import ActorDiedError
 from tensordict import TensorDict
@@ -175,21 +174,16 @@ def test_our_server_hears_the_episodes_own_id_and_vllm_one_a_turn() -> None:
 # ---- weights through Ray
 
 
-def test_weights_that_are_put_aside_do_not_follow_the_update(tmp_path: Path) -> None:
+def test_weights_that_are_put_aside_do_not_follow_the_update(one_process: None) -> None:
     """On a CPU, where a copy to the CPU is none."""
-    store = dist.FileStore(str(tmp_path / "store"), 1)
-    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-    try:
-        model = torch.nn.Linear(2, 2)
-        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
-        before = model.weight.full_tensor().clone()
-        state, spec = fsdp_utils.fsdp2_sharded_save_to_cpu(model)
-        with torch.no_grad():
-            model.weight.add_(1)
-        fsdp_utils.fsdp2_sharded_load_from_cpu(model, state, spec)
-        assert torch.equal(model.weight.full_tensor(), before)
-    finally:
-        dist.destroy_process_group()
+    model = torch.nn.Linear(2, 2)
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    before = model.weight.full_tensor().clone()
+    state, spec = fsdp_utils.fsdp2_sharded_save_to_cpu(model)
+    with torch.no_grad():
+        model.weight.add_(1)
+    fsdp_utils.fsdp2_sharded_load_from_cpu(model, state, spec)
+    assert torch.equal(model.weight.full_tensor(), before)
 
 
 def test_weights_arrive_as_they_were_sent(ray_session: None) -> None:

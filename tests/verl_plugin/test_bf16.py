@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from engine_probe import jagged, make_engine
+from engine_probe import batch_of, make_engine
 from tensordict import TensorDict
 from test_engines import policy_gradient, value_error, with_advantages
 from torch.nn.functional import cosine_similarity
@@ -18,6 +18,7 @@ from turngrid.records.models.shape import LLAMA_LIKE
 from turngrid.verl_plugin.bf16 import LIKELIEST, OutputHead
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 
+Gradients = dict[str, torch.Tensor]
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
     "hidden_size": 64,
@@ -76,69 +77,57 @@ def test_logits_are_not_rounded():
     assert apart[rank < LIKELIEST - 5].max() < 1e-4 and 1e-2 < apart[rank > LIKELIEST + 5].max() < 0.1
 
 
-def rows_of_random_ids() -> TensorDict:
-    """Eight rows, with advantages of both signs."""
+def random_rows() -> list[list[int]]:
     generator = torch.Generator().manual_seed(0)
-    rows = [torch.randint(10, 1000, (24 + row,), generator=generator).tolist() for row in range(8)]
-    masks = [[1] * 16 for _ in rows]
-    columns = {
-        "input_ids": rows,
-        "position_ids": [list(range(len(row))) for row in rows],
-        "response_mask": masks,
-        "loss_mask": masks,
-    }
-    batch = TensorDict({name: jagged(column) for name, column in columns.items()}, batch_size=len(rows))
-    tu.assign_non_tensor(batch, temperature=1.0, use_remove_padding=False, use_dynamic_bsz=False)
-    return with_advantages(batch, [1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -0.25])
+    return [torch.randint(10, 1000, (24 + row,), generator=generator).tolist() for row in range(8)]
+
+
+def learned(precision: str, batch: TensorDict, loss: Any, kind: str = "language_model") -> tuple[Any, float, Gradients]:
+    """An engine after an update, its loss, and the gradients by layer."""
+    engine = make_engine(kind, precision=precision)
+    engine.optimizer_zero_grad()
+    with engine.train_mode():
+        output = engine.forward_backward_batch(batch, loss)
+        gradients = by_layer({n: p.grad.full_tensor().clone() for n, p in engine.module.named_parameters()})
+        engine.optimizer_step()
+    return engine, sum(output["loss"]), gradients
+
+
+def least_cosine(one: Gradients, other: Gradients) -> float:
+    return min(float(cosine_similarity(one[name], exact, dim=0)) for name, exact in other.items())
 
 
 @pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize(("kind", "loss"), [("language_model", policy_gradient), ("value_model", value_error)])
 def test_gradients_are_those_of_fp32_and_all_that_is_kept_is_fp32(kind: str, loss: Any):
     """The cosine of each layer's gradient; weights, gradients and Adam's moments are kept."""
-    found, batch = {}, rows_of_random_ids()
+    masks = [[1] * 16] * 8
+    batch = batch_of(random_rows(), response_mask=masks, loss_mask=masks)
+    tu.assign_non_tensor(batch, temperature=1.0, use_remove_padding=False, use_dynamic_bsz=False)
+    with_advantages(batch, [1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -0.25])
+    found = {}
     for precision in ("fp32", "bf16"):
-        engine = make_engine(kind, precision=precision)
-        engine.optimizer_zero_grad()
-        with engine.train_mode():
-            engine.forward_backward_batch(batch, loss)
-            found[precision] = by_layer({n: p.grad.full_tensor().clone() for n, p in engine.module.named_parameters()})
-            engine.optimizer_step()
-        kept = [*engine.module.parameters(), *(v for state in engine.optimizer.state.values() for v in state.values())]
-        assert {tensor.dtype for tensor in kept} == {gradient.dtype for gradient in found[precision].values()}
+        engine, _, found[precision] = learned(precision, batch, loss, kind)
+        moments = [moment for state in engine.optimizer.state.values() for moment in state.values()]
+        kept = [*engine.module.parameters(), *moments, *found[precision].values()]
         assert {tensor.dtype for tensor in kept} == {torch.float32}
-    cosines = {
-        name: float(cosine_similarity(found["bf16"][name], exact, dim=0)) for name, exact in found["fp32"].items()
-    }
-    assert len(cosines) >= 6 and 0.999 < min(cosines.values()) < 1 - 1e-7, cosines
+    assert len(found["fp32"]) >= 6 and 0.999 < least_cosine(found["bf16"], found["fp32"]) < 1 - 1e-7
 
 
 @pytest.mark.usefixtures("one_process")
 def test_rows_of_sft_run_without_padding_and_their_gradients_are_those_of_fp32():
-    generator, found = torch.Generator().manual_seed(0), {}
-    rows = [torch.randint(10, 1000, (24 + row,), generator=generator).tolist() for row in range(8)]
-    columns = {
-        "input_ids": rows,
-        "position_ids": [list(range(len(row))) for row in rows],
-        "loss_mask": [[0] * 10 + [1, 1, 0, 0] * 3 + [1] * (len(row) - 22) for row in rows],
-    }
-    batch = TensorDict({name: jagged(column) for name, column in columns.items()}, batch_size=len(rows))
+    rows = random_rows()
+    batch = batch_of(rows, loss_mask=[[0] * 10 + [1, 1, 0, 0] * 3 + [1] * (len(row) - 22) for row in rows])
     settings = {"use_remove_padding": False, "use_dynamic_bsz": True, "max_token_len_per_gpu": 100, "dp_size": 1}
     tu.assign_non_tensor(batch, temperature=1.0, **settings)
-    for precision in ("fp32", "bf16"):
-        engine = make_engine(precision=precision)
-        engine.optimizer_zero_grad()
-        with engine.train_mode():
-            output = engine.forward_backward_batch(batch, partial(sft_loss, None))
-            gradients = by_layer({n: p.grad.full_tensor().clone() for n, p in engine.module.named_parameters()})
-        assert (engine._layout is not None) == (precision == "bf16")
-        found[precision] = sum(output["loss"]), gradients
-    (exact, gradients), (loss, rounded) = found["fp32"], found["bf16"]
+    engine, exact, gradients = learned("fp32", batch, partial(sft_loss, None))
+    packed, loss, rounded = learned("bf16", batch, partial(sft_loss, None))
+    assert engine._layout is None and packed._layout is not None
     assert loss == pytest.approx(exact, rel=2e-3) and exact > 1
-    assert min(float(cosine_similarity(rounded[name], full, dim=0)) for name, full in gradients.items()) > 0.999
+    assert least_cosine(rounded, gradients) > 0.999
 
 
-def by_layer(gradients: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def by_layer(gradients: Gradients) -> Gradients:
     """A block's gradients end to end; those outside of blocks by their names."""
     layers: dict[str, list[torch.Tensor]] = {}
     for name, gradient in gradients.items():

@@ -112,13 +112,17 @@ def demonstration(words: str) -> Episode:
 
 
 def test_ordinary_text_is_rendered_as_the_template_and_the_tokenizer_do(family: Family) -> None:
+    """And turns are joined as verl joins them, which renders every message each time."""
     tokenizer, codec = family.tokenizer, family.codec
     for text in TEXTS:
         messages = [user(text)]
         whole = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
         assert family.first(text) == whole
-        assert family.next(text) == list(codec._builder.merge_context_tokens([], messages, []).token_ids)
-        assert family.action(text) == [*tokenizer.encode(text, add_special_tokens=False), codec.eos_id]
+        action = tokenizer.encode(text, add_special_tokens=False)
+        assert family.action(text) == [*action, codec.eos_id]
+        for before in ([], [*whole, *action, codec.eos_id], [*whole, *action]):  # the last one was cut off
+            joined = codec._builder.merge_context_tokens([], messages, before).token_ids
+            assert codec.join(before, messages) == list(joined)
 
 
 def test_the_unknown_word_cannot_be_spelled() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from engine_probe import TINY, jagged, make_engine
+from engine_probe import TINY, batch_of, jagged, make_engine
 from tensordict import TensorDict
 from torch.distributed.tensor import DTensor
 from transformers import AutoConfig
@@ -42,23 +42,9 @@ def played(engine: Any) -> tuple[TensorDict, list[Sample]]:
     results = generator.generate([replace(request, full_entropies=True) for request in requests])
     rows = [[*ids, *result.token_ids] for ids, result in zip(prompts, results, strict=True)]
     masks = [[1] * len(result.token_ids) for result in results]
-    batch = TensorDict(
-        {
-            "input_ids": jagged(rows),
-            "position_ids": jagged([list(range(len(row))) for row in rows]),
-            "response_mask": jagged(masks),
-            "loss_mask": jagged(masks),
-        },
-        batch_size=len(rows),
-    )
-    tu.assign_non_tensor(
-        batch,
-        temperature=TEMPERATURE,
-        use_remove_padding=False,
-        use_dynamic_bsz=False,
-        micro_batch_size_per_gpu=3,
-        calculate_entropy=True,
-    )
+    batch = batch_of(rows, response_mask=masks, loss_mask=masks)
+    passes = {"use_remove_padding": False, "use_dynamic_bsz": False, "micro_batch_size_per_gpu": 3}
+    tu.assign_non_tensor(batch, temperature=TEMPERATURE, calculate_entropy=True, **passes)
     return batch, results
 
 
@@ -83,8 +69,7 @@ def test_the_trainers_log_probs_and_entropies_are_the_servers(forward_only: bool
 def with_advantages(batch: TensorDict, advantages: list[float], left_out: str = zero_advantages.ROWS) -> TensorDict:
     """The rows with one advantage each, in passes of one row, of an update that needs no others."""
     masks = [row.tolist() for row in batch["response_mask"].unbind()]
-    spread = [[value] * len(mask) for mask, value in zip(masks, advantages, strict=True)]
-    batch["advantages"] = torch.nested.as_nested_tensor([torch.tensor(row) for row in spread], layout=torch.jagged)
+    batch["advantages"] = jagged([[value] * len(mask) for mask, value in zip(masks, advantages, strict=True)])
     tu.assign_non_tensor(batch, micro_batch_size_per_gpu=1, calculate_entropy=False, **{zero_advantages.KEY: left_out})
     return batch
 

@@ -236,16 +236,6 @@ def test_a_prompt_that_several_ask_for_is_fed_once() -> None:
     assert fed_tokens(generator, longer) == 2, "each of them kept the prompt, one reads what is new to all"
 
 
-def test_neighbours_change_no_token() -> None:
-    rows = prompts(64)
-    requests = requests_for(rows, temperature=1.0)
-    together = make_generator().generate(requests)
-    alone = [make_generator().generate([request])[0] for request in requests[::9]]
-    backwards = make_generator().generate(requests[::-1])[::-1]
-    assert [result.token_ids for result in together[::9]] == [result.token_ids for result in alone]
-    assert [result.token_ids for result in together] == [result.token_ids for result in backwards]
-
-
 def test_tied_embeddings_come_without_the_head() -> None:
     """Trainers that keep one tensor for both send it once."""
     generator, other = make_generator(), make_model(seed=2)

@@ -71,11 +71,6 @@ def test_temperature_zero_takes_the_likeliest_whatever_the_uniform() -> None:
     assert logprob == pytest.approx(math.log(0.5), abs=1e-6), "log-probs of greedy choices are at temperature 1"
 
 
-def test_logits_without_a_distribution_are_an_error() -> None:
-    with pytest.raises(FloatingPointError):
-        draw(torch.tensor([[0.0, torch.nan]]), Rules([1.0], [1.0], [-1]), torch.zeros(1, dtype=torch.float64))
-
-
 def test_uniforms_of_a_seed_do_not_depend_on_how_many_are_asked_for() -> None:
     assert np.array_equal(uniforms(11, 40)[:7], uniforms(11, 7))
     assert not np.array_equal(uniforms(11, 7), uniforms(12, 7))

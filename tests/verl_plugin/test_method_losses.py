@@ -1,7 +1,7 @@
 """Loss forms and terms through verl's own ``ppo_loss``: the numbers of the specifications, whole
 and cut into passes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import verl.workers.utils.losses as verls
+from engine_probe import jagged
 from omegaconf import open_dict
 from step_probe import composed
 from tensordict import TensorDict
@@ -19,27 +20,18 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine.utils import prepare_micro_batches
 
-from turngrid import verl_plugin  # noqa: F401 - wraps verl's loss
 from turngrid.algorithms.chosen import slots_of
 from turngrid.algorithms.turn_table import turn_ids
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS, SUMS, with_sums
 
+pytestmark = pytest.mark.usefixtures("one_process")
 PASSES: dict[str, Callable[[TensorDict], Sequence[TensorDict]]] = {
     "whole": lambda data: [data],
     "ours": lambda data: micro_batches.prepare(data, prepare_micro_batches)[0],
     "verl's": lambda data: prepare_micro_batches(data)[0],
     "dynamic": lambda data: prepare_micro_batches(tu.assign_non_tensor(data, use_dynamic_bsz=True))[0],
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A process group of this process."""
-    store = tmp_path_factory.mktemp("group") / "store"
-    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +43,6 @@ def actor_of(node: Any, mode: str) -> Any:
     with open_dict(node):
         node.policy_loss.loss_mode = mode
     return omega_conf_to_dataclass(node)
-
-
-def nested(rows: Sequence[Sequence[float]]) -> Tensor:
-    return torch.nested.as_nested_tensor([torch.as_tensor(row) for row in rows], layout=torch.jagged)
 
 
 @dataclass
@@ -76,22 +64,22 @@ def rows_of(
     weights: list[list[float]] | None = None,
 ) -> Rows:
     """``ratios`` are log-ratios; the prompts differ in length."""
-    ids = [turn_ids(torch.tensor([mask]))[0] for mask in masks]
+    ids = [turn_ids(torch.tensor([mask]))[0].tolist() for mask in masks]
     alive = [[0] * len(mask) if row in muted else mask for row, mask in enumerate(masks)]
-    prompts = [range(2 + row) for row in range(len(masks))]
+    prompts = [list(range(2 + row)) for row in range(len(masks))]
     fields = {
-        "prompts": nested(prompts),
-        "responses": nested([range(len(mask)) for mask in masks]),
-        "input_ids": nested([[*prompt, *range(len(mask))] for prompt, mask in zip(prompts, masks, strict=True)]),
-        "response_mask": nested(alive),
-        "loss_mask": nested(alive),
-        "old_log_probs": nested([[-1.0] * len(mask) for mask in masks]),
-        "advantages": nested(advantages),
-        "turn_ids": nested(ids),
+        "prompts": jagged(prompts),
+        "responses": jagged([list(range(len(mask))) for mask in masks]),
+        "input_ids": jagged([[*prompt, *range(len(mask))] for prompt, mask in zip(prompts, masks, strict=True)]),
+        "response_mask": jagged(alive),
+        "loss_mask": jagged(alive),
+        "old_log_probs": jagged([[-1.0] * len(mask) for mask in masks]),
+        "advantages": jagged(advantages),
+        "turn_ids": jagged(ids),
         "row": torch.arange(len(masks)),
     }
     if weights is not None:
-        fields["term_epo_weight"] = nested(weights)
+        fields["term_epo_weight"] = jagged(weights)
     return Rows(
         [(torch.tensor(row) - 1).requires_grad_() for row in ratios],
         [torch.tensor(row).requires_grad_() for row in entropy or ratios],

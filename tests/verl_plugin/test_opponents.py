@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 sys.path.append(str(Path(__file__).parents[1] / "rollouts"))
 
-from test_matches import DRAW, WIN, Here, game, spec  # noqa: F401 - a fixture
+from test_matches import DRAW, WIN, Here, game, game_of, spec  # noqa: F401 - a fixture
 from usual import as_shipped
 
 from turngrid.algorithms.turns import OUTCOMES
 from turngrid.config.compose import compose
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome
@@ -110,12 +109,7 @@ class Alone:
 
 def test_the_start_of_rl_is_a_second_model_of_an_evaluation(tmp_path: Path) -> None:
     """The same weights answer as the policy itself does, others do not."""
-    environment = make_environment("two_player", {"id": "SimpleNegotiation-v0"})
-    (tmp_path / "game").mkdir()
-    made = environment.game_record({"id": "SimpleNegotiation-v0", "errors": 0}, 1, tmp_path / "game")
-    about = {"env": "two_player", "task": "SimpleNegotiation-v0", "params": {}, "seed": 1, "split": "test"}
-    record = asdict(made)
-    task = TaskRef(**about, game_file=str(tmp_path / "game" / record.pop("file")), **record)
+    task = game_of("SimpleNegotiation-v0", 1, tmp_path)
     other = Path(shutil.copytree(ASSETS / "tiny_all", tmp_path / "other"))
     weights = load_file(other / "model.safetensors")
     save_file({name: 0.5 * tensor for name, tensor in weights.items()}, other / "model.safetensors", {"format": "pt"})

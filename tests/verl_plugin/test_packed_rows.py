@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from engine_probe import jagged
+from engine_probe import batch_of
 from peft import LoraConfig, get_peft_model
 from tensordict import TensorDict
 from torch import nn
@@ -16,7 +16,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
 from turngrid.verl_plugin.cpu import micro_batches, packed_rows
-from turngrid.verl_plugin.cpu.layout import Layout, ids_of
+from turngrid.verl_plugin.cpu.layout import Layout
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 
 FIRST, SECOND = [5, 6, 7, 8], [9, 10]
@@ -39,13 +39,9 @@ SIZES = {
 
 
 def test_a_layout_by_hand():
-    layout = Layout.of(ids_of(_ids_and_mask()[0]))
+    layout = Layout.of([prompt + response for prompt, response, _ in ROWS])
     assert layout.sizes == [0, 6, 1, 3, 3, 1]  # nothing; FIRST 11 12; 13; 18 19 20; SECOND 14; 15
     assert layout.paths == [[0, 1, 2], [0, 4, 5], [0, 1, 3], [0, 1, 2], [0, 4]]
-    assert layout.places[1].tolist() == [10, 11, 12, 13] + 5 * [0]
-    assert layout.places[2].tolist() == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-    assert layout.ids == [*FIRST, 11, 12, 13, 18, 19, 20, *SECOND, 14, 15]
-    assert layout.positions == [*range(6), 6, 6, 7, 8, *range(3), 3]
 
 
 def test_each_row_may_go_on_where_the_one_before_it_ends():
@@ -74,14 +70,9 @@ class OurPolicy(PackedLogits, Policy): ...
 class OurCritic(PackedRows, Critic): ...
 
 
-def _ids_and_mask() -> tuple[torch.Tensor, torch.Tensor]:
-    return jagged([prompt + response for prompt, response, _ in ROWS]), jagged([mask for *_, mask in ROWS])
-
-
 def _batch() -> TensorDict:
-    ids, mask = _ids_and_mask()
-    positions = jagged([list(range(len(row))) for row in ids.unbind()])
-    batch = TensorDict({"input_ids": ids, "position_ids": positions, "response_mask": mask}, batch_size=len(ROWS))
+    ids, mask = [prompt + response for prompt, response, _ in ROWS], [mask for *_, mask in ROWS]
+    batch = batch_of(ids, response_mask=mask)
     tu.assign_non_tensor(batch, temperature=0.7, use_remove_padding=False, calculate_entropy=True)
     return batch
 

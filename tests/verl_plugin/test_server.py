@@ -1,6 +1,7 @@
 """The rollout server: as an object in this process, and as verl's replica in a real Ray session."""
 
 import asyncio
+import math
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import ray
 import torch
+from omegaconf import OmegaConf
 from parity_servers import Served, TinyModel
 from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
@@ -20,6 +22,7 @@ from turngrid.verl_plugin.servers.transformers_server.generator import (
     Sample,
     SampleRequest,
 )
+from turngrid.verl_plugin.servers.transformers_server.launch import devices_of_replica, replicas
 from turngrid.verl_plugin.servers.transformers_server.replica import WeightSync, server_name
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
 
@@ -45,30 +48,20 @@ def expected(*requests: SampleRequest) -> list[tuple[list[int], list[float]]]:
     return [(result.token_ids, result.logprobs) for result in Generator.from_pretrained(TINY).generate(requests)]
 
 
-def test_a_request_is_answered_as_the_generator_answers() -> None:
-    async def scenario(server: TransformersServer) -> TokenOutput:
-        return await ask(server, "a", max_tokens=5, seed=3, top_p=0.9, top_k=50, temperature=0.7)
-
-    output = serve(scenario)
-    [(tokens, logprobs)] = expected(SampleRequest("a", PROMPT, 5, temperature=0.7, top_p=0.9, top_k=50, seed=3))
-    assert output.token_ids == tokens
-    assert output.log_probs == pytest.approx(logprobs, abs=1e-6)
-    assert output.stop_reason in ("completed", "length")
-    assert output.extra_fields == {"global_steps": None}
-
-
 def test_requests_that_come_together_share_batches_and_keep_their_rules() -> None:
     async def scenario(server: TransformersServer) -> tuple[list[TokenOutput], dict[str, Any]]:
-        limits = [1 + i % 6 for i in range(20)]
-        outputs = await asyncio.gather(
-            *(ask(server, f"r{i}", max_tokens=n, seed=i, temperature=i % 3) for i, n in enumerate(limits))
-        )
+        outputs = await asyncio.gather(*(ask(server, f"r{i}", **rules(i)) for i in range(20)))
         return outputs, await server.stats()
+
+    def rules(i: int) -> dict[str, Any]:
+        cut = {"top_p": 0.9, "top_k": 50} if i % 2 else {}
+        return {"max_tokens": 1 + i % 6, "seed": i, "temperature": 0.7 * (i % 3), **cut}
 
     outputs, stats = serve(scenario, max_batch=8)
     for i, output in enumerate(outputs):
-        [(tokens, _)] = expected(SampleRequest(f"r{i}", PROMPT, 1 + i % 6, temperature=i % 3, seed=i))
-        assert output.token_ids == tokens
+        [(tokens, logprobs)] = expected(SampleRequest(f"r{i}", PROMPT, **rules(i)))
+        assert output.token_ids == tokens and output.log_probs == pytest.approx(logprobs, abs=1e-6)
+        assert output.stop_reason in ("completed", "length") and output.extra_fields == {"global_steps": None}
     assert stats["batches"] == 3, "8 + 8 + 4"
     assert stats["requests"] == 20
     assert stats["sampled_tokens"] == sum(len(output.token_ids) for output in outputs)
@@ -111,8 +104,6 @@ def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
         assert fits.token_ids == expected(batch[0])[0][0]
         with pytest.raises(ValueError, match="text only"):
             await server.generate("seen", prompt_ids=PROMPT, sampling_params={}, image_data=["a picture"])
-        with pytest.raises(ValueError, match="at most 0 more"):
-            await ask(server, "nothing", max_tokens=0)
         with pytest.raises(ValueError, match="beyond the vocabulary"):
             await server.generate("alien", prompt_ids=[10**6], sampling_params={})
         return await ask(server, "good", seed=1)
@@ -174,6 +165,14 @@ def test_only_whole_tensors_are_taken() -> None:
     sync = WeightSync(RolloutConfig(name="transformers"), TinyModel(), None)
     with pytest.raises(ValueError, match="delta_flush"):
         asyncio.run(sync.update_weights(iter(()), wire_format="delta_flush"))
+
+
+@pytest.mark.parametrize(("sizes", "servers"), [((1, 1, 1), 16), ((2, 1, 1), 8), ((2, 2, 2), 2), ((16, 2, 1), 1)])
+def test_servers_share_devices_as_verl_deals_them(sizes: tuple[int, ...], servers: int) -> None:
+    names = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
+    rollout = OmegaConf.create(dict(zip(names, sizes, strict=True)))
+    assert devices_of_replica(rollout) == math.prod(sizes)
+    assert replicas(OmegaConf.create({"n_gpus_per_node": 8, "nnodes": 2}), rollout) == servers
 
 
 # ---- as a Ray actor under load

@@ -3,9 +3,9 @@ of the rows."""
 
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ from turngrid.rollouts.window import Window, rows_of
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.training import estimators  # noqa: F401 - registers ours with verl
-from turngrid.verl_plugin.training.estimators import by_episode, concat_rows, sessions, split_rows
+from turngrid.verl_plugin.training.estimators import by_episode
 from turngrid.verl_plugin.training.losses import EPISODES
 from turngrid.verl_plugin.training.window_rows import WindowRows, spread
 
@@ -118,11 +118,18 @@ def test_a_row_has_the_fields_that_verl_makes_of_it(windowed: list[Played]) -> N
                 assert getattr(ours[name], "dtype", None) == getattr(value, "dtype", None)
 
 
+@dataclass
+class Reads:
+    """A credit method that reads rewards by name."""
+
+    reads: ClassVar[frozenset[str]] = frozenset({"valid", "outcome"})
+
+
 SHAPED = (
     "shaping=[invalid_action,format,turn_bonus]",
     "shaping.invalid_action.coefficient=0.25",
     "shaping.turn_bonus.decay={steps: {1: 1, 2: 0}}",
-    "+credit.mine.target=reward_probe:RewardProbe",  # reads valid and outcome
+    "+credit.mine.target=test_windows:Reads",
     "env.window_turns=2",
     "env.window_keep=1",
     "env.max_turns=8",
@@ -304,13 +311,3 @@ def divides(batch: int, mini: int, n: int, devices: int, shares: int) -> None:
             assert of_an_update * updates == rows
             assert of_an_update % (devices * 12) == 0
         assert node.ppo_mini_batch_size == usual
-
-
-def test_rows_are_put_end_to_end_and_back() -> None:
-    keys = ["a_0_0", "b_0_0", "a_0_1", "b_1_0", "a_0_2"]
-    episodes = sessions(keys)
-    assert episodes == [[0, 2, 4], [1], [3]]
-    rows = torch.arange(10).reshape(5, 2)
-    laid = concat_rows(rows, episodes)
-    assert laid.tolist() == [[0, 1, 4, 5, 8, 9], [2, 3, 0, 0, 0, 0], [6, 7, 0, 0, 0, 0]]
-    assert torch.equal(split_rows(laid, episodes, 5), rows)

@@ -66,16 +66,8 @@ def ready(core: Tokenizer, template: str, **ends: str) -> PreTrainedTokenizerFas
 def qwen3() -> PreTrainedTokenizerBase:
     """``<think>`` and the tools' marks are no special tokens there; nor are runs of spaces, which
     are text."""
-    marks = (
-        "<think>",
-        "</think>",
-        "<tool_call>",
-        "</tool_call>",
-        "<tool_response>",
-        "</tool_response>",
-        "<|fim_prefix|>",
-    )
-    text = [AddedToken(name, special=False, normalized=False) for name in (*marks, "    ", "lantern")]
+    tags = [f"<{end}{name}>" for name in ("think", "tool_call", "tool_response") for end in ("", "/")]
+    text = [AddedToken(name, special=False, normalized=False) for name in (*tags, "<|fim_prefix|>", "    ", "lantern")]
     core = byte_level(*special("<|endoftext|>", "<|im_start|>", "<|im_end|>"), *text)
     return ready(core, QWEN3, eos_token="<|im_end|>", pad_token="<|endoftext|>")
 
@@ -97,17 +89,7 @@ def llama2() -> PreTrainedTokenizerBase:
 
 
 def gemma() -> PreTrainedTokenizerBase:
-    names = (
-        "<pad>",
-        "<eos>",
-        "<bos>",
-        "<start_of_turn>",
-        "<end_of_turn>",
-        "<mask>",
-        "[multimodal]",
-        "<unused0>",
-        "<unused17>",
-    )
+    names = ("<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>", "<mask>", "[multimodal]", "<unused0>")
     return ready(byte_level(*special(*names)), GEMMA, bos_token="<bos>", eos_token="<end_of_turn>", pad_token="<pad>")
 
 
