@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import example_x, one_episode, table
+from example_x import example_x, one_episode, table, taking
 from torch import Tensor
 from usual import as_shipped, usual
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
@@ -16,8 +16,6 @@ from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
 
 SHAPES: list[dict[str, Any]] = [{"windows": True}, {"dead": True, "padding": 3}, {"windows": True, "dead": True}]
 RAW = [[0.45040, 0.4], [-0.35266, -0.28020, -0.2], [-0.49010, -0.1], [0.22427, 0.03510, 0.1]]
@@ -54,14 +52,13 @@ def test_turn_gae() -> None:
     assert found.targets is None
 
 
-def test_lambda_by_length_through_the_composed_config() -> None:
-    with composer() as compose:
-        methods = [made(compose(["algo=turn_ppo", f"algo.lambda_length={alpha}"])) for alpha in (1, 0.01)]
+def test_lambda_by_length() -> None:
+    estimators = [as_shipped(TurnGae, lambda_length=alpha) for alpha in (1, 0.01)]
     wanted = {1: 0.0, 2: 0.5, 10: 0.9, 50: 0.98}
-    paths = {f"P_{n}": ("S0" + " a S0" * n, [0.0] * n, [0.1] * n, [0.5] * n, 1) for n in wanted}
+    paths = {f"P_{n}": taking("S" * (n + 1), [0.0] * n) for n in wanted}
     for dead in (False, True):
         turns = example_x(paths=paths, dead=dead)
-        lambdas, none = (method.of("algo", 1)["turn_ppo"].of_policy(turns.acts.sum(dim=1)) for method in methods)
+        lambdas, none = (estimator.of_policy(turns.acts.sum(dim=1)) for estimator in estimators)
         assert lambdas.flatten().tolist() == pytest.approx(list(wanted.values()), abs=1e-5)
         assert not none.any()
 
@@ -141,10 +138,8 @@ def test_a_critic_of_turns_may_be_trained_on_first_tokens_only() -> None:
 def test_an_episode_that_was_cut_off_may_go_on_with_its_last_value() -> None:
     turns = example_x()  # P_1 alone is out of turns; it earned nothing, and its values are .4 .3 .2
     found = as_shipped(TurnGae, gamma=0.5, lam=1.0, bootstrap_truncated=True)(turns, tokens_of(turns))
-    cut, usual = (
-        by_turn(found.returns, turns),
-        by_turn(as_shipped(TurnGae, gamma=0.5, lam=1.0)(turns, tokens_of(turns)).returns, turns),
-    )
+    plain = as_shipped(TurnGae, gamma=0.5, lam=1.0)(turns, tokens_of(turns))
+    cut, usual = (by_turn(one.returns, turns) for one in (found, plain))
     assert cut[1] == pytest.approx([0.025, 0.05, 0.1]) and usual[1] == pytest.approx([0, 0, 0])
     assert cut[:1] + cut[2:] == usual[:1] + usual[2:]
 

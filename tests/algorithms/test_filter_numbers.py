@@ -109,14 +109,6 @@ def test_top_p_and_min_p_of_deviations(words: str, factor: float, groups: str) -
     assert not made(alone, 1).any()
 
 
-def test_groups_of_equal_scores_go_though_a_sum_is_off_by_its_rounding() -> None:
-    turns = example_x()
-    reward = torch.zeros_like(turns.reward)
-    reward[:, 0] = 0.3
-    reward[0, :2] = torch.tensor([0.1, 0.2])  # as float32 that is not the float32 0.3
-    assert not method("filter", "zero_std")(replace(turns, reward=reward), 1).any()
-
-
 def test_bounds_that_cannot_be() -> None:
     with pytest.raises(ValueError, match=r"high=0.05 must lie in \[0.1, inf\]"):
         of_words("filter", "difficulty high=0.05")

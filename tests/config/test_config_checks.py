@@ -150,6 +150,8 @@ curriculum=horizon budget=sft_only
     env.tasks: 1 test games leave none for w2-o4-q4; use more of them
 {COLOCATE} curriculum=horizon
     curriculum=horizon; use curriculum=none
+{COLOCATE} trainer.v1.sampler.max_off_policy_threshold=null
+    trainer.v1.sampler.max_off_policy_threshold=null must be a whole number of at least 1
 {COLOCATE} trainer.v1.colocate_async.num_warmup_batches=3
     trainer.v1.colocate_async.num_warmup_batches=3; use fewer
 {SEPARATE} trainer.v1.separate_async.parameter_sync_step=2

@@ -14,12 +14,11 @@ from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ExpertPolicy, Policy, RandomPolicy
-from turngrid.rollouts.prompt_forms.form import Plain, PromptForm
+from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.window import window_of
 from turngrid.tasks.early_experience import specs
 
 STYLE = make_environment("textworld").prompt
-FORMS = [form_of("plain"), form_of("think_action"), form_of("react")]
 
 
 @pytest.fixture
@@ -40,30 +39,6 @@ def ask(play: Callable[..., Episode]) -> Callable[..., tuple[Episode, list[Any]]
         return play(policy, task, form), policy.seen
 
     return asked
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: type(form).__name__)
-def test_answers_score_what_their_actions_deserve(
-    ask: Any, demonstration_games: list[TaskRef], form: PromptForm
-) -> None:
-    """A player who knows the way, after an action that the game does not know and, where there is a
-    form, two that lack it."""
-    task = demonstration_games[0]
-    astray = [] if isinstance(form, Plain) else [task.expert_plan[0], "so I <action>go"]
-    texts = [form.write("dance wildly", "why not"), *astray]
-    texts += [form.write(action, f"now {action}") for action in task.expert_plan]
-    episode, sent = ask(texts, task, form)
-    assert episode.won and episode.score == 1.0
-    assert [(turn.parsed, turn.valid) for turn in episode.turns] == [
-        (True, False),
-        *[(False, False)] * len(astray),
-        *[(True, True)] * len(task.expert_plan),
-    ]
-    assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0] * (len(texts) - 1) + [1.0]
-    assert [turn.action for turn in episode.turns] == ["dance wildly", *[""] * len(astray), *task.expert_plan]
-    assert [turn.response for turn in episode.turns] == texts
-    assert [message["content"] for message in sent[-1][1::2]] == texts[:-1], "its own words are its history"
-    assert Episode.from_dict(episode.to_dict()) == episode
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -134,6 +134,14 @@ def queue(ray_session: None) -> Iterator[None]:
         tq.close()
 
 
+@pytest.fixture(scope="module")
+def model(queue: None, one_process: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """For the steps of a trainer."""
+    from engine_probe import one_layer
+
+    return one_layer(tmp_path_factory.mktemp("model"))
+
+
 _served: list[Any] = []
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transfer_queue as tq
 from step_probe import composed, made, made_up
-from test_steps import SIZES, model  # noqa: F401 - a fixture
+from test_steps import SIZES
 from torch import Tensor
 
 from turngrid.verl_plugin.averaged import FILE, NAME, advanced, swap, trained
@@ -43,7 +43,7 @@ def engine(trainer: Any) -> Any:
     return trainer.actor_rollout_wg.worker.actor.engine
 
 
-def test_the_teacher_follows_the_policy(model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_the_teacher_follows_the_policy(model: str, tmp_path: Path) -> None:
     """It begins as the policy. With decay 1 it stays what it was, with 0 it is the policy."""
     for words, wanted in ((("ema=1", "ema_every=1"), "first"), (("ema=0", "ema_every=1"), "own")):
         made = trainer(tmp_path, model, *words, "ema_copied=0")
@@ -54,7 +54,7 @@ def test_the_teacher_follows_the_policy(model: str, tmp_path: Path) -> None:  # 
         torch.testing.assert_close(taught, first if wanted == "first" else old, rtol=0, atol=1e-5)
 
 
-def test_the_policy_is_as_it_was(model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_the_policy_is_as_it_was(model: str, tmp_path: Path) -> None:
     """To the bit: without weight, a run with a teacher learns what one without an average does."""
     weights = []
     for teacher in ("ema", "sync"):
@@ -65,7 +65,7 @@ def test_the_policy_is_as_it_was(model: str, tmp_path: Path) -> None:  # noqa: F
     assert all(map(torch.equal, *weights))
 
 
-def test_a_checkpoint_has_the_average(model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_checkpoint_has_the_average(model: str, tmp_path: Path) -> None:
     made, other = (trainer(tmp_path, model) for _ in range(2))
     step(made, 1)
     engine(made).save_checkpoint(str(tmp_path / "actor"))

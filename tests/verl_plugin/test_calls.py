@@ -21,10 +21,7 @@ from turngrid.envs.functions import action_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
-from turngrid.rewards.registry import reward
-from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import Reply, TurnContext
-from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.spec import Branch
 from turngrid.rollouts.stream import tool, user
@@ -132,11 +129,11 @@ def test_replayed_calls_have_the_same_tokens(table: Table) -> None:
     for window in (None, Window(2, 1)):
         parent, _ = table.play(CALLS, [texts[0], texts[2], texts[1], texts[4]], window)
         branch = Branch(0, tuple(parent.turns[:3]), parent.turns[3].observation)
-        child = play(table, CALLS, codec, window=window, branch=branch)
+        child = table.episode(Looks(), CALLS, window, codec, 4, branch=branch)
         assert child.branched and child.messages[:8] == parent.messages[:8]
         assert [turn.context_ids for turn in child.turns[:2]] == [turn.context_ids for turn in parent.turns[:2]]
         assert [turn.prompt_ids for turn in child.turns[:3]] == [turn.prompt_ids for turn in parent.turns[:3]]
-    after = play(table, CALLS, codec, prefix=table.game.expert_plan[:1], answers=(texts[0],))
+    after = table.episode(Looks(), CALLS, None, codec, 4, prefix=table.game.expert_plan[:1], answers=(texts[0],))
     assert after.messages[:4] == parent.messages[:4] and after.prefix[0].context_ids == parent.turns[0].context_ids
     filled = fill_ids(replace(after, prefix=[replace(after.prefix[0], action_ids=[])]), codec.stream(), None, CALLS)
     assert filled.prompt_ids == after.prompt_ids
@@ -147,16 +144,6 @@ class Looks:
 
     async def act(self, context: TurnContext) -> Reply:
         return Reply('{"name": "look"}')
-
-
-def play(table: Table, form: PromptForm, codec: TokenCodec, **more: Any) -> Any:
-    spec = EpisodeSpec(table.game, table.environment.prompt, 4, reward("dense"), form=form, **more)
-
-    async def one() -> Any:
-        session = await table.pool.open()
-        return await run_episode(Looks(), session, spec, codec.stream())
-
-    return table.runner.run(one())
 
 
 def test_templates_are_asked_once() -> None:

@@ -13,7 +13,7 @@ import torch
 import transfer_queue as tq
 from engine_probe import TINY
 from step_probe import composed, made
-from test_steps import SIZES, given, model  # noqa: F401 - fixtures
+from test_steps import SIZES, given  # noqa: F401 - a fixture
 from transformers import AutoTokenizer
 from usual import form_of, method
 
@@ -23,7 +23,7 @@ from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import ExpertPolicy
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
+from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.row import turns_of_rows
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window
@@ -62,8 +62,10 @@ def codec() -> TokenCodec:
     return TokenCodec(AutoTokenizer.from_pretrained(TINY), "llama")
 
 
-def played(window: Any = None, form: PromptForm = PLAIN_FORM, **more: Any) -> tuple[Episode, list[SeenRow]]:
+def played(window: Any = None, form: str | PromptForm = "plain", **more: Any) -> tuple[Episode, list[SeenRow]]:
     """An episode of the expert's, whose ids are as sampled ones, and its rows."""
+    if isinstance(form, str):
+        form = form_of(form, history=window.keep if window is HISTORY else None)
     spec = replace(SPEC, window=window, form=form, **more)
     episode = asyncio.run(run_episode(ExpertPolicy(), Game(), spec, codec().stream()))  # type: ignore[arg-type]
     return episode, [SeenRow(episode, *part, spec, codec(), "take {}") for part in turns_of_rows(episode)]
@@ -77,8 +79,7 @@ def text(ids: list[int]) -> str:
 @pytest.mark.parametrize("form", ["plain", "think_action"])
 def test_a_masked_observation_moves_no_token(window: Any, form: str) -> None:
     """Also where it begins a row, in the prompt; nothing but the newest observation is another."""
-    history = 2 if window is HISTORY else None
-    _, rows = played(window, form_of(form, history=history))
+    _, rows = played(window, form)
     assert (len(rows) > 1) == (window is not None)
     for row in rows:
         for turn, seen in enumerate(row.turns):
@@ -96,8 +97,7 @@ def test_a_masked_observation_moves_no_token(window: Any, form: str) -> None:
 
 @pytest.mark.parametrize("window", [*WINDOWS, HISTORY], ids=str)
 def test_a_hint_stands_before_the_goal(window: Any) -> None:
-    history = 2 if window is HISTORY else None
-    for row in played(window, form_of("plain", history=history))[1]:
+    for row in played(window)[1]:
         plain, hinted = row.before(0), row.with_line(HINT)
         assert hinted is not None
         line = f"{HINT.lower()}\n"
@@ -111,7 +111,7 @@ def test_a_hint_stands_before_the_goal(window: Any) -> None:
 def test_the_right_answer_is_scored_alone() -> None:
     """In a form with a thought, and in one without; a row of a window has its own prefix."""
     for form, before in (("plain", "take"), ("think_action", "<think>now i can answer.</think>")):
-        ids, scored = played(None, form_of(form))[1][0].submitted("rose", "Now I can answer.")
+        ids, scored = played(None, form)[1][0].submitted("rose", "Now I can answer.")
         marked = [token for token, mark in zip(ids, scored, strict=True) if mark]
         assert text(marked).strip() == "rose" and text(ids).lower().replace(" ", "").startswith(before.replace(" ", ""))
     igpo = method("credit", "igpo")
@@ -123,8 +123,7 @@ def test_the_right_answer_is_scored_alone() -> None:
 
 
 def test_muted_thoughts_are_not_scored() -> None:
-    form = replace(form_of("think_action"), train_thoughts=False)
-    (row,) = played(None, form)[1]
+    (row,) = played(form=form_of("think_action", train_thoughts=False))[1]
     _, trained = row.after_prompt()
     assert 0 < sum(trained) < sum(len(turn.action_ids) for turn in row.turns)
     assert [sum(context.scored) for context in method("terms", "self_distill").contexts(row)] == [sum(trained)]
@@ -134,14 +133,14 @@ def test_muted_thoughts_are_not_scored() -> None:
 @pytest.mark.parametrize("form", ["plain", "think_action", "react"])
 def test_the_span_of_an_answer_is_its_thought(window: Any, form: str) -> None:
     """Without its tags; the whole answer if it has none, and nothing of a summary."""
-    for row in played(window, form_of(form, history=2 if window is HISTORY else None))[1]:
+    for row in played(window, form)[1]:
         whole = row.before(len(row.turns))
         for turn, (first, end) in zip(row.turns, row.answer_spans().reshape(-1, 2).tolist(), strict=True):
             ids = turn.action_ids if form == "plain" else []
             assert turn.aside or ids or turn.thought
             wanted = "" if turn.aside else text(ids) if ids else turn.thought
             assert text(whole[first:end]).strip().lower() == wanted.strip().lower()
-    (row,) = played(None, form_of("think_action"))[1]
+    (row,) = played(form="think_action")[1]
     row.turns[0].thought, row.turns[1].thought = "", "what the answer lacks"
     lengths = [end - first for first, end in row.answer_spans().reshape(-1, 2).tolist()]
     whole = [len(turn.action_ids) for turn in row.turns]
@@ -153,13 +152,9 @@ def test_contexts_travel_as_one_tensor() -> None:
     found = [(ids.tolist(), scored.bool().tolist(), turn) for turn, ids, scored in unpacked(packed(contexts))]
     assert found == [(list(ids), list(scored), turn) for ids, scored, turn in contexts]
     assert not list(unpacked(packed([])))
-    for wrong in (
-        Context([1, 2], [True, False], 0),
-        Context([1, 2], [False, False], 0),
-        Context([1], [False, True], 0),
-    ):
+    for ids, scored in (([1, 2], [True, False]), ([1, 2], [False, False]), ([1], [False, True])):
         with pytest.raises(ValueError, match="scores one token or more after its first"):
-            packed([wrong])
+            packed([Context(ids, scored, 0)])
 
 
 # ---- the pass
@@ -213,7 +208,7 @@ def test_a_context_that_is_the_row_has_the_old_log_probs(model: str, given: list
     assert passes == len(given)
 
 
-def test_without_verls_pass_the_contexts_have_their_own(model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_without_verls_pass_the_contexts_have_their_own(model: str, tmp_path: Path) -> None:
     found = step(tmp_path, model, "algo=grpo credit=[igpo] algorithm.rollout_correction.bypass_mode=true")
     wanted = step(tmp_path, model, "algo=grpo credit=[igpo] algorithm.rollout_correction.bypass_mode=false")
     (name,) = (name for name in found.fields if "igpo" in name)
@@ -222,7 +217,7 @@ def test_without_verls_pass_the_contexts_have_their_own(model: str, tmp_path: Pa
     assert found.metrics["rollout/contexts"] == 32
 
 
-def test_a_buffer_stores_contexts_which_are_scored_again(model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_buffer_stores_contexts_which_are_scored_again(model: str, tmp_path: Path) -> None:
     """With the row that it puts in another's place."""
     words = ("algo=infopo", "buffer=task_replay", "algorithm.rollout_correction.rollout_is=token")
     trainer, metrics = made(composed(tmp_path, *SIZES, *words), model, 1), {}

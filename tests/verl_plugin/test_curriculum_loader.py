@@ -38,14 +38,14 @@ def dataset(tmp_path: Path) -> TaskDataset:
     return TaskDataset(str(tmp_path / "train.jsonl"))
 
 
-def loader(dataset: TaskDataset, node: str, rows: int = 1) -> GameLoader:
-    return GameLoader(dataset, task_loader.draws(dataset, config(node)), rows)
+def loader(dataset: TaskDataset, node: str) -> GameLoader:
+    return GameLoader(dataset, task_loader.draws(dataset, config(node)), 1)
 
 
 def play(games: GameLoader, step: int) -> list[int]:
     """A step of four prompts, of which half are won."""
     games.draws.begin(step)
-    numbers = [int(number) for _ in range(4 // games._rows) for number in next(iter(games))["index"]]
+    numbers = [int(number) for _ in range(4) for number in next(iter(games))["index"]]
     games.draws.curriculum.observe(step, dict.fromkeys(TASKS, (2, 4)))
     return numbers
 

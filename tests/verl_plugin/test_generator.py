@@ -120,18 +120,6 @@ def plain_greedy(model: Any, ids: Sequence[int], limit: int) -> list[int]:
     return output[0, len(ids) :].tolist()
 
 
-def play(generator: Generator, rows: list[list[int]], turns: int, **kwargs: Any) -> list[list[int]]:
-    """Several turns of the same episodes, some of which leave early; all ids at the end."""
-    rng = random.Random(5)
-    rows = [list(ids) for ids in rows]
-    for turn in range(turns):
-        playing = range(len(rows) - 3 * turn)
-        requests = [SampleRequest(f"r{i}", rows[i], seed=100 * turn + i, **kwargs) for i in playing]
-        for i, result in zip(playing, generator.generate(requests), strict=True):
-            rows[i] += [*result.token_ids, *(rng.randrange(10, VOCABULARY) for _ in range(rng.randrange(1, 9)))]
-    return rows
-
-
 class Episodes:
     """12 episodes, the samples of 4 prompts, that do in a random order what episodes do: go on,
     slide a window, start again, ask as a new request, or ask for nothing in this turn. One in three
@@ -197,7 +185,7 @@ def test_the_same_requests_give_the_same_bits_whatever_was_asked_before() -> Non
     """What fits is counted from the last update on: a server that has seen larger batches evicts
     like a new one."""
     used, new = (make_generator(prefix_bytes=300_000) for _ in range(2))
-    play(used, prompts(40, longest=150, seed=7), turns=2, max_tokens=6)
+    used.generate(requests_for(prompts(40, longest=150, seed=7)))
     used.load_weights(make_model().state_dict().items())
     for turn in range(3):
         requests = requests_for([ids + [11 + turn] * 60 * turn for ids in prompts(9)], temperature=1.0)

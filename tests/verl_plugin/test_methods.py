@@ -257,15 +257,6 @@ def test_a_reward_that_a_method_reads_comes_with_the_row(queue: None) -> None:
     assert {value for name in PATHS for value in turns_of(done)[name]} == {1.0}
 
 
-def test_a_term_gives_weights_that_sum_to_one_over_live_tokens(queue: None) -> None:
-    made = trainer({"terms": {"epo": {}}})
-    done = estimated(made, batch_of("epo", dead=True), {})
-    data = tq.kv_batch_get(keys=done.keys, partition_id="epo", select_fields=["term_epo_weight"])
-    assert data["term_epo_weight"].values().sum().item() == pytest.approx(1.0)
-    assert made.methods.in_workers["coefficients"]["epo"]["beta"] == 2.0
-    assert made.methods.chosen.state()["terms/epo"]["count"] == 1
-
-
 def test_trees_reach_the_update(queue: None) -> None:
     """As the worker tells of them: leaves of two trees, of which the first's share a turn."""
     grown = [leaf(sample, parent, won) for sample, parent, won in ((0, None, 1), (1, None, 0), (2, 0, 0), (3, 0, 1))]

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
-from turngrid.verl_plugin.cpu import micro_batches, packed_rows
+from turngrid.verl_plugin.cpu import packed_rows
 from turngrid.verl_plugin.cpu.layout import Layout
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
 
@@ -160,11 +160,3 @@ def test_a_policy_whose_activations_are_computed_again():
 def test_a_window_of_attention_is_left_to_verl():
     window = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 3, "use_sliding_window": True}
     same_as_verls(Policy, OurPolicy, model("qwen3", AutoModelForCausalLM, **window), shared=False)
-
-
-def test_passes_hold_rows_that_begin_alike():
-    batch = _batch()
-    tu.assign_non_tensor(batch, use_dynamic_bsz=False, micro_batch_size_per_gpu=2)
-    assert micro_batches.order_of_rows(batch) == [4, 1, 0, 2]  # by length; row 3 has nothing to learn
-    tu.assign_non_tensor(batch, **{micro_batches.BY_IDS: True})
-    assert micro_batches.order_of_rows(batch) == [0, 2, 4, 1]

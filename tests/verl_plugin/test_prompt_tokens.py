@@ -15,7 +15,6 @@ from transformers import AutoTokenizer
 from usual import form_of
 
 from turngrid.envs.environment import Environment
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
@@ -74,9 +73,10 @@ class Table:
         return self.episode(policy, form, window or window_of({}, form), codec, len(texts)), server.asked
 
     def episode(
-        self, policy: Any, form: PromptForm, window: Window | None, codec: TokenCodec | None, turns: int
+        self, policy: Any, form: PromptForm, window: Window | None, codec: TokenCodec | None, turns: int, **more: Any
     ) -> Episode:
-        spec = EpisodeSpec(self.game, self.environment.prompt, turns, reward(self.reward), window=window, form=form)
+        about = {"window": window, "form": form, **more}
+        spec = EpisodeSpec(self.game, self.environment.prompt, turns, reward(self.reward), **about)
 
         async def one() -> Episode:
             session = await self.pool.open()
@@ -88,15 +88,9 @@ class Table:
         return self.runner.run(one())
 
 
-def laid(runner: asyncio.Runner, pool: EnvPool, name: str, task: str, split: str, **settings: Any) -> Table:
-    environment = make_environment(name)
-    (game,) = Catalogue(environment, None).tasks(task, split, 1, progress=False)
-    return Table(runner, pool, environment, game, **settings)
-
-
 @pytest.fixture(scope="module")
-def table(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool]) -> Table:
-    return laid(runner, pool_of_one("textworld"), "textworld", "w2-o3-q4", "demonstrations")
+def table(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool], games: list[TaskRef]) -> Table:
+    return Table(runner, pool_of_one("textworld"), make_environment("textworld"), games[0])
 
 
 def answers(form: PromptForm, game: TaskRef) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transfer_queue as tq
 from step_probe import composed, made, made_up
-from test_steps import SIZES, model  # noqa: F401 - fixture
+from test_steps import SIZES
 from transformers import AutoModelForCausalLM
 
 from turngrid.algorithms.mutual_information import mutual_information
@@ -38,7 +38,7 @@ def stepped(
 
 
 @pytest.mark.parametrize(("mode", "bypass"), WHERE)
-def test_numbers_are_those_of_a_plain_forward_pass(mode: str, bypass: str, model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_numbers_are_those_of_a_plain_forward_pass(mode: str, bypass: str, model: str, tmp_path: Path) -> None:
     words = (f"trainer.v1.trainer_mode={mode}", f"algorithm.rollout_correction.bypass_mode={bypass}")
     network, pairs = AutoModelForCausalLM.from_pretrained(model), []
     found, weights = stepped(tmp_path, model, *words, "tracking.reasoning=100")
@@ -62,7 +62,7 @@ def test_numbers_are_those_of_a_plain_forward_pass(mode: str, bypass: str, model
     assert all(torch.equal(weight, plain[name]) for name, weight in weights.items())
 
 
-def test_answers_are_drawn_from_different_prompts_and_not_from_a_buffer(model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_answers_are_drawn_from_different_prompts_and_not_from_a_buffer(model: str, tmp_path: Path) -> None:
     found, _ = stepped(tmp_path, model, "tracking.reasoning=7")
     assert found["reasoning/answers"] == 7 and found["reasoning/retrieval_chance"] == pytest.approx(1 / 7)
     left, _ = stepped(tmp_path, model, "tracking.reasoning=100", replaced=frozenset({"0001_0", "0001_1"}))

@@ -12,7 +12,6 @@ import test_contexts
 import torch
 from omegaconf import OmegaConf
 from test_contexts import HISTORY, PLAN, SEEN, SPEC, WINDOWS, codec, text
-from usual import form_of
 
 from turngrid.algorithms.chosen import Chosen, slots_of
 from turngrid.algorithms.library.experience import EXAMPLE, Entry
@@ -47,8 +46,7 @@ class Shelf:
 
 
 def played(window: Any = None, form: str = "plain") -> tuple[Episode, list[SeenRow]]:
-    history = window.keep if window is HISTORY else None
-    return test_contexts.played(window, form_of(form, history=history), library=Shelf())
+    return test_contexts.played(window, form, library=Shelf())
 
 
 @pytest.mark.parametrize("window", [*WINDOWS, HISTORY], ids=str)
@@ -117,11 +115,7 @@ def test_states_of_turns_are_clusters() -> None:
     fields = turn_fields(episode, 0, 4, "cluster", cluster=library.states())
     assert fields["turn_state"][0] == fields["turn_state"][1] == fields["turn_after"][0]
     plain = turn_fields(episode, 0, 4, "observation")["turn_state"]
-    assert (
-        plain[0] == fields["turn_state"][0]
-        and plain[1] != plain[0]
-        and torch.equal(plain[2:], fields["turn_state"][2:])
-    )
+    assert plain[0] == fields["turn_state"][0] != plain[1] and torch.equal(plain[2:], fields["turn_state"][2:])
 
 
 @pytest.mark.parametrize(

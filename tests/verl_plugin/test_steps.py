@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import transfer_queue as tq
-from engine_probe import one_layer
 from step_probe import PROMPTS, SMALL, adam_steps, composed, made, made_up
 from tensordict import TensorDict
 from torch import Tensor
@@ -39,11 +38,6 @@ KL = ("actor_rollout_ref.actor.use_kl_loss=true",)
 CASES = [("sync", "turn_ppo algo.value_at=first", WINDOWS), ("separate_async", "hiper", WINDOWS)]
 CASES += [("separate_async", "grpo", 1)]
 SLOW = [("colocate_async", "ppo", WINDOWS), ("sync", "bi_level_gae", WINDOWS), ("sync", "hiper", 1)]
-
-
-@pytest.fixture(scope="module")
-def model(queue: None, one_process: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return one_layer(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture

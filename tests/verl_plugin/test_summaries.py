@@ -20,6 +20,7 @@ from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.row import to_rows
+from turngrid.rollouts.stream import user
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import ASK, Summaries, rows_of
 from turngrid.tasks.rejection import Standards, without_ids
@@ -66,17 +67,13 @@ def test_a_row_begins_with_the_goal_the_summary_and_what_is_seen(played: Group, 
     for number in summaries(episode):
         said, following = episode.turns[number], episode.turns[number + 1]
         first = f"{head}Your summary so far:\n{said.response}\nNow:\n{following.observation}\nYour action:"
-        assert following.prompt_ids == table.codec.stream().start([{"role": "user", "content": first}])
+        assert following.prompt_ids == table.codec.stream().start([user(first)])
         stream, asking = table.codec.stream(), episode.turns[number - 1]
         stream.add_sampled(asking.action_ids)
         assert asking.context_ids == stream.add_context([user(f"{following.observation}\n{ASK}")])
         assert said.context_ids == [] and said.prompt_ids == []
     assert [message["role"] for message in episode.messages] == ["user", "assistant"] * TURNS
     assert Episode.from_dict(episode.to_dict()) == episode
-
-
-def user(content: str) -> dict[str, str]:
-    return {"role": "user", "content": content}
 
 
 def test_a_summary_is_no_turn_of_the_environment(played: Group) -> None:
@@ -167,9 +164,6 @@ def assert_ends_before_its_summary(episode: Episode, like: Episode, turns: int) 
     assert episode.outcome is Outcome.OUT_OF_CONTEXT and len(episode.turns) == turns and not summaries(episode)
     assert [len(turn.context_ids) > 0 for turn in episode.turns] == [*[True] * (turns - 1), False]
     assert [turn.action_ids for turn in episode.turns] == [turn.action_ids for turn in like.turns[:turns]]
-
-
-# ---- what the trainer makes of the rows
 
 
 # ---- SFT

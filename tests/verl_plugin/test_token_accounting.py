@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import transfer_queue as tq
-from engine_probe import one_layer
 from step_probe import PROMPTS, composed, made, made_up
 
 SAMPLES, ROWS = 2, 3
@@ -20,11 +19,6 @@ ONE_PASS = (
     # the ratio of new to old is 1, and the loss minus the mean advantage
     "algorithm.rollout_correction.bypass_mode=false",
 )
-
-
-@pytest.fixture(scope="module")
-def model(queue: None, one_process: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return one_layer(tmp_path_factory.mktemp("model"))
 
 
 def stepped(trainer: Any) -> tuple[dict[str, Any], float]:
