@@ -101,15 +101,6 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("text", CALLS, ids=lambda text: text[:40])
-def test_calls(text: str) -> None:
-    answer = form_of("tool_call").read(text, FUNCTIONS)
-    if CALLS[text] is None:
-        assert answer == Answer("", parsed=False)
-    else:
-        assert (answer.action, answer.thought, answer.parsed, text[answer.begins]) == (*CALLS[text], True, "{")
-
-
 def test_an_answer_without_a_call_may_be_an_action_in_words() -> None:
     form = form_of("tool_call", words=True, demo_thought="so")
     assert form.read("I am done.", FUNCTIONS) == Answer("I am done.")
@@ -197,15 +188,6 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("text", KINDS)
-def test_kinds_of_thought(text: str) -> None:
-    answer = form_of("rlvmr").read(text)
-    found = (answer.action, answer.thought, answer.label) if answer.parsed else None
-    assert found == KINDS[text]
-    assert not answer.parsed or text[answer.begins :].startswith("<action>")
-    assert form_of("rlvmr", require_thought=False).read("so <action>go</action>") == Answer("go", "so", 3)
-
-
 SEARCHES = {
     "<think>a</think><search>who built it</search>": ("search who built it", "a"),
     "a</think>\n<answer> Orlen\n Bridge </answer> is it": ("answer Orlen Bridge", "a"),
@@ -219,13 +201,21 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize("text", SEARCHES)
-def test_searches_and_answers(text: str) -> None:
-    form = form_of("search_tags")
-    answer = form.read(text)
-    assert ((answer.action, answer.thought) if answer.parsed else None) == SEARCHES[text]
-    assert form_of("search_tags", require_thought=False).read("<search>who</search>").action == "search who"
-    if answer.parsed:
+TABLES = {"think_action": READ, "react": LINES, "tool_call": CALLS, "rlvmr": KINDS, "search_tags": SEARCHES}
+ROWS = [(name, text) for name, table in TABLES.items() for text in table]
+
+
+@pytest.mark.parametrize(("name", "text"), ROWS, ids=lambda text: text[:40])
+def test_what_a_form_reads(name: str, text: str) -> None:
+    form, wanted = form_of(name), TABLES[name][text]
+    answer = form.read(text, FUNCTIONS) if name == "tool_call" else form.read(text)
+    if wanted is None:
+        assert answer == Answer("", parsed=False)
+        return
+    found = (answer.action, answer.thought, answer.label)
+    assert found[: len(wanted)] == wanted and answer.parsed
+    assert text[answer.begins :].lower().startswith(("<action>", "action:", "\naction:", "{", "<search>", "<answer>"))
+    if name == "search_tags":
         assert form.read(form.write(answer.action, "b")) == Answer(answer.action, "b", len("<think>b</think>\n"))
 
 
@@ -237,32 +227,14 @@ def test_a_search_form_writes_nothing_else() -> None:
         form.write("go east", "")
 
 
-@pytest.mark.parametrize("text", READ)
-def test_tags(text: str) -> None:
-    check(TAGS, text, READ[text])
-
-
-@pytest.mark.parametrize("text", LINES)
-def test_lines(text: str) -> None:
-    check(form_of("react"), text, LINES[text])
-
-
-def check(form: PromptForm, text: str, expected: tuple[str, str] | None) -> None:
-    answer = form.read(text)
-    if expected is None:
-        assert answer == Answer("", parsed=False)
-        return
-    assert (answer.action, answer.thought, answer.parsed) == (*expected, True)
-    assert answer.action in text[answer.begins :], "the action's part holds the action"
-    assert text[answer.begins :].lower().startswith(("<action>", "action:", "\naction:"))
-
-
 def test_a_thought_may_be_left_out_where_that_is_allowed() -> None:
     for form, text in (
         (form_of("think_action", require_thought=False), "<action>go</action>"),
         (form_of("react", require_thought=False), "Action: go"),
+        (form_of("rlvmr", require_thought=False), "<action>go</action>"),
+        (form_of("search_tags", require_thought=False), "<search>who</search>"),
     ):
-        assert form.read(text) == Answer("go")
+        assert (form.read(text).action, form.read(text).begins) in (("go", 0), ("search who", 0))
     assert not form_of("think_action", require_thought=False).read("<think>a <action>go</action>").parsed
 
 

@@ -12,6 +12,7 @@ sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 
 import transfer_queue as tq
 from example_x import PATHS, episode_rows
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from usual import filled
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
@@ -65,19 +66,36 @@ def batch_of(partition: str, windows: bool = False, dead: bool = False) -> KVBat
         keys.append(f"{group}_9_0")
         rows.append(row_of(episode_rows("P_1", False)[0] | {"group": group}, 3))
         rows[-1] |= {name: torch.zeros_like(rows[-1][name]) for name in ("loss_mask", "response_mask")}
-    lengths = [
-        {"prompt_len": len(r["prompts"]), "response_len": len(r["responses"]), "seq_len": len(r["input_ids"])}
-        for r in rows
-    ]
+    return upsample_batch_to_divisible_size(put(partition, keys, rows), 16, 0)
+
+
+def put(partition: str, keys: list[str], rows: list[dict[str, Any]]) -> KVBatchMeta:
+    """Rows as agent loops leave them in the queue."""
     steps = {"status": "success", "global_steps": 1, "min_global_steps": 0, "max_global_steps": 0}
-    tags = [length | steps for length in lengths]
+    sizes = (("prompt_len", "prompts"), ("response_len", "responses"), ("seq_len", "input_ids"))
+    tags = [steps | {tag: len(row[field]) for tag, field in sizes} for row in rows]
     tq.kv_batch_put(keys=keys, partition_id=partition, fields=list_of_dict_to_tensordict(rows), tags=tags)
-    return upsample_batch_to_divisible_size(KVBatchMeta(keys=keys, tags=tags, partition_id=partition), 16, 0)
+    return KVBatchMeta(keys=keys, tags=tags, partition_id=partition)
 
 
-def trainer(slots: dict[str, Any], std: bool = True) -> TurngridTrainer:
+def read(batch: KVBatchMeta, *names: str, keys: list[str] | None = None) -> TensorDict:
+    """Fields of a batch, or of some of its rows."""
+    return tq.kv_batch_get(keys=keys or batch.keys, partition_id=batch.partition_id, select_fields=list(names))
+
+
+def write(batch: KVBatchMeta, keys: list[str] | None = None, **fields: Any) -> None:
+    keys = keys or batch.keys
+    tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=TensorDict(fields, batch_size=len(keys)))
+
+
+def moved(column: torch.Tensor, by: float) -> torch.Tensor:
+    """A jagged column whose numbers are so much higher."""
+    return torch.nested.nested_tensor_from_jagged(column.values() + by, column.offsets())
+
+
+def trainer(slots: dict[str, Any]) -> TurngridTrainer:
     """Without the workers, which nothing here needs."""
-    algorithm = {"adv_estimator": "turngrid_grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": std}
+    algorithm = {"adv_estimator": "turngrid_grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": True}
     return with_parts(
         OmegaConf.create(
             {
@@ -122,7 +140,7 @@ def estimated(made: Any, batch: KVBatchMeta, metrics: dict[str, Any] | None = No
 def turns_of(batch: KVBatchMeta, column: str = "advantages") -> dict[str, list[float]]:
     """By episode the number of each turn, which all of its tokens must have."""
     real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")]
-    data = tq.kv_batch_get(keys=real, partition_id=batch.partition_id, select_fields=[column, "turn_ids"])
+    data = read(batch, column, "turn_ids", keys=real)
     turns: dict[str, list[float]] = {}
     for number, key in enumerate(real):
         advantages, ids = data[column][number], data["turn_ids"][number]

@@ -1,5 +1,4 @@
-"""What the parity suite asks of a rollout server, through verl's own calls; and plain transformers
-beside it."""
+"""What the parity suite asks of a rollout server, through verl's own calls."""
 
 import os
 import tempfile
@@ -13,15 +12,13 @@ from typing import Any
 import ray
 import torch
 from heads_of_32 import model_with_heads_of_32
-from transformers import AutoModelForCausalLM
+from plain_model import TINY
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import TokenOutput, get_rollout_replica_class
 
 from turngrid.verl_plugin.servers import vllm_cpu
 from turngrid.verl_plugin.servers.transformers_server.replica import TransformersReplica, WeightSync
-
-TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 
 
 class TinyModel:
@@ -108,31 +105,3 @@ class SyncThrough:
 
     async def update_weights(self, weights: Any, global_steps: int) -> None:
         await self.trainer.update_weights.remote(dict(weights), global_steps)
-
-
-class Plain:
-    """The model as transformers runs it: one row, no cache of ours, no padding."""
-
-    def __init__(self, path: str = TINY) -> None:
-        self.model: Any = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
-
-    @torch.no_grad()
-    def greedy(self, ids: Sequence[int], limit: int) -> list[int]:
-        prompt = torch.tensor([list(ids)])
-        mask = torch.ones_like(prompt)
-        output = self.model.generate(prompt, attention_mask=mask, max_new_tokens=limit, do_sample=False)
-        return output[0, len(ids) :].tolist()
-
-    @torch.no_grad()
-    def log_probs(self, ids: Sequence[int], answer: Sequence[int], temperature: float = 1.0) -> torch.Tensor:
-        """Of ``answer`` after ``ids``, in nats, from one forward pass."""
-        logits = self.model(torch.tensor([[*ids, *answer]])).logits[0, len(ids) - 1 : -1]
-        return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).squeeze(1)
-
-    def learn(self, rows: Sequence[Sequence[int]]) -> None:
-        """One step of AdamW towards these rows: new weights as training makes them."""
-        optimiser = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
-        loss = sum(self.model(torch.tensor([row]), labels=torch.tensor([row])).loss for row in rows)
-        loss.backward()  # type: ignore[union-attr]
-        optimiser.step()
-        self.model.zero_grad()

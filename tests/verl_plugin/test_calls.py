@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from page_modules import page_modules
-from parity_servers import TINY
+from plain_model import TINY
 from test_prompt_tokens import Table, check_demonstration, check_rows
 from tokenizers_of_families import FAMILIES, chatml, qwen3
 from transformers import AutoTokenizer

@@ -3,7 +3,7 @@ asked in test_steps.py."""
 
 from pathlib import Path
 
-from turngrid.records.credit import Credit, pack_runs, read_credit, unpack_runs, write_credit
+from turngrid.records.credit import Credit, pack_runs, read_credit, write_credit
 from turngrid.verl_plugin.training.credit_log import _of_episode
 
 
@@ -21,6 +21,4 @@ def test_an_episode_that_a_filter_left_nothing_of_has_no_credit() -> None:
 
 
 def test_equal_numbers_in_a_row_are_written_once() -> None:
-    numbers = [-0.87] * 47 + [0.25, None, None]
-    assert pack_runs(numbers) == [[-0.87, 47], 0.25, [None, 2]]
-    assert unpack_runs(pack_runs(numbers)) == numbers
+    assert pack_runs([-0.87] * 47 + [0.25, None, None]) == [[-0.87, 47], 0.25, [None, 2]]

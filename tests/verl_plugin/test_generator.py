@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from plain_model import Plain
 from transformers import (
     GraniteConfig,
     GraniteForCausalLM,
@@ -91,33 +92,12 @@ def requests_for(rows: Sequence[Sequence[int]], **kwargs: Any) -> list[SampleReq
     return [SampleRequest(f"r{i}", ids, seed=1000 + i, **defaults) for i, ids in enumerate(rows)]
 
 
-@torch.no_grad()
-def teacher_forced(model: Any, ids: Sequence[int], answer: Sequence[int], temperature: float) -> torch.Tensor:
-    """Log-probabilities of ``answer`` after ``ids``, from one plain forward pass."""
-    logits = model(torch.tensor([[*ids, *answer]], device=model.device)).logits[0, len(ids) - 1 : -1].float().cpu()
-    return (logits / (temperature or 1.0)).log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).squeeze(1)
-
-
 def assert_teacher_forced(
     model: Any, requests: Sequence[SampleRequest], results: Sequence[Sample], within: float = 1e-5
 ) -> None:
     for request, result in zip(requests, results, strict=True):
-        expected = teacher_forced(model, request.prompt_ids, result.token_ids, request.temperature)
+        expected = Plain(model=model).log_probs(request.prompt_ids, result.token_ids, request.temperature)
         torch.testing.assert_close(torch.tensor(result.logprobs), expected, atol=within, rtol=0)
-
-
-@torch.no_grad()
-def plain_greedy(model: Any, ids: Sequence[int], limit: int) -> list[int]:
-    prompt = torch.tensor([list(ids)], device=model.device)
-    output = model.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        max_new_tokens=limit,
-        do_sample=False,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-    )
-    return output[0, len(ids) :].tolist()
 
 
 class Episodes:
@@ -176,7 +156,8 @@ def test_whatever_episodes_do_answers_are_those_of_plain_transformers(
         assert_teacher_forced(model, list(requests.values()), results)
         for (number, request), result in zip(requests.items(), results, strict=True):
             if request.temperature == 0:
-                assert result.token_ids == plain_greedy(model, request.prompt_ids, request.max_tokens)
+                ends = {"eos_token_id": EOS, "pad_token_id": PAD}
+                assert result.token_ids == Plain(model=model).greedy(request.prompt_ids, request.max_tokens, **ends)
             episodes.answer(number, result)
     assert 0 < len(generator.memory) <= 4 and generator.memory.nbytes <= generator.memory.limit_bytes
 

@@ -34,14 +34,6 @@ def keep(memory: KeyValues, name: str, ids: Sequence[int]) -> Stretch:
     return stretch
 
 
-def test_the_least_recently_used_goes_first(model: Qwen3ForCausalLM) -> None:
-    memory = memory_for(model, blocks=2)
-    for name in ("a", "b", "a", "c"):  # a is used again before c needs room
-        keep(memory, name, [1, 2, 3])
-    assert len(memory) == 2 and memory.nbytes == memory.limit_bytes
-    assert [len(take(memory, name, [1, 2, 3, 4]).ids) for name in ("a", "b")] == [3, 0]
-
-
 def test_an_episode_that_outgrows_its_stretch_takes_what_it_knows_along(model: Qwen3ForCausalLM) -> None:
     memory = memory_for(model, blocks=4)
     first = keep(memory, "a", [5] * 100)

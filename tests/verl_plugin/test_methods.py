@@ -13,9 +13,9 @@ from omegaconf import OmegaConf
 sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
 
 import transfer_queue as tq
-from example_step import batch_of, estimated, row_of, trainer, trainer_of, turns_of
+from example_step import batch_of, estimated, moved, put, read, row_of, trainer, trainer_of, turns_of, write
 from example_x import GRPO_WITHOUT_STD, PATHS
-from tensordict import NonTensorData, NonTensorStack, TensorDict
+from tensordict import NonTensorData, NonTensorStack
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
 from test_turn_fields import EPISODE
@@ -72,8 +72,7 @@ def test_the_rows_say_which_turns_are_summaries(queue: None) -> None:
     told = [
         torch.tensor([0] * (count - 1) + [int(key == "P_1_1")]) for key, count in zip(batch.keys, counts, strict=True)
     ]
-    fields = TensorDict({"turn_aside": torch.nested.as_nested_tensor(told, layout=torch.jagged)}, batch_size=len(told))
-    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    write(batch, turn_aside=torch.nested.as_nested_tensor(told, layout=torch.jagged))
     turns = made.methods.rows(batch).turns()
     assert (turns.mask & ~turns.acts).nonzero().tolist() == [[turns.episodes.index("P_1"), 2]]
 
@@ -88,8 +87,7 @@ def test_returns_of_an_estimator_over_turns_reach_the_critic(queue: None) -> Non
 def test_a_critic_of_first_tokens_learns_from_no_muted_turn(queue: None) -> None:
     words = ("algo=turn_ppo", "algo.value_at=first", "filter=[void_turns]", "filter.void_turns.void=invalid")
     done = estimated(trainer_of(*words), batch_of("first", windows=True, dead=True))
-    data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=[TARGETS])
-    assert data[TARGETS].values().sum() == 13 < masks_of(done)[0].sum()
+    assert read(done, TARGETS)[TARGETS].values().sum() == 13 < masks_of(done)[0].sum()
 
 
 def test_the_kl_of_a_turns_tokens_is_part_of_its_reward(queue: None) -> None:
@@ -120,17 +118,13 @@ def with_kl(partition: str, *words: str) -> tuple[Any, KVBatchMeta]:
     made = trainer_of(*words, "algorithm.use_kl_in_reward=true")
     made.kl_ctrl_in_reward = core_algos.get_kl_controller(made.config.algorithm.kl_ctrl)
     batch = batch_of(partition)
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=partition, select_fields=["old_log_probs"])
-    sampled = data["old_log_probs"]
-    reference = torch.nested.nested_tensor_from_jagged(sampled.values() - 0.1, sampled.offsets())
-    fields = TensorDict({"ref_log_prob": reference}, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id=partition, fields=fields)
+    write(batch, ref_log_prob=moved(read(batch, "old_log_probs")["old_log_probs"], -0.1))
     return made, batch
 
 
-def masks_of(batch: KVBatchMeta) -> list[torch.Tensor]:
-    names = ["loss_mask", "response_mask"]
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+def masks_of(batch: KVBatchMeta, keys: list[str] | None = None) -> list[torch.Tensor]:
+    names = ("loss_mask", "response_mask")
+    data = read(batch, *names, keys=keys)
     return [data[name].values().clone() for name in names]
 
 
@@ -141,9 +135,7 @@ def test_a_filter_mutes_in_both_masks_and_leaves_the_baseline(queue: None) -> No
     muted = [key for key in batch.keys if key.startswith("P_1_")]
     kept = [key for key in batch.keys if key.startswith(("P_0_", "P_2_"))]
     for keys, alive in ((muted, False), (kept, True)):
-        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["loss_mask", "response_mask"])
-        for name in ("loss_mask", "response_mask"):
-            assert bool(data[name].values().any()) is alive
+        assert [bool(mask.any()) for mask in masks_of(done, keys)] == [alive] * 2
     assert turns_of(done)["P_0"][0] == pytest.approx(1.09141, abs=1e-5)  # with P_1 in its baseline
     assert turns_of(done)["P_1"] == [0.0] * 3
     assert metrics["filter/void_turns/dropped_share"] == pytest.approx(1 / 7)
@@ -163,39 +155,32 @@ def test_a_filter_over_turns_mutes_these_alone(queue: None) -> None:
 
 
 @dataclass
-class Turnwise:
-    """A filter over turns that is placed before the baseline, which it cannot be."""
+class But:
+    """A filter of another package: it mutes what ended so, or else chooses turns."""
 
-    when: ClassVar[str] = "before"
+    when: str
+    outcome: str = ""
 
     def __call__(self, turns: Turns, step: int) -> torch.Tensor:
-        return turns.mask
+        return turns.outcome != OUTCOMES.index(self.outcome) if self.outcome else turns.mask
+
+
+def but(when: str, outcome: str = "") -> dict[str, Any]:
+    return {"mine": {"target": "test_methods:But", "when": when, "outcome": outcome}}
 
 
 def test_a_filter_over_turns_cannot_act_before_the_baseline(queue: None) -> None:
     with pytest.raises(ValueError, match='filter=mine: it chooses turns before the baseline; use when = "after"'):
-        estimated(trainer({"filter": {"mine": {"target": "test_methods:Turnwise"}}}), batch_of("turnwise"), {})
-
-
-@dataclass
-class NotOutOfTurns:
-    """A filter before the baseline, as somebody's own package may bring one."""
-
-    when: ClassVar[str] = "before"
-
-    def __call__(self, turns: Turns, step: int) -> torch.Tensor:
-        return turns.outcome != OUTCOMES.index("out_of_turns")
+        estimated(trainer({"filter": but("before")}), batch_of("turnwise"), {})
 
 
 def test_a_filter_before_the_baseline_leaves_the_episode_out_of_it(queue: None) -> None:
     batch = batch_of("before", windows=True)
-    mine = {"mine": {"target": "test_methods:NotOutOfTurns"}}
-    done = estimated(trainer({"filter": mine}), batch, {})
+    done = estimated(trainer({"filter": but("before", "out_of_turns")}), batch, {})
     wanted = {"P_0": 0.80064, "P_2": -1.12089, "P_3": 0.32026, "Q_5": 1.15470}
     assert {name: turns_of(done)[name][0] for name in wanted} == pytest.approx(wanted, abs=1e-5)
     muted = [key for key in batch.keys if key.startswith("P_1_")]
-    data = tq.kv_batch_get(keys=muted, partition_id=batch.partition_id, select_fields=["loss_mask", "advantages"])
-    assert not data["loss_mask"].values().any() and not data["advantages"].values().any()
+    assert not any(column.values().any() for column in read(batch, "loss_mask", "advantages", keys=muted).values())
 
 
 REJECTION = (
@@ -209,9 +194,7 @@ def rejecting(partition: str, windows: bool, *names: str) -> KVBatchMeta:
     """Example X, of which these episodes are too far from the policy that sampled them."""
     batch = batch_of(partition, windows, dead=True)
     keys = [key for key in batch.keys if key.startswith(tuple(f"{name}_" for name in names))]
-    data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["old_log_probs"])["old_log_probs"]
-    away = {"old_log_probs": torch.nested.nested_tensor_from_jagged(data.values() - 1, data.offsets())}
-    tq.kv_batch_put(keys=keys, partition_id=partition, fields=TensorDict(away, batch_size=len(keys)))
+    write(batch, keys, old_log_probs=moved(read(batch, "old_log_probs", keys=keys)["old_log_probs"], -1))
     return batch
 
 
@@ -223,7 +206,7 @@ def test_a_sample_that_rejection_leaves_alone_is_a_dead_row(queue: None, words: 
     fields = ["loss_mask", "response_mask", "advantages"]
     alive, credits = {"P": False, "Q": True}, credits_of(done)
     for key in (key for key in done.keys if key[0] in alive and key[2] != "9"):
-        data = tq.kv_batch_get(keys=[key], partition_id=batch.partition_id, select_fields=fields)
+        data = read(batch, *fields, keys=[key])
         assert [bool(data[name].values().any()) for name in fields] == [alive[key[0]]] * 3, key
         assert bool(credits[key].advantages) is alive[key[0]]
     scale = 2 if words == "algo=gigpo" else 1  # its turns are compared, too: all states of Q but the first are new
@@ -235,8 +218,7 @@ def test_a_sample_is_alone_by_prompt_and_seat(queue: None) -> None:
     """P_0 and P_1 have one seat, P_2 and P_3 the other one, of which rejection leaves P_3."""
     batch = rejecting("seats", False, "P_2")
     uids = [f"P#{int(key[2] in '23')}" if key[0] == "P" else key[0] for key in batch.keys]
-    fields = TensorDict({"uid": NonTensorStack.from_list([NonTensorData(uid) for uid in uids])}, [len(uids)])
-    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    write(batch, uid=NonTensorStack.from_list([NonTensorData(uid) for uid in uids]))
     credits = credits_of(estimated(trainer_of("algo=grpo", *REJECTION), batch, {}))
     assert [bool(credits[f"P_{sample}_0"].advantages) for sample in range(4)] == [True, True, False, False]
 
@@ -266,10 +248,7 @@ def test_trees_reach_the_update(queue: None) -> None:
         record = {"group": "P", "mask": [1, 0, 1], "reward": [0.0, 0.0, float(grown[sample].won)], "entropy": [0.0] * 3}
         none = {key: [] for key in ("state", "after", "action", "valid", "outcome", "named_half")}
         rows.append(row_of({**record, **none, "values": [0.0] * 3}, 3) | fields)
-    keys, lengths = [f"P_{sample}_0" for sample in range(4)], {"prompt_len": 3, "response_len": 3, "seq_len": 6}
-    tags = [lengths | {"status": "success", "global_steps": 1, "min_global_steps": 0, "max_global_steps": 0}] * 4
-    tq.kv_batch_put(keys=keys, partition_id="trees", fields=list_of_dict_to_tensordict(rows), tags=tags)
-    batch = upsample_batch_to_divisible_size(KVBatchMeta(keys=keys, tags=tags, partition_id="trees"), 8, 0)
+    batch = upsample_batch_to_divisible_size(put("trees", [f"P_{sample}_0" for sample in range(4)], rows), 8, 0)
     done = turns_of(estimated(trainer({"credit": {"tree": {"shared": "once"}}}), batch, {}))
     wanted = {"P_0": 0.86602 + 0.57735, "P_1": -0.86602, "P_2": -0.86602 - 1.15470, "P_3": 0.86602 + 0.57735}
     first = {name: number if name == "P_1" else number / 3 for name, number in wanted.items()}
@@ -282,18 +261,8 @@ def leaf(sample: int, parent: int | None, won: int) -> Episode:
     return replace(EPISODE, sample=sample, parent=parent, turns=turns, outcome=Outcome.WON if won else Outcome.LOST)
 
 
-@dataclass
-class NotWon:
-    """A filter after the baseline that mutes what was won."""
-
-    when: ClassVar[str] = "after"
-
-    def __call__(self, turns: Turns, step: int) -> torch.Tensor:
-        return turns.outcome != OUTCOMES.index("won")
-
-
 def test_a_buffer_keeps_no_episode_that_a_filter_mutes(queue: None) -> None:
-    made = trainer({"filter": {"mine": {"target": "test_methods:NotWon"}}, "buffer": {"self_imitation": {}}})
+    made = trainer({"filter": but("after", "won"), "buffer": {"self_imitation": {}}})
     estimated(made, batch_of("muted"), {})
     assert [episode["score"] for episode in made.methods.chosen.state()["buffer/self_imitation"]["episodes"]] == [0.75]
 
@@ -312,11 +281,7 @@ def test_a_buffer_is_given_what_beat_its_group_and_its_rows_come_back(queue: Non
     )
     with replay.replayed(made.methods.replay.taken, first, 2, 8, 0) as rows:
         assert len(rows.keys) == 8
-        data = tq.kv_batch_get(
-            keys=rows.keys[:2],
-            partition_id="replay",
-            select_fields=["advantages", "response_mask", "old_log_probs", "turn_ids"],
-        )
+        data = read(rows, "advantages", "response_mask", "old_log_probs", "turn_ids", keys=rows.keys[:2])
         mask = data["response_mask"].values()
         assert data["advantages"].values()[mask > 0].unique().tolist() == pytest.approx([1 - middle])
         assert set(data["old_log_probs"].values().tolist()) == {-1.0}
@@ -352,9 +317,8 @@ class Plays:
             f"{prompt}_{sample}_{row}": reward for sample, own in enumerate(episodes) for row, reward in enumerate(own)
         }
         if rows:
-            fields = list_of_dict_to_tensordict(
-                [{"rm_scores": torch.tensor([0.0, reward])} for reward in rows.values()]
-            )
+            scores = [{"rm_scores": torch.tensor([0.0, reward])} for reward in rows.values()]
+            fields = list_of_dict_to_tensordict(scores)
             tags = [{"status": "success", "global_steps": 1}] * len(rows)
             tq.kv_batch_put(keys=list(rows), partition_id=self.partition, fields=fields, tags=tags)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from chat_stub import Answer, chat_stub, says
-from game_table import Says
+from game_table import Recording, Says
 from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from test_rollout_forms import assert_trained_as_sampled
@@ -36,7 +36,7 @@ from turngrid.rollouts.failed_episodes import EpisodeFailed
 from turngrid.rollouts.forms.self_play import SelfPlay
 from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import ContextLimit, ModelPolicy
-from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.rollouts.sampling import SampleRequest, SamplingParams
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout import opponents
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
@@ -97,16 +97,6 @@ def test_the_server_samples_with_weights_that_it_kept(tmp_path: Path) -> None:
         assert answer.token_ids == second[-1 - n].token_ids == alone.generate([base[n]])[0].token_ids
 
 
-@dataclass
-class Alone:
-    """A sampler whose batches have one request."""
-
-    generator: Generator
-
-    async def sample(self, request: SampleRequest) -> Sample:
-        return self.generator.generate([request])[0]
-
-
 def test_the_start_of_rl_is_a_second_model_of_an_evaluation(tmp_path: Path) -> None:
     """The same weights answer as the policy itself does, others do not."""
     task = game_of("SimpleNegotiation-v0", 1, tmp_path)
@@ -125,7 +115,7 @@ def test_the_start_of_rl_is_a_second_model_of_an_evaluation(tmp_path: Path) -> N
         against_it = replace(rules, models={"start": str(start)})
         return answers(*asyncio.run(model.roll_out([one], against_it, Pool(), lambda: None)))  # type: ignore[arg-type]
 
-    policy = ModelPolicy(Alone(model.generator), model.codec.decode, rules.params, rules.limit, rules.seed)
+    policy = ModelPolicy(Recording(model.generator), model.codec.decode, rules.params, rules.limit, rules.seed)
     match = run_episode(policy, Here(), replace(one, opponent="self"), model.codec.stream(), model.codec.stream())
     itself = answers(asyncio.run(match))
     assert len(itself) > 4 and against(ASSETS / "tiny_all") == itself and against(other) != itself

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 import torch
-from parity_servers import TINY, Plain, Served, vllm_server
+from parity_servers import Served, vllm_server
+from plain_model import TINY, Plain
 
 from turngrid.envs.types import TaskRef
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec

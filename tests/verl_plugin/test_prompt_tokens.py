@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from game_table import Says, seen_by_server
-from parity_servers import TINY
+from plain_model import TINY
 from tokenizers_of_families import qwen3
 from transformers import AutoTokenizer
 from usual import form_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from game_table import REWARD, SAMPLES, TURNS, Says, Table
-from parity_servers import Plain
+from plain_model import Plain
 from usual import form_of, method
 
 from turngrid.records.step_metrics import step_metrics

@@ -60,7 +60,7 @@ def test_requests_that_come_together_share_batches_and_keep_their_rules() -> Non
     outputs, stats = serve(scenario, max_batch=8)
     for i, output in enumerate(outputs):
         [(tokens, logprobs)] = expected(SampleRequest(f"r{i}", PROMPT, **rules(i)))
-        assert output.token_ids == tokens and output.log_probs == pytest.approx(logprobs, abs=1e-6)
+        assert output.token_ids == tokens and output.log_probs == pytest.approx(logprobs, abs=1e-5)
         assert output.stop_reason in ("completed", "length") and output.extra_fields == {"global_steps": None}
     assert stats["batches"] == 3, "8 + 8 + 4"
     assert stats["requests"] == 20

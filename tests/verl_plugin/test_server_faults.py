@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import small
-from parity_servers import TINY, Plain
+from plain_model import TINY, Plain
 
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 from game_table import REWARD, SAMPLES, TURNS, Group, Table
-from parity_servers import Plain
+from plain_model import Plain
 from test_windows import assert_rows_are_what_the_server_saw
 from usual import as_shipped
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import torch
 import transfer_queue as tq
-from example_step import batch_of, estimated, trainer, turns_of
+from example_step import batch_of, estimated, read, trainer, turns_of, write
 from omegaconf import OmegaConf
-from tensordict import TensorDict
 from test_turn_fields import EPISODE
 from transfer_queue import KVBatchMeta
 
@@ -44,9 +43,8 @@ def failed(partition: str) -> KVBatchMeta:
     """Example X, but for group P, of which nobody won anything."""
     batch = batch_of(partition)
     keys = [key for key in batch.keys if key.startswith("P_")]
-    rewards = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["rm_scores"])["rm_scores"]
-    fields = {"rm_scores": rewards * 0, "turn_outcome": torch.full((len(keys), 1), LOST)}
-    tq.kv_batch_put(keys=keys, partition_id=partition, fields=TensorDict(fields, batch_size=len(keys)))
+    rewards = read(batch, "rm_scores", keys=keys)["rm_scores"] * 0
+    write(batch, keys, rm_scores=rewards, turn_outcome=torch.full((len(keys), 1), LOST))
     return batch
 
 

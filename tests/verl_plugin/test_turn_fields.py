@@ -7,21 +7,12 @@ from turngrid.algorithms.registry import STATES
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.verl_plugin.rollout.turn_fields import text_hash, turn_fields
 
-EPISODE = Episode(
-    task="t",
-    seed=1,
-    split="train",
-    goal="win",
-    messages=[],
-    prompt_ids=[1],
-    turns=[
-        Turn("a room ", "go east", rewards={"sparse": 0.0}),
-        Turn("a hall", "", valid=False, parsed=False, rewards={"sparse": 0.0}),
-        Turn("a room", "go east", rewards={"sparse": 1.0}),
-    ],
-    outcome=Outcome.WON,
-    final_observation="outside",
-)
+TURNS = [
+    Turn("a room ", "go east", rewards={"sparse": 0.0}),
+    Turn("a hall", "", valid=False, parsed=False, rewards={"sparse": 0.0}),
+    Turn("a room", "go east", rewards={"sparse": 1.0}),
+]
+EPISODE = Episode("t", 1, "train", "win", [], [1], TURNS, Outcome.WON, final_observation="outside")
 
 
 @pytest.mark.parametrize(

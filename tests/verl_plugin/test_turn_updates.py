@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 import transfer_queue as tq
+from example_step import put, read
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 from usual import method
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from turngrid import verl_plugin  # noqa: F401 - as in a run
 from turngrid.verl_plugin.training import zero_advantages
 from turngrid.verl_plugin.training.turn_updates import update_by_turn
 
@@ -52,9 +52,9 @@ def rows(partition: str, dead: str = "") -> KVBatchMeta:
                     "multi_modal_inputs": {},
                 }
             )
-    tags = [{"seq_len": len(row["input_ids"]), "status": "success"} for row in fields]
-    tq.kv_batch_put(keys=keys, partition_id=partition, fields=list_of_dict_to_tensordict(fields), tags=tags)
-    return KVBatchMeta(keys=keys, tags=tags, partition_id=partition, fields=list(fields[0]), extra_info={})
+    batch = put(partition, keys, fields)
+    batch.fields, batch.extra_info = list(fields[0]), {}
+    return batch
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Policy:
 
     def log_probs(self, batch: KVBatchMeta) -> None:
         assert batch.extra_info[zero_advantages.KEY] == "" and batch.extra_info["compute_loss"] is False
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["input_ids"])
+        data = read(batch, "input_ids")
         told = [
             {"log_probs": torch.full((len(row),), self.log_prob + self.change(key))}
             for key, row in zip(batch.keys, data["input_ids"].unbind(), strict=True)
@@ -84,7 +84,7 @@ class Policy:
     def update(self, batch: KVBatchMeta, metrics: dict[str, Any], updates: int) -> None:
         assert updates == 1
         names = ["advantages", "old_log_probs", "response_mask", "turn_ids", "ref_log_prob"]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+        data = read(batch, *names)
         lengths = [[len(row) for row in data[name].unbind()] for name in names]
         assert all(own == lengths[0] for own in lengths), "a padding row has columns of other lengths"
         real = [number for number, mask in enumerate(data["response_mask"].unbind()) if mask.any()]

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-import transfer_queue as tq
 from engine_probe import jagged
-from example_step import batch_of, estimated, trainer_of
+from example_step import batch_of, estimated, read, trainer_of
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.utils.losses import value_loss
@@ -79,8 +78,7 @@ def test_what_each_head_learns_reaches_the_update(queue: None, windows: bool, de
     expected |= {column("returns", head): returns for head, (returns, _) in enumerate(heads)}
     expected |= {weight(head): targets for head, (_, targets) in enumerate(heads)}
     assert {*expected, "values_1", "values_2"} <= set(done.fields)
-    fields = [*expected, "turn_ids"]
-    data = tq.kv_batch_get(keys=done.keys, partition_id=done.partition_id, select_fields=fields)
+    data = read(done, *expected, "turn_ids")
     acts = data["turn_ids"].values() > 0
     for name, numbers in expected.items():
         found = data[name].values()

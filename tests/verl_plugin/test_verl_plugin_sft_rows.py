@@ -13,6 +13,7 @@ from transformers import Qwen3Config
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import write_episodes
+from turngrid.rollouts.stream import assistant, user
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.tasks.early_experience import ASK, world_model_row
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -26,21 +27,9 @@ def codec() -> TokenCodec:
 
 
 def demonstration() -> Episode:
-    texts = [("a door.", "open door"), ("it is open.", "go north")]
-    pairs = [
-        [{"role": "user", "content": f"{seen}\nYour action:"}, {"role": "assistant", "content": did}]
-        for seen, did in texts
-    ]
-    return Episode(
-        task="doors/1",
-        seed=1,
-        split="demonstrations",
-        goal="leave",
-        messages=[message for pair in pairs for message in pair],
-        prompt_ids=[],
-        turns=[Turn(observation=seen, action=did, sampled=False) for seen, did in texts],
-        outcome=Outcome.WON,
-    )
+    turns = [Turn(*texts, sampled=False) for texts in (("a door.", "open door"), ("it is open.", "go north"))]
+    messages = [one for t in turns for one in (user(f"{t.observation}\nYour action:"), assistant(t.action))]
+    return Episode("doors/1", 1, "demonstrations", "leave", messages, [], turns, Outcome.WON)
 
 
 def as_text(codec: TokenCodec, ids: torch.Tensor) -> str:
@@ -75,7 +64,7 @@ def test_a_prediction_has_its_loss_on_what_was_seen_alone(codec: TokenCodec, tmp
     without room is left out."""
     shown = demonstration()
     drawn = replace(shown, prefix=shown.turns[:1], turns=[replace(shown.turns[1], action="jump")])
-    drawn.messages[-1] = {"role": "assistant", "content": "jump"}
+    drawn.messages[-1] = assistant("jump")
     rows = [world_model_row(replace(drawn, final_observation=seen)) for seen in ("you fall.", "o" * 300)]
     write_episodes(tmp_path / "rows.jsonl", rows)
     run = OmegaConf.create(
