@@ -1,6 +1,8 @@
 """Each estimator against numbers worked by hand."""
 
 import math
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -14,15 +16,24 @@ from turngrid.algorithms.pools import whiten
 MASK = tensor([[1.0, 1, 0, 1, 0]] * 4)
 REWARDS = tensor([[0.0, 2, 0, 4, 0], [0, 3, 0, 0, 0], [0, 0, 0, 9, 0], [0, 6, 0, 6, 0]])
 GROUPS = ["a", "a", "b", "b"]
+HALF = math.sqrt(0.5)
 
 
 def on_action_tokens(advantages: list[float]) -> Tensor:
     return tensor(advantages).unsqueeze(-1) * MASK
 
 
-def test_rloo_by_hand() -> None:
-    advantages, returns = rloo(REWARDS, MASK, GROUPS)
-    torch.testing.assert_close(advantages, on_action_tokens([3.0, -3.0, -3.0, 3.0]))
+@pytest.mark.parametrize(
+    ("estimator", "wanted"),
+    [
+        (rloo, [3.0, -3.0, -3.0, 3.0]),
+        (partial(grpo, norm_adv_by_std_in_grpo=False), [1.5, -1.5, -1.5, 1.5]),
+        (grpo, [HALF, -HALF, -HALF, HALF]),  # the unbiased standard deviation of {6, 3} is 3 / sqrt(2)
+    ],
+)
+def test_two_groups_by_hand(estimator: Any, wanted: list[float]) -> None:
+    advantages, returns = estimator(REWARDS, MASK, GROUPS)
+    torch.testing.assert_close(advantages, on_action_tokens(wanted), atol=1e-6, rtol=0)
     assert returns is advantages
 
 
@@ -30,19 +41,6 @@ def test_rloo_of_three_leaves_one_out() -> None:
     """Scores 1, 2, 6: 1 - 4, 2 - 3.5, 6 - 1.5."""
     advantages, _ = rloo(tensor([[1.0], [2.0], [6.0]]), torch.ones(3, 1), ["a"] * 3)
     torch.testing.assert_close(advantages.flatten(), tensor([-3.0, -1.5, 4.5]))
-
-
-def test_grpo_without_std_by_hand() -> None:
-    advantages, _ = grpo(REWARDS, MASK, GROUPS, norm_adv_by_std_in_grpo=False)
-    torch.testing.assert_close(advantages, on_action_tokens([1.5, -1.5, -1.5, 1.5]))
-
-
-def test_grpo_with_std_by_hand() -> None:
-    """The unbiased standard deviation of {6, 3} is 3 / sqrt(2), so that the advantages are 1 /
-    sqrt(2)."""
-    advantages, _ = grpo(REWARDS, MASK, GROUPS)
-    half = math.sqrt(0.5)
-    torch.testing.assert_close(advantages, on_action_tokens([half, -half, -half, half]), atol=1e-6, rtol=0)
 
 
 def drawn(count: int) -> list[float]:
@@ -76,7 +74,7 @@ def test_whitening_equal_values_gives_exactly_zero(tokens: int) -> None:
         assert not whiten(torch.full((1, tokens), value), torch.ones(1, tokens)).any()
 
 
-@pytest.mark.parametrize(("estimator", "half"), [(grpo, math.sqrt(0.5)), (rloo, 3.0), (lite_ppo, math.sqrt(0.5))])
+@pytest.mark.parametrize(("estimator", "half"), [(grpo, HALF), (rloo, 3.0), (lite_ppo, HALF)])
 def test_a_sample_alone_in_its_group_is_a_dead_row(estimator, half: float) -> None:
     """Lite PPO's deviation is that of 6 and 3: the lone 9 and 12 do not count."""
     advantages, _ = estimator(REWARDS, MASK, ["a", "a", "b", "c"])

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 import yaml
-from omegaconf import DictConfig
 
 from turngrid.config.base import CONF
 from turngrid.config.compose import compose
@@ -24,10 +23,6 @@ class Shouted(ThinkAction):
     louder: int = 2
 
 
-def plain_but(*overrides: str) -> DictConfig:
-    return compose(list(overrides))
-
-
 def test_options_are_the_registry_and_have_the_settings_of_the_forms() -> None:
     files = {file.stem: yaml.safe_load(file.read_text()) for file in (CONF / "prompt").glob("*.yaml")}
     assert set(files) == set(PROMPTS)
@@ -38,22 +33,22 @@ def test_options_are_the_registry_and_have_the_settings_of_the_forms() -> None:
 
 
 def test_without_a_form_nothing_changes() -> None:
-    config = plain_but("prompt=plain")
+    config = compose(["prompt=plain"])
     assert non_default(config.prompt) == {} == non_default(None) and prompt_form(None) == form_of(config)
-    assert config.env.max_action_tokens == 16 and plain_but("env=alfworld").env.max_action_tokens == 32
+    assert config.env.max_action_tokens == 16 and compose(["env=alfworld"]).env.max_action_tokens == 32
     bare = config.copy()
     del bare.prompt
     assert identity(bare) == identity(config)
     others = ("prompt.history=2", "prompt=react", "prompt=think_action", "prompt=think_action prompt.action_tag=answer")
-    assert len({identity(plain_but(*words.split())) for words in others} - {identity(config)}) == len(others)
+    assert len({identity(compose(words.split())) for words in others} - {identity(config)}) == len(others)
 
 
 def test_an_answer_has_room_for_its_thought() -> None:
-    assert plain_but("prompt=think_action", "env=alfworld").env.max_action_tokens == 96
+    assert compose(["prompt=think_action", "env=alfworld"]).env.max_action_tokens == 96
     pretrained = {"": 48, "env=repo_repair": 128, "prompt=react": 96, "env.max_action_tokens=9": 9}
     for words, tokens in pretrained.items():
-        assert plain_but("model=smollm2_135m", *words.split()).env.max_action_tokens == tokens
-    assert plain_but("model=qwen2.5_0.5b").env.max_action_tokens == 16, "as in the study"
+        assert compose(["model=smollm2_135m", *words.split()]).env.max_action_tokens == tokens
+    assert compose(["model=qwen2.5_0.5b"]).env.max_action_tokens == 16, "as in the study"
 
 
 @pytest.mark.parametrize(
@@ -66,28 +61,26 @@ def test_an_answer_has_room_for_its_thought() -> None:
 )
 def test_a_row_that_is_summed_up_has_room_for_answers_and_leaves_some(words: str, tokens: int) -> None:
     """By default: 12 answers, at least 384 tokens, at most what leaves room for three answers."""
-    assert plain_but("rollout_form=summary", *words.split()).rollout_form.summary.tokens == tokens
+    assert compose(["rollout_form=summary", *words.split()]).rollout_form.summary.tokens == tokens
 
 
 def test_thinking_is_one_setting_under_two_names() -> None:
-    ours, verls = (
-        plain_but("prompt.thinking=false"),
-        plain_but("+data.apply_chat_template_kwargs.enable_thinking=false"),
-    )
+    typed = ("prompt.thinking=false", "+data.apply_chat_template_kwargs.enable_thinking=false")
+    ours, verls = (compose([word]) for word in typed)
     assert chat_settings(ours).kwargs == chat_settings(verls).kwargs == {"enable_thinking": False}
-    assert identity(ours) == identity(verls) != identity(plain_but())
-    assert chat_settings(plain_but("model=qwen3_8b")).kwargs == {"enable_thinking": False}
+    assert identity(ours) == identity(verls) != identity(compose([]))
+    assert chat_settings(compose(["model=qwen3_8b"])).kwargs == {"enable_thinking": False}
     with pytest.raises(ConfigError, match=r"prompt\.thinking=false .*enable_thinking.*set only one"):
-        plain_but("prompt.thinking=false", "+data.apply_chat_template_kwargs.enable_thinking=true")
+        compose(["prompt.thinking=false", "+data.apply_chat_template_kwargs.enable_thinking=true"])
 
 
 def test_a_form_of_ones_own_has_its_settings_typed() -> None:
     name = f"prompt.name={Shouted.__module__}:Shouted"
-    config = plain_but("prompt=think_action", name, "+prompt.louder=3", "prompt.think_tag=mull")
+    config = compose(["prompt=think_action", name, "+prompt.louder=3", "prompt.think_tag=mull"])
     form = form_of(config)
     assert isinstance(form, Shouted) and (form.louder, form.think_tag) == (3, "mull")
     assert changed_text(config.prompt)["louder"] == 3 and "train_thoughts" not in changed_text(config.prompt)
     with pytest.raises(ConfigError, match="prompt.louder=loud must be"):
-        plain_but("prompt=think_action", name, "+prompt.louder=loud")
+        compose(["prompt=think_action", name, "+prompt.louder=loud"])
     with pytest.raises(ConfigError, match="unknown key prompt.softer"):
-        plain_but("prompt=think_action", name, "+prompt.softer=3")
+        compose(["prompt=think_action", name, "+prompt.softer=3"])

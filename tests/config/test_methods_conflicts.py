@@ -181,6 +181,17 @@ env=two_player algo=rae rollout_form=self_play rollout_form.self_play.opponent=e
     rollout_form=self_play and rollout_form.self_play.endpoint=localhost:8000; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
 rollout_form=[prefix,tcod]
     rollout_form=[prefix,tcod]; use rollout_form=prefix
+algo=distill
+    algo=distill; use algo.teacher=
+algo=distill algo.teacher=asset://nothing
+    algo.teacher=asset://nothing: no such asset
+algo=distill algo.teacher=asset://tiny_alfworld
+    algo.teacher=asset://tiny_alfworld; use one with the same
+algo=distill algo.teacher=asset://tiny model.lora_rank=8 algorithm.kl_penalty=mse
+    algo=distill and model.lora_rank=8; use model.lora_rank=null
+    algorithm.kl_penalty=mse; use algorithm.kl_penalty=kl
+algo=grpo distillation.enabled=true
+    distillation.enabled=true; use algo=distill
 """
 WARNED = """
 algo=grpo terms=[self_distill] actor_rollout_ref.actor.use_kl_loss=true

@@ -101,16 +101,3 @@ def test_admissible_actions_are_listed_in_every_message(
     assert all(action in turn.admissible for action, turn in zip(task.expert_plan, episode.turns[1:], strict=True))
     plain, sent = ask(answers, task, form_of("react"))
     assert not any(turn.admissible for turn in plain.turns) and "Admissible" not in str(sent)
-
-
-def test_the_last_turns_are_told_in_one_message(ask: Any, demonstration_games: list[TaskRef]) -> None:
-    form, task = form_of("think_action", history=2), demonstration_games[0]
-    episode, sent = ask([form.write(action, "so it is") for action in task.expert_plan], task, form)
-    head = form.head(STYLE, episode.goal)
-    assert episode.won and all(len(messages) == 1 for messages in sent)
-    for number, (messages,) in enumerate(sent):
-        before = episode.turns[max(0, number - 2) : number]
-        told = head + form.recalled(before) + form.message(episode.turns[number].observation)
-        assert messages["content"] == told and "so it is" not in told
-    assert "Action taken: " + task.expert_plan[1] in sent[3][0]["content"]
-    assert "Action taken: " + task.expert_plan[0] not in sent[3][0]["content"]

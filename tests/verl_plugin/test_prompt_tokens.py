@@ -150,6 +150,7 @@ def test_rows_with_longer_or_shorter_histories_are_what_the_server_saw(table: Ta
         assert not number or f"turns taken: {number}\n" in prompt
         assert prompt.count(turn.observation.lower()) == 1, "what is seen now is whole"
         before = episode.turns[max(0, number - 2) : number]
+        assert prompt.count("action taken: ") == len(before)
         assert all(shortened(earlier.observation, 40).lower() in prompt for earlier in before)
         assert prompt.count("your thought: i shall see") == sum(earlier.thought != "" for earlier in before)
     assert max(len(shortened(turn.observation, 40)) for turn in episode.turns) == 40
@@ -178,19 +179,14 @@ def test_thoughts_are_trained_unless_that_is_turned_off(table: Table, name: str)
     assert fields["turn_parsed"].tolist() == [int(turn.parsed) for turn in episode.turns]
 
 
-@pytest.mark.parametrize("history", [None, 2])
-@pytest.mark.parametrize("name", FORMS)
-def test_demonstrations_have_the_ids_that_a_model_would_have_had(table: Table, name: str, history: int | None) -> None:
-    check_demonstration(table, replace(FORMS[name], history=history))
+LONG_HISTORY = {"history": 2, "history_chars": 50, "history_steps": True, "history_thoughts": True}
+SHOWN = [(name, {"history": history}) for name in FORMS for history in (None, 2)]
+SHOWN += [(name, {"max_actions": 2, **more}) for name in ("react", "hiper") for more in ({}, LONG_HISTORY)]
 
 
-@pytest.mark.parametrize("history", [None, 2])
-@pytest.mark.parametrize("name", ["react", "hiper"])
-def test_demonstrations_of_several_actions_have_the_ids_that_a_model_would_have_had(
-    table: Table, name: str, history: int | None
-) -> None:
-    more = {"history_chars": 50, "history_steps": True, "history_thoughts": True} if history else {}
-    check_demonstration(table, replace(FORMS[name], history=history, max_actions=2, **more))
+@pytest.mark.parametrize(("name", "more"), SHOWN)
+def test_demonstrations_have_the_ids_that_a_model_would_have_had(table: Table, name: str, more: dict[str, Any]) -> None:
+    check_demonstration(table, replace(FORMS[name], **more))
 
 
 def check_demonstration(table: Table, form: PromptForm) -> None:

@@ -1,7 +1,7 @@
 """Tokenizers as the families of models have them, made here: small vocabularies, real control
 tokens, real templates."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -104,8 +104,8 @@ def normalising() -> PreTrainedTokenizerBase:
     return ready(core, SPACED, eos_token="<end of turn>", pad_token="<pad here>")
 
 
-def chatml(names: Sequence[str] = SMOLLM2) -> PreTrainedTokenizerBase:
-    return ready(byte_level(*special(*names)), CHATML, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+def chatml() -> PreTrainedTokenizerBase:
+    return ready(byte_level(*special(*SMOLLM2)), CHATML, eos_token="<|im_end|>", pad_token="<|endoftext|>")
 
 
 def tiny(folder: Path = ROOT / "assets" / "tiny") -> PreTrainedTokenizerBase:
