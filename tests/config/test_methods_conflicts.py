@@ -189,7 +189,7 @@ algo=distill algo.teacher=asset://tiny_alfworld
     algo.teacher=asset://tiny_alfworld; use one with the same
 algo=distill algo.teacher=asset://tiny model.lora_rank=8 algorithm.kl_penalty=mse
     algo=distill and model.lora_rank=8; use model.lora_rank=null
-    algorithm.kl_penalty=mse; use algorithm.kl_penalty=kl
+    algo=distill and algorithm.kl_penalty=mse; use algorithm.kl_penalty=kl
 algo=grpo distillation.enabled=true
     distillation.enabled=true; use algo=distill
 """
