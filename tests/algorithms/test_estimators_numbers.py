@@ -191,6 +191,15 @@ def of_tokens(name: str, found: Estimate, turns: Turns) -> list[Tensor]:
     return [turns.mean(numbers) if grain == "token" else numbers * turns.mask for numbers in found[:2]]
 
 
+def test_distill() -> None:
+    """Teacher -.1 -2 -.5, student -.3 -.4 -.5, whatever the reward."""
+    turns, tokens = one_episode([1.0], [[0.5] * 3])
+    kl = torch.zeros(turns.place.shape)
+    kl[0, :3] = torch.tensor([-0.1, -2.0, -0.5]) - torch.tensor([-0.3, -0.4, -0.5])
+    found = estimate("distill", turns, replace(tokens, kl=kl)).advantages
+    assert found[0].tolist() == pytest.approx([0.2, -1.6, 0.0, 0.0, 0.0], abs=1e-5)
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_windows_and_dead_rows_change_nothing(name: str, shape: dict[str, Any]) -> None:

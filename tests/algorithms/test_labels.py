@@ -121,10 +121,9 @@ Z = [[1.095445, 0.447214], [-0.730297, -1.788854, 0.707107], [0.447214, -0.73029
 Z += [[-0.707107, 0], [1.095445, 0], [0, 0]]  # planning 1 0 0 0 1, explore 1 0 1 1 1, reflection 1 0, monitor 0 0 0
 
 
-@pytest.mark.parametrize("shape", [{}, {"windows": True}, {"dead": True, "padding": 3}])
 @pytest.mark.parametrize("alpha", [0.5, 0.25])
-def test_rlvmr(shape: dict[str, Any], alpha: float) -> None:
-    turns = example_x(**shape)
+def test_rlvmr(alpha: float) -> None:
+    turns = example_x()
     label = torch.zeros_like(turns.tokens)
     label[turns.mask] = torch.tensor(["-perm".index(letter) for word in TAGGED for letter in word])
     turns = replace(turns, label=label)

@@ -15,17 +15,16 @@ GAMES = [(1, -1), (1, -1), (-1, 1), (0, 0), (1, -1), (-1.5, 0.5)]
 ONE_BY_ONE = [1.0, 0.95, -1.0975, -0.04263, 0.95951, -1.58847]
 AFTER = [0.05, 0.0975, 0.04263, 0.04049, 0.08847, 0.00905]
 AGAINST = [-1.0, -0.95, 1.0975, 0.04263, -0.95951, 0.58847]
-SHAPES: list[dict[str, Any]] = [{}, {"windows": True}, {"dead": True, "padding": 3}]
 
 
-def matches(games: list[tuple[float, float]], turns: int = 2, **shape: Any) -> Turns:
+def matches(games: list[tuple[float, float]], turns: int = 2) -> Turns:
     """Two episodes a match, of which the second is that of seat 1; R is at the end."""
     paths: Paths = {}
     for number, rewards in enumerate(games):
         for seat, reward in enumerate(rewards):
             states = (f"S{turn}" for turn in range(turns + 1))
             paths[f"{number:02d}_{seat}"] = taking(states, [0.0] * (turns - 1) + [reward])
-    found = example_x(paths=paths, **shape)
+    found = example_x(paths=paths)
     seats = torch.tensor([int(name.split("_")[1]) for name in found.episodes])
     task = '{"env": "two_player", "task": "Nim-v0", "seed": %d}'
     return replace(found, role=seats.unsqueeze(1) * found.mask, tasks=tuple(task % n for n in range(len(seats))))
@@ -37,10 +36,9 @@ def advantages(estimator: Any, turns: Turns) -> dict[str, list[float]]:
     return {name: row[mask].tolist() for name, row, mask in zip(turns.episodes, found, turns.mask, strict=True)}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_rae_match_by_match(shape: dict[str, Any]) -> None:
+def test_rae_match_by_match() -> None:
     rae = method("algo", "rae", update="game")
-    found = advantages(rae, matches(GAMES, **shape))
+    found = advantages(rae, matches(GAMES))
     for number, (first, second) in enumerate(zip(ONE_BY_ONE, AGAINST, strict=True)):
         assert found[f"{number:02d}_0"] == pytest.approx([first] * 2, abs=1e-5)
         assert found[f"{number:02d}_1"] == pytest.approx([second] * 2, abs=1e-5)
@@ -62,12 +60,11 @@ def test_rae_by_steps_reads_the_average_of_the_start_and_goes_on_from_its_state(
     assert advantages(again, matches([(1, -1)]))["00_0"] == pytest.approx([0.39831, 0.79661], abs=1e-5)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_role_mean_counts_turns(shape: dict[str, Any]) -> None:
+def test_role_mean_counts_turns() -> None:
     """Role 0: G 1 1 -1 -1 0; role 1: G -1 1 1 0."""
     rewards = {"a_0": [0.0, 1], "b_0": [0.0, -1], "c_0": [0.0], "a_1": [-1.0], "b_1": [0.0, 1], "c_1": [0.0]}
     paths = {name: taking("S" * (len(own) + 1), own) for name, own in rewards.items()}
-    turns = example_x(paths=paths, **shape)
+    turns = example_x(paths=paths)
     role = torch.tensor([int(name.split("_")[1]) for name in turns.episodes]).unsqueeze(1) * turns.mask
     found = advantages(method("algo", "role_mean"), replace(turns, role=role))
     wanted = {"a_0": [1, 1], "b_0": [-1, -1], "c_0": [0], "a_1": [-1.25], "b_1": [0.75, 0.75], "c_1": [-0.25]}
@@ -91,9 +88,9 @@ BY_EPISODE = [(0.86602, -0.86602), (1.15470, -0.57735), (0.57735, -1.15470)]
 AS_GRPO = [(0.86602, -0.86602)] * 3
 
 
-def in_roles(calls: dict[str, tuple[int, ...]], scores: dict[str, float], **shape: Any) -> Turns:
+def in_roles(calls: dict[str, tuple[int, ...]], scores: dict[str, float]) -> Turns:
     rewards = {name: [0.0] * (sum(counts) - 1) + [scores[name]] for name, counts in calls.items()}
-    turns = example_x(paths={name: taking("S" * (len(own) + 1), own) for name, own in rewards.items()}, **shape)
+    turns = example_x(paths={name: taking("S" * (len(own) + 1), own) for name, own in rewards.items()})
     role = torch.zeros_like(turns.state)
     for row, name in zip(role, turns.episodes, strict=True):
         own = [number for number, count in enumerate(calls[name]) for _ in range(count)]
@@ -113,7 +110,6 @@ def by_call(turns: Turns, settings: str = "") -> dict[tuple[str, int], set[float
     }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [
@@ -122,10 +118,8 @@ def by_call(turns: Turns, settings: str = "") -> dict[tuple[str, int], set[float
         ("per=group count=episode", AS_GRPO),
     ],
 )
-def test_role_norm_counts_calls_or_episodes(
-    settings: str, wanted: list[tuple[float, float]], shape: dict[str, Any]
-) -> None:
-    found = by_call(in_roles(CALLS, SCORES, **shape), settings)
+def test_role_norm_counts_calls_or_episodes(settings: str, wanted: list[tuple[float, float]]) -> None:
+    found = by_call(in_roles(CALLS, SCORES), settings)
     for (name, role), numbers in found.items():
         expected = {wanted[role][SCORES[name] == 0]} if CALLS[name][role] else set()
         assert sorted(numbers) == pytest.approx(sorted(expected), abs=1e-5), (name, role)

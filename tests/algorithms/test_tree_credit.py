@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -74,11 +73,10 @@ def rows(found: Tensor, turns: Turns) -> list[list[float]]:
     return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
 
 
-@pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize("groups", ["P", "PQ"])
-def test_a_turn_is_compared_with_its_siblings(dead: bool, groups: str) -> None:
+def test_a_turn_is_compared_with_its_siblings(groups: str) -> None:
     """``bc3`` has no sibling."""
-    turns = of_paths(BELOW, groups=groups, dead=dead)
+    turns = of_paths(BELOW, groups=groups)
     found = as_shipped(TreeQ, shared="each")(turns, inter(turns))
     for row, wanted in zip(rows(found, turns), TREE_Q * len(groups), strict=True):
         assert row == pytest.approx(wanted, abs=1e-5)
@@ -114,12 +112,11 @@ def test_values_that_differ_by_rounding_are_equal() -> None:
 # ---- pairs
 
 
-@pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize("eta", [1.0, 0.5])
-def test_a_pair_is_learned_from_at_the_turn_where_it_parts(eta: float, dead: bool) -> None:
+def test_a_pair_is_learned_from_at_the_turn_where_it_parts(eta: float) -> None:
     """2 eta (R_1 - R_2), on the second turn of two episodes that share their first; those of the
     other prompt part at once, and score the same."""
-    turns = of_paths({"ab1": 1.0, "ac2": 0.0}, dead=dead)
+    turns = of_paths({"ab1": 1.0, "ac2": 0.0})
     found = rows(as_shipped(Pair, eta=eta)(turns, torch.ones(turns.mask.shape).double()), turns)
     assert found == [pytest.approx([0, 2 * eta, 0]), pytest.approx([0, -2 * eta, 0])]
 
@@ -146,16 +143,15 @@ PLAYS = [[-0.5, 1.30558], [-0.5, -0.78335, -0.78335], [-0.5, -0.78335], [1.5, 1.
 PLAYS += [[-0.57735] * 2, [1.15470, 0], [-0.57735] * 2]
 
 
-def of_attempts(**shape: Any) -> Turns:
-    turns = example_x(paths=PATHS | {"Q_5": ("U0 b U2 a U4", [1, 0], *PATHS["Q_5"][2:])}, **shape)
+def of_attempts() -> Turns:
+    turns = example_x(paths=PATHS | {"Q_5": ("U0 b U2 a U4", [1, 0], *PATHS["Q_5"][2:])})
     attempt = torch.zeros(turns.mask.shape).long()
     attempt[turns.mask] = torch.tensor([number for row in ATTEMPTS for number in row])
     return replace(turns, attempt=attempt)
 
 
-@pytest.mark.parametrize("shape", [{}, {"windows": True}, {"dead": True, "padding": 3}])
-def test_a_play_is_compared_with_those_of_its_number(shape: dict[str, Any]) -> None:
-    turns = of_attempts(**shape)
+def test_a_play_is_compared_with_those_of_its_number() -> None:
+    turns = of_attempts()
     found = as_shipped(Attempts)(turns, torch.ones(turns.mask.shape).double())
     for row, wanted in zip(rows(found, turns), PLAYS, strict=True):
         assert row == pytest.approx(wanted, abs=2e-5)

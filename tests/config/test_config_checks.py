@@ -150,8 +150,6 @@ curriculum=horizon budget=sft_only
     env.tasks: 1 test games leave none for w2-o4-q4; use more of them
 {COLOCATE} curriculum=horizon
     curriculum=horizon; use curriculum=none
-{COLOCATE} trainer.v1.sampler.max_off_policy_threshold=null
-    trainer.v1.sampler.max_off_policy_threshold=null must be a whole number of at least 1
 {COLOCATE} trainer.v1.colocate_async.num_warmup_batches=3
     trainer.v1.colocate_async.num_warmup_batches=3; use fewer
 {SEPARATE} trainer.v1.separate_async.parameter_sync_step=2
@@ -162,8 +160,6 @@ curriculum=horizon budget=sft_only
     {ROLLOUT}.checkpoint_engine.backend=naive; use {NCCL}
 {ASYNC_GPUS} {ROLLOUT}.nnodes=1 {NCCL} rollout=transformers
     {SEPARATE}; use rollout=vllm
-trainer.v1.trainer_mode=async
-    trainer.v1.trainer_mode=async must be one of: colocate_async, separate_async, sync
 {CORRECTION}.rollout_is=token
     {CORRECTION}.rollout_is=token; use {CORRECTION}.bypass_mode=false or correction=token_tis
 {CORRECTION}.rollout_rs=seq_mean_k1

@@ -99,8 +99,6 @@ algo=step_ppo algorithm.adv_estimator=gae rollout_form=attempts shaping=[improve
 algo=gigpo algo.state=words rollout_form=tcod
     algo.state=words; use algo.state=observation or observation+goal or observation+turn or history
     credit=gigpo and rollout_form=tcod; use rollout_form=linear
-algo=g_ra shaping.g_ra.levels=[{reward:outcome}]
-    shaping=[g_ra]; use levels=[outcome] must name two rewards or more, each once
 algo=hiper prompt=plain shaping=[] +critic.model.override_config.value_heads=1 rollout_form=mem1
     algo=hiper and prompt=plain; use prompt=hiper
     critic.model.override_config.value_heads=1; use critic.model.override_config.value_heads=3
@@ -108,8 +106,6 @@ algo=hiper prompt=plain shaping=[] +critic.model.override_config.value_heads=1 r
 algo=g_ra env=repo_repair shaping.g_ra.levels=[{reward:outcom,gate:1},{reward:dense}]
     reward=dense; use outcome, valid, parsed, plan_share, ratio
     reward=outcom; use outcome
-rollout_form=tcod rollout_form.tcod.direction=back
-    rollout_form=[tcod]; use direction=back must be one of: f2b, b2f
 algo=tree_grpo credit=[tree,gigpo]
     credit=gigpo and rollout_form=tree; use rollout_form=linear
 algo=tree_grpo credit=[aem,tree_q]
