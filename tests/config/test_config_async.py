@@ -54,8 +54,3 @@ def test_rollouts_beside_the_trainer_on_cpus(composed: Composer) -> None:
     assert rollout.checkpoint_engine.backend == "turngrid_ray"
     updates = config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
     assert config.trainer.v1.separate_async.parameter_sync_step == updates == 4
-
-
-@pytest.mark.parametrize("name", ["none", "sampler_clip"])
-def test_another_correction_can_be_chosen(composed: Composer, name: str) -> None:
-    assert composed([COLOCATE, f"correction={name}"]).algorithm.rollout_correction.rollout_is is None

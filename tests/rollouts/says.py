@@ -6,14 +6,14 @@ from turngrid.rollouts.policy import Reply, TurnContext
 
 
 class Says:
-    """One text a turn, then nothing; keeps the messages that it was shown."""
+    """One text whenever it is asked, then nothing; keeps the messages that it was shown."""
 
     name = "says"
 
     def __init__(self, *texts: str) -> None:
-        self.texts = texts
+        self.left = iter(texts)
         self.seen: list[list[dict[str, Any]]] = []
 
     async def act(self, context: TurnContext) -> Reply:
         self.seen.append([*context.messages])
-        return Reply(self.texts[context.turn] if context.turn < len(self.texts) else "")
+        return Reply(next(self.left, ""))

@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,7 @@ def play(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool]) -> Play:
 
     def play(url: str, task: TaskRef, key_env: str = "", max_turns: int = 12) -> Episode:
         async def main() -> Episode:
-            endpoint = Endpoint(url, "parrot-7b", key_env, timeout_s=5)
-            async with endpoint.client() as client:
-                policy = ChatPolicy(endpoint, client, temperature=0.4, max_tokens=16, wait_s=0.01)
+            async with chat_policy(url, key_env) as policy:
                 spec = EpisodeSpec(task, make_environment("textworld").prompt, max_turns)
                 return await run_episode(policy, await pool.open(), spec, None)
 
@@ -43,13 +42,18 @@ def play(runner: asyncio.Runner, pool_of_one: Callable[[str], EnvPool]) -> Play:
     return play
 
 
+@asynccontextmanager
+async def chat_policy(url: str, key_env: str = "") -> AsyncIterator[ChatPolicy]:
+    endpoint = Endpoint(url, "parrot-7b", key_env, timeout_s=5)
+    async with endpoint.client() as client:
+        yield ChatPolicy(endpoint, client, temperature=0.4, max_tokens=16, wait_s=0.01)
+
+
 def ask(url: str, task: TaskRef) -> Reply:
     """One turn, without a game."""
 
     async def main() -> Reply:
-        endpoint = Endpoint(url, "parrot-7b", timeout_s=5)
-        async with endpoint.client() as client:
-            policy = ChatPolicy(endpoint, client, temperature=0.4, max_tokens=16, wait_s=0.01)
+        async with chat_policy(url) as policy:
             messages = [{"role": "user", "content": task.goal}]
             return await policy.act(TurnContext(messages, [], task, Observation("a door"), 0, 0, 0, task.key))
 
@@ -168,16 +172,10 @@ def test_what_cannot_be_asked_is_refused_at_once(arguments: tuple[str, ...], wor
 def test_an_endpoint_is_evaluated_and_nothing_is_asked_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """One that answers badly in the middle ends the command in one line; the evaluation set that it
     had finished is kept."""
-    words = [
-        "endpoint_model=parrot-7b",
-        "eval.games=2",
-        "eval.max_turns=2",
-        "eval.temperatures=[0.4,1]",
-        "env.workers=1",
-    ]
+    words = ["endpoint_model=parrot-7b", "eval.games=2", "eval.max_turns=2", "eval.temperatures=[0.4,1]"]
     ill = {"at": 1.0}
     with chat_stub(lambda body: (401, "no") if body["temperature"] == ill["at"] else says("look")) as stub:
-        command = [f"endpoint={stub.url}", *words, f"output_dir={tmp_path}"]
+        command = [f"endpoint={stub.url}", *words, "env.workers=1", f"output_dir={tmp_path}"]
         assert main(command) == 2
         assert "answered 401 to parrot-7b: no" in capfd.readouterr().err.splitlines()[-1]
         ill["at"] = -1.0

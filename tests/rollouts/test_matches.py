@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from says import Says
 from usual import as_shipped
 
 from turngrid.envs.registry import make_environment
@@ -45,19 +46,6 @@ class Here:
         raise NotImplementedError
 
 
-@dataclass
-class Says:
-    """Says these actions, whichever seat asks."""
-
-    actions: list[str]
-    name: str = "says"
-    seen: list[str] = field(default_factory=list)
-
-    async def act(self, context: TurnContext) -> Reply:
-        self.seen.append(context.messages[-1]["content"])
-        return Reply(self.actions.pop(0))
-
-
 @pytest.fixture(scope="module")
 def game(tmp_path_factory: pytest.TempPathFactory) -> TaskRef:
     """From the empty board."""
@@ -79,7 +67,7 @@ def spec(game: TaskRef, **more: Any) -> EpisodeSpec:
 
 
 def match(game: TaskRef, actions: Sequence[str], **more: Any) -> list[Episode]:
-    first = asyncio.run(run_episode(Says(list(actions)), Here(), spec(game, **more), None))
+    first = asyncio.run(run_episode(Says(*actions), Here(), spec(game, **more), None))
     return [first, *first.sides]
 
 
@@ -88,7 +76,7 @@ def paid(episode: Episode) -> list[float]:
 
 
 def test_each_seat_has_its_own_view_and_the_loser_is_paid_too(game: TaskRef) -> None:
-    policy = Says(list(WIN))
+    policy = Says(*WIN)
     first = asyncio.run(run_episode(policy, Here(), spec(game), None))
     (second,) = first.sides
     assert [[turn.action for turn in side.turns] for side in (first, second)] == [["0", "1", "2"], ["3", "4"]]
@@ -121,7 +109,7 @@ def test_a_seat_against_scripted_opponents(game: TaskRef) -> None:
         assert won.seat == seat and won.opponent == "first" and won.sides == []
         (lost,) = match(game, list("8764"), seat=seat, opponent="exact")
         assert lost.outcome in (Outcome.LOST, Outcome.DRAWN)
-    forfeit = run_episode(Says([]), Here(), spec(game, seat="1", opponent="p"), None, opponent=Says(["9"]))
+    forfeit = run_episode(Says(), Here(), spec(game, seat="1", opponent="p"), None, opponent=Says("9"))
     at_once = asyncio.run(forfeit)  # by the other seat's first answer
     assert (at_once.seat, at_once.outcome, at_once.score, at_once.turns) == ("1", Outcome.WON, 1.0, [])
     one = match(game, WIN, both=False)

@@ -1,12 +1,14 @@
-"""Episodes come back from disk as they went."""
+"""From turns to the trained row, by hand; and to disk and back."""
 
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.seeds import request_seed
 from turngrid.rollouts.store import read_episodes, write_episodes
 
@@ -19,8 +21,12 @@ def test_round_trip(tmp_path: Path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.jsonl"]
 
 
+def of_turns(*turns: Turn) -> Episode:
+    return Episode("t", 1, "train", "g", [], [1, 2, 3], list(turns), Outcome.LOST)
+
+
 def back(tmp_path: Path, turn: Turn) -> Turn:
-    write_episodes(tmp_path / "a.jsonl", [Episode("t", 1, "train", "g", [], [], [turn], Outcome.LOST)])
+    write_episodes(tmp_path / "a.jsonl", [of_turns(turn)])
     (read,) = read_episodes(tmp_path / "a.jsonl")
     return read.turns[0]
 
@@ -49,3 +55,30 @@ def test_a_request_is_seeded_by_what_it_is_for():
     others += [(0, 3, "textworld/w2-o3-q4/30002", 5, 2), (0, 3, "textworld/w2-o3-q4/30001", 6, 2)]
     assert seed not in {request_seed(*other) for other in others}
     assert 0 <= seed < 2**63
+
+
+# ---- rows
+
+
+def test_rewards_stand_on_each_turns_last_sampled_token():
+    turns = [
+        Turn("a", "go", [10, 11], [-0.1, -0.2], [90, 91], rewards={"dense": 0.25}),
+        Turn("b", "eat", [12], [-0.3], [], rewards={"dense": 0.75}),
+    ]
+    row = to_rows(of_turns(*turns), "dense")[0]
+    assert row.prompt_ids == [1, 2, 3]
+    assert row.response_ids == [10, 11, 90, 91, 12]
+    assert row.mask == [1, 1, 0, 0, 1]
+    assert row.logprobs == [-0.1, -0.2, 0.0, 0.0, -0.3]
+    assert row.rewards == [0.0, 0.25, 0.0, 0.0, 0.75]
+
+
+def test_text_turns_have_no_behaviour_logprobs():
+    row = to_rows(of_turns(Turn("a", "go", [10, 11], [], [], sampled=False)), "sparse")[0]
+    assert row.logprobs == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("turns", [[], [Turn("a", "go")]])
+def test_nothing_to_learn_from_is_refused(turns: list[Turn]):
+    with pytest.raises(ValueError, match="gives no row"):
+        to_rows(of_turns(*turns), "sparse")[0]

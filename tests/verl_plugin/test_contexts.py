@@ -3,7 +3,7 @@ them."""
 
 import asyncio
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -160,16 +160,9 @@ def test_contexts_travel_as_one_tensor() -> None:
 # ---- the pass
 
 
-@dataclass
-class Scored:
-    """By field: numbers of action tokens, row by row."""
-
-    fields: dict[str, list[torch.Tensor]]
-    metrics: dict[str, Any]
-
-
-def step(folder: Path, path: str, words: str, row: Any = None) -> Scored:
-    """What a real step writes, of made-up rows or given ones."""
+def step(folder: Path, path: str, words: str, row: Any = None) -> tuple[dict[str, list[torch.Tensor]], dict[str, Any]]:
+    """What a real step writes of action tokens row by row, and its metrics; of made-up rows or
+    given ones."""
     trainer, metrics = made(composed(folder, *SIZES, *words.split()), path, 1), {}
     if row:
         trainer.replay_buffer.row = row
@@ -185,36 +178,33 @@ def step(folder: Path, path: str, words: str, row: Any = None) -> Scored:
     assert not [key for key in left if key.startswith(("context", "filling"))]
     tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
-    return Scored(fields, metrics)
+    return fields, metrics
 
 
 def test_a_context_that_is_the_row_has_the_old_log_probs(model: str, given: list[Any], tmp_path: Path) -> None:  # noqa: F811
     """One pass for both; without contexts there are as many passes."""
-    found = step(tmp_path, model, "algo=infopo terms=[self_distill]")
+    found, metrics = step(tmp_path, model, "algo=infopo terms=[self_distill]")
     passes = len(given)
     tokens, turns, old = (
-        found.fields[name]
-        for name in ("scored_contexts_terms_self_distill", "scored_contexts_credit_infopo", "old_log_probs")
+        found[name] for name in ("scored_contexts_terms_self_distill", "scored_contexts_credit_infopo", "old_log_probs")
     )
     for one, mean, own in zip(tokens, turns, old, strict=True):
         torch.testing.assert_close(one, own, rtol=0, atol=1e-5)
         means = torch.cat([own[:3].mean().expand(3), own[3:].mean().expand(2)])
         torch.testing.assert_close(mean, means, rtol=0, atol=1e-5)
-    assert found.metrics["rollout/contexts"] == 16 * 3 and found.metrics["actor/self_distill"] == pytest.approx(
-        0, abs=1e-5
-    )
+    assert metrics["rollout/contexts"] == 16 * 3 and metrics["actor/self_distill"] == pytest.approx(0, abs=1e-5)
     given.clear()
     step(tmp_path, model, "algo=grpo algorithm.rollout_correction.bypass_mode=false terms=[epo]")
     assert passes == len(given)
 
 
 def test_without_verls_pass_the_contexts_have_their_own(model: str, tmp_path: Path) -> None:
-    found = step(tmp_path, model, "algo=grpo credit=[igpo] algorithm.rollout_correction.bypass_mode=true")
-    wanted = step(tmp_path, model, "algo=grpo credit=[igpo] algorithm.rollout_correction.bypass_mode=false")
-    (name,) = (name for name in found.fields if "igpo" in name)
-    for one, other in zip(found.fields[name], wanted.fields[name], strict=True):
+    found, metrics = step(tmp_path, model, "algo=grpo credit=[igpo] algorithm.rollout_correction.bypass_mode=true")
+    wanted, _ = step(tmp_path, model, "algo=grpo credit=[igpo] algorithm.rollout_correction.bypass_mode=false")
+    (name,) = (name for name in found if "igpo" in name)
+    for one, other in zip(found[name], wanted[name], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
-    assert found.metrics["rollout/contexts"] == 32
+    assert metrics["rollout/contexts"] == 32
 
 
 def test_a_buffer_stores_contexts_which_are_scored_again(model: str, tmp_path: Path) -> None:
@@ -249,14 +239,14 @@ def test_hinted_log_probs_are_others(queue: None, one_process: None, tmp_path: P
         own["rollout_log_probs"] = -torch.arange(1.0, len(own["loss_mask"]) + 1) * own["loss_mask"]
         return f"{prompt}_{sample}_0", {**own, **contexts, "uid": prompt}, lengths(fields) | steps
 
-    found = step(tmp_path, TINY, "algo=infopo terms=[self_distill] terms.self_distill.hint=plan", row)
-    old = found.fields["old_log_probs"][0]
-    hinted = found.fields["scored_contexts_terms_self_distill"][0]
-    masked = found.fields["scored_contexts_credit_infopo"][0]
+    found, metrics = step(tmp_path, TINY, "algo=infopo terms=[self_distill] terms.self_distill.hint=plan", row)
+    old = found["old_log_probs"][0]
+    hinted = found["scored_contexts_terms_self_distill"][0]
+    masked = found["scored_contexts_credit_infopo"][0]
     assert hinted.isfinite().all() and (hinted - old).abs().max() > 0.01
     first = len(episode.turns[0].action_ids)
     assert masked[:first].isnan().all() and masked[first:].isfinite().all()
     known = [len(turn.action_ids) for turn in episode.turns]
     means = torch.cat([one.mean().expand(len(one)) for one in old.split(known)])
     assert ((masked - means)[first:].abs() > 0.01).all()
-    assert abs(found.metrics["actor/self_distill"]) > 1e-6 and found.metrics["credit/infopo/gate"] == 0.5
+    assert abs(metrics["actor/self_distill"]) > 1e-6 and metrics["credit/infopo/gate"] == 0.5

@@ -1,6 +1,7 @@
 """The generator against transformers' own generate, teacher forcing and distributions worked by
 hand."""
 
+import gc
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from turngrid.verl_plugin.servers.transformers_server.generator import (
     Sample,
     SampleRequest,
 )
+from turngrid.verl_plugin.servers.transformers_server.key_values import BLOCK
 
 PAD, VOCABULARY = 0, 97
 EOS = list(range(1, 10))  # many, so that some rows of a batch end early
@@ -203,6 +205,30 @@ def test_a_prompt_that_several_ask_for_is_fed_once() -> None:
     assert fed_tokens(generator, [*group, SampleRequest("other", [6] * 20, 1)]) < 30 + 20 + 2 * 8 + 1
     longer = [SampleRequest(f"r{i}", [*ids, 7, 8], 1, seed=i) for i in range(8)]
     assert fed_tokens(generator, longer) == 2, "each of them kept the prompt, one reads what is new to all"
+
+
+def test_an_episode_that_outgrows_its_stretch_takes_what_it_knows_along() -> None:
+    memory, ids = make_generator().memory, [5] * 100
+    (first,) = memory.take([SampleRequest("a", ids, 1)])
+    memory.put("a", first, ids)
+    known = torch.randn_like(memory.buffer[:, :, :, :100])
+    memory.buffer[:, :, :, first.start : first.start + 100] = known
+    (longer,) = memory.take([SampleRequest("a", [*ids, 6], BLOCK)])
+    assert (longer.size, len(longer.ids)) == (2 * BLOCK, 100) and longer.start != first.start
+    assert torch.equal(memory.buffer[:, :, :, longer.start : longer.start + 100], known)
+    memory.put("a", longer, longer.ids)
+    (other,) = memory.take([SampleRequest("b", [7], 1)])
+    assert other.start == first.start, "what it left is free again"
+
+
+def test_sampling_leaves_nothing_that_holds_the_buffer() -> None:
+    gc.collect()
+    gc.disable()  # a cycle would hold gigabytes until Python looks for cycles
+    try:
+        make_generator().generate(requests_for(prompts(2)))
+        assert not [one for one in gc.get_objects() if isinstance(one, packing.Packing)]
+    finally:
+        gc.enable()
 
 
 def test_tied_embeddings_come_without_the_head() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 import transfer_queue as tq
+from plain_model import Plain
 from step_probe import composed, made, made_up
 from test_steps import SIZES
-from transformers import AutoModelForCausalLM
 
 from turngrid.algorithms.mutual_information import mutual_information
 from turngrid.verl_plugin.rollout.contexts import SPANS
@@ -40,26 +40,20 @@ def stepped(
 @pytest.mark.parametrize(("mode", "bypass"), WHERE)
 def test_numbers_are_those_of_a_plain_forward_pass(mode: str, bypass: str, model: str, tmp_path: Path) -> None:
     words = (f"trainer.v1.trainer_mode={mode}", f"algorithm.rollout_correction.bypass_mode={bypass}")
-    network, pairs = AutoModelForCausalLM.from_pretrained(model), []
+    plain, pairs = Plain(model), []
     found, weights = stepped(tmp_path, model, *words, "tracking.reasoning=100")
     for prompt in range(1, 8):
         for sample in range(2):
-            ids = with_spans(f"{prompt:04d}", sample, 0)[1]["input_ids"]
+            ids = with_spans(f"{prompt:04d}", sample, 0)[1]["input_ids"].tolist()
             pairs.append((ids[:-2], ids[-2:]))
-
-    def scored(before: torch.Tensor, answer: torch.Tensor) -> float:
-        with torch.no_grad():
-            logits = network(torch.cat([before, answer])[None]).logits[0, -3:-1] / 0.7
-        return float(logits.log_softmax(-1).gather(1, answer[:, None]).sum())
-
-    log_probs = torch.tensor([[scored(before, answer) for before, _ in pairs] for _, answer in pairs])
-    wanted = mutual_information(log_probs, torch.full((14,), 2), torch.arange(14))
+    scored = [[plain.log_probs(before, answer, 0.7).sum().item() for before, _ in pairs] for _, answer in pairs]
+    wanted = mutual_information(torch.tensor(scored), torch.full((14,), 2), torch.arange(14))
     own = {name.removeprefix("reasoning/"): value for name, value in found.items() if name.startswith("reasoning/")}
     assert own.pop("answers") == 14 and own.pop("tokens") == 14 * sum(len(before) + 2 for before, _ in pairs)
     assert own == pytest.approx(wanted, abs=1e-4)
-    metrics, plain = stepped(tmp_path, model, *words)
+    metrics, others = stepped(tmp_path, model, *words)
     assert not [name for name in metrics if name.startswith("reasoning/")]
-    assert all(torch.equal(weight, plain[name]) for name, weight in weights.items())
+    assert all(torch.equal(weight, others[name]) for name, weight in weights.items())
 
 
 def test_answers_are_drawn_from_different_prompts_and_not_from_a_buffer(model: str, tmp_path: Path) -> None:

@@ -25,12 +25,13 @@ from turngrid.rollouts.spec import Branch
 
 
 def assert_trained_as_sampled(episode: Episode, asked: Sequence[SampleRequest]) -> None:
-    """The row, cut at the turns, is what the server saw and produced."""
+    """The row, cut at the turns, is what the server saw and produced in the episode's own turns."""
     row = to_rows(episode, REWARD)[0]
     assert row.prompt_ids == episode.prompt_ids
     ids, at = row.prompt_ids + row.response_ids, len(row.prompt_ids)
-    for turn, request in zip(episode.turns, asked, strict=True):
-        assert ids[:at] == list(request.prompt_ids)
+    requests = [*[None] * (len(episode.turns) - len(episode.own_turns)), *asked]
+    for turn, request in zip(episode.turns, requests, strict=True):
+        assert request is None or ids[:at] == list(request.prompt_ids)
         at += len(turn.action_ids) + len(turn.context_ids)
     trained = [token for token, mask in zip(row.response_ids, row.mask, strict=True) if mask]
     assert trained == list(chain.from_iterable(turn.action_ids for turn in episode.turns))
@@ -114,13 +115,8 @@ def test_a_branch_begins_with_the_tokens_of_its_parent(table: Table) -> None:
         for ours, theirs in zip(episode.turns[:shared], parent.turns, strict=False):
             for name in ("observation", "action", "action_ids", "logprobs", "context_ids", "score_delta", "valid"):
                 assert getattr(ours, name) == getattr(theirs, name), name
-        row = to_rows(episode, REWARD)[0]
-        ids = row.prompt_ids + row.response_ids
-        for turn, request in zip(episode.turns[shared:], asked[episode.sample], strict=True):
-            at = len(row.prompt_ids) + sum(len(t.action_ids) + len(t.context_ids) for t in before(episode, turn))
-            assert ids[:at] == list(request.prompt_ids)
-        assert sum(row.mask) == sum(len(turn.action_ids) for turn in episode.turns)
-        assert sum(row.rewards) == sum(turn.score_delta for turn in episode.turns)
+        assert_trained_as_sampled(episode, asked[episode.sample])
+        assert sum(to_rows(episode, REWARD)[0].rewards) == sum(turn.score_delta for turn in episode.turns)
     again, _ = table.play(form)
     assert [[(e.sample, e.parent, t.action_ids) for t in e.turns] for e in again] == [
         [(e.sample, e.parent, t.action_ids) for t in e.turns] for e in episodes
@@ -138,10 +134,6 @@ def test_a_branch_of_a_game_that_goes_another_way_is_played_from_its_start(table
     (episode,), asked = table.play(Astray())
     assert episode.parent == 0 and episode.own_turns == episode.turns and episode.whole
     assert_trained_as_sampled(episode, asked[1])
-
-
-def before(episode: Episode, turn: Turn) -> list[Turn]:
-    return episode.turns[: next(number for number, other in enumerate(episode.turns) if other is turn)]
 
 
 def test_arpo_reads_the_servers_entropies(table: Table) -> None:

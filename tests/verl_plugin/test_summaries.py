@@ -7,7 +7,7 @@ import pytest
 import torch
 from game_table import REWARD, SAMPLES, TURNS, Group, Table
 from plain_model import Plain
-from test_windows import assert_rows_are_what_the_server_saw
+from test_windows import assert_rows_are_what_the_server_saw, last_of_turn
 from usual import as_shipped
 
 from turngrid.experiments.stages.ledger import of_episodes
@@ -108,11 +108,7 @@ def test_a_row_is_summed_up_once_it_is_long(table: Table, tokens: int = 280) -> 
     for episode in episodes:
         assert_rows_are_what_the_server_saw(episode, asked[episode.sample])
         for row in to_rows(episode, REWARD)[:-1]:
-            ends = [
-                place + 1
-                for place, (now, then) in enumerate(zip(row.mask, [*row.mask[1:], 0], strict=True))
-                if now > then
-            ]
+            ends = [place + 1 for place, last in enumerate(last_of_turn(row)) if last]
             sizes = [len(row.prompt_ids) + end for end in ends[:-1]]  # up to each of the row's actions
             assert sizes[-1] >= tokens and all(size < tokens for size in sizes[:-1])
 

@@ -174,7 +174,7 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
     placed = [
         value
         for row, one in zip(to_rows(episode, "sparse"), rows, strict=True)
-        for value, last in zip(one["rm_scores"].tolist(), _last_of_turn(row), strict=True)
+        for value, last in zip(one["rm_scores"].tolist(), last_of_turn(row), strict=True)
         if last
     ]
     assert placed == pytest.approx(wanted) and sum(one["rm_scores"].sum() for one in rows) == pytest.approx(sum(wanted))
@@ -199,7 +199,7 @@ def test_simpletir_ends_episodes_that_are_trained_on_at_a_void_turn(
     assert found == {"true": ["invalid", ""], "null": ["", ""]}
 
 
-def _last_of_turn(row: Row) -> list[bool]:
+def last_of_turn(row: Row) -> list[bool]:
     following = [*row.mask[1:], 0]
     return [bool(now and not then) for now, then in zip(row.mask, following, strict=True)]
 
@@ -265,8 +265,8 @@ def advantages(batch: DataProto, keys: list[str], algo: str) -> dict[str, torch.
 def test_an_episode_counts_once_however_many_rows_it_has(windowed: list[Played], algo: str) -> None:
     rows = [to_rows(episode, REWARD) for episode, _ in windowed]
     assert len({len(episode) for episode in rows}) > 1 or len(rows[0]) > 1
-    rows[0][0].rewards[_last_of_turn(rows[0][0]).index(True)] += 0.5  # so that no group is without any signal
-    rows[7][-1].rewards[_last_of_turn(rows[7][-1]).index(True)] += 1.0
+    rows[0][0].rewards[last_of_turn(rows[0][0]).index(True)] += 0.5  # so that no group is without any signal
+    rows[7][-1].rewards[last_of_turn(rows[7][-1]).index(True)] += 1.0
     groups = [f"g{number // 4}" for number in range(len(rows))]
     several = advantages(*as_batch(rows, groups), algo)
     single = advantages(*as_batch([end_to_end(episode) for episode in rows], groups), algo)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 from step_probe import composed
+from torch import Tensor
 from usual import method
 from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 from verl.utils.config import omega_conf_to_dataclass
@@ -49,12 +50,17 @@ def test_each_other_term_of_the_loss_keeps_all_rows(term: str, default: DictConf
     assert not may_be_left_out(config)
 
 
+def four_rows() -> tuple[Tensor, Tensor, Tensor]:
+    """Old and new log-probs, and advantages, which the last two rows lack."""
+    old, new = -torch.rand(2, 4, 5, generator=torch.Generator().manual_seed(0))
+    return old, new, torch.tensor([1.0, -0.5, 0.0, 0.0]).unsqueeze(1).expand(4, 5)
+
+
 @pytest.mark.parametrize("name", SLOTS["loss"])
 def test_our_losses_are_weighed_by_the_advantages(name: str) -> None:
-    form = method("loss", name)
-    draw = torch.Generator().manual_seed(0)
-    old, new = -torch.rand(4, 5, generator=draw), (-torch.rand(4, 5, generator=draw)).requires_grad_()
-    advantages, ids = torch.tensor([1.0, -0.5, 0.0, 0.0]).unsqueeze(1).expand(4, 5), torch.tensor([[1, 1, 0, 2, 2]] * 4)
+    form, ids = method("loss", name), torch.tensor([[1, 1, 0, 2, 2]] * 4)
+    old, new, advantages = four_rows()
+    new.requires_grad_()
     losses, _ = form(old, new, advantages, ids > 0, ids)
     losses.sum().backward()
     assert new.grad is not None and new.grad[:2].any() and not new.grad[2:].any() and not losses[2:].any()
@@ -83,12 +89,9 @@ def actor(default: DictConfig) -> ActorConfig:
     return actor
 
 
-def pull(mode: str, rows: list[int], actor: ActorConfig) -> torch.Tensor:
-    """What a policy loss does to the log-probs of these of four rows, of which the last two have no
-    advantage."""
-    draw = torch.Generator().manual_seed(0)
-    old, new = -torch.rand(4, 5, generator=draw), -torch.rand(4, 5, generator=draw)
-    advantages = torch.tensor([1.0, -0.5, 0.0, 0.0]).unsqueeze(1).expand(4, 5)
+def pull(mode: str, rows: list[int], actor: ActorConfig) -> Tensor:
+    """What a policy loss does to the log-probs of these of the four rows."""
+    old, new, advantages = four_rows()
     new = new[rows].requires_grad_()
     given: dict[str, Any] = {"old_log_prob": old[rows], "log_prob": new, "advantages": advantages[rows]}
     mask = torch.ones(len(rows), 5, dtype=torch.bool)
