@@ -1,25 +1,34 @@
-"""The library of experience."""
+"""The library of experience, as a composed config makes it."""
+
+from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from usual import method, of_words
 
 from turngrid.algorithms.library.clusters import Clusters, common_subsequence, similar
 from turngrid.algorithms.library.experience import EXAMPLE, WARNING, Entry, Experience
 from turngrid.algorithms.library.skills import Skill, Skills
 from turngrid.algorithms.slots import OfferedEpisode
+from turngrid.config.compose import Composer
+from turngrid.config.method_settings import made
 from turngrid.rollouts.episode import Turn
 
+Made = Callable[..., Experience]
 HALL, CELLAR = "You are in a hall.", "A damp cellar, without a lamp"
-NOW = "warmup=0 least=0"
+NOW = ("warmup=0", "least=0")
 
 
-def chosen(settings: str = "") -> Experience:
-    """The library with a few settings, such as ``NOW``."""
-    return of_words("library", f"experience {settings}")
+@pytest.fixture
+def chosen(composed: Composer) -> Made:
+    def chosen(*settings: str) -> Experience:
+        words = ["model=smollm2_135m", "library=experience", *(f"library.experience.{one}" for one in settings)]
+        return made(composed(words)).of("library", 1)["experience"]
+
+    return chosen
 
 
 def episode(reward: float, *turns: tuple[str, str], won: bool = False, rise: int | None = None) -> OfferedEpisode:
@@ -59,10 +68,10 @@ def test_a_text_belongs_to_the_first_similar_cluster() -> None:
     assert clusters.find("nothing") is None and clusters.join("nothing") == 2 and clusters.find("nothing") == 2
 
 
-def test_capacity_is_that_of_the_specification() -> None:
+def test_capacity_is_that_of_the_specification(chosen: Made) -> None:
     """Scores 1 .5 .2 and candidates .2 .7 1: refused; .2 goes; .5 goes. The two of score 1 are
     shown, the newer first."""
-    library = chosen(f"capacity=3 novelty=1 {NOW}")
+    library = chosen("capacity=3", "novelty=1", *NOW)
     for number, score in enumerate((1, 0.5, 0.2, 0.2, 0.7, 1)):
         library.admit([Entry(f"plan {number}", EXAMPLE, score, HALL)])
     assert [entry["score"] for entry in held(library)] == [1, 0.7, 1]
@@ -70,31 +79,31 @@ def test_capacity_is_that_of_the_specification() -> None:
     assert library.look_up("game", CELLAR, 1) == ""
 
 
-def test_zones_of_warnings_and_levels_are_apart_and_so_many_enter_a_step() -> None:
-    library = chosen(f"capacity=1 warnings_capacity=1 novelty=1 strategies=2 warnings=1 {NOW}")
+def test_zones_of_warnings_and_levels_are_apart_and_so_many_enter_a_step(chosen: Made) -> None:
+    library = chosen("capacity=1", "warnings_capacity=1", "novelty=1", "strategies=2", "warnings=1", *NOW)
     zones = [EXAMPLE, "pattern", "principle", WARNING, WARNING]
     library.admit(Entry(f"text {zone} {number}", zone, number, HALL) for number, zone in enumerate(zones))
     assert [entry["zone"] for entry in held(library)] == [EXAMPLE, "pattern", WARNING]
     assert library.logged == {"strategies": 2, "warnings": 1, "new": 3, "clusters": 1}
 
 
-def test_what_is_not_new_is_refused() -> None:
+def test_what_is_not_new_is_refused(chosen: Made) -> None:
     library = chosen("novelty=0.75")
     library.admit([Entry(text, EXAMPLE, 1.0, HALL) for text in ("abcd", "abxd", "axyz", "")])
     assert [entry["text"] for entry in held(library)] == ["abcd", "axyz"]
 
 
-def test_it_is_off_in_the_warm_up_and_with_few_entries() -> None:
-    library = chosen("warmup=2 least=1")
+def test_it_is_off_in_the_warm_up_and_with_few_entries(chosen: Made) -> None:
+    library = chosen("warmup=2", "least=1")
     library.admit([Entry("go", EXAMPLE, 1.0, HALL)])
     assert not library.look_up("game", HALL, 3)
     library.admit([Entry("take", EXAMPLE, 1.0, HALL)])
     assert not library.look_up("game", HALL, 2) and library.look_up("game", HALL, 3)
 
 
-def test_a_cluster_without_entries_gets_similar_ones_of_the_whole_library() -> None:
+def test_a_cluster_without_entries_gets_similar_ones_of_the_whole_library(chosen: Made) -> None:
     """Found by the text or the observation of an entry; linked when the episodes are offered."""
-    library = chosen(f"similarity=0.8 {NOW}")
+    library = chosen("similarity=0.8", *NOW)
     library.offer(1, [episode(0, ("abcdef", "wait"))])  # a cluster, and a warning in it
     near, far = "abcdefgh", "abcdefghij"  # similar to the one before each only
     library.admit([Entry("12345678", EXAMPLE, 1.0, near)])
@@ -105,7 +114,7 @@ def test_a_cluster_without_entries_gets_similar_ones_of_the_whole_library() -> N
     assert held(library)[1]["clusters"] == [0, 1]
 
 
-def test_episodes_above_the_median_and_the_others() -> None:
+def test_episodes_above_the_median_and_the_others(chosen: Made) -> None:
     """Rewards 0 0 1 2: the median is 0.5. With 1 1 1 0 none is above it."""
     library = chosen("episodes=1")
     four = [episode(reward, (HALL, f"act {number}")) for number, reward in enumerate((0.0, 0.0, 1.0, 2.0))]
@@ -115,8 +124,8 @@ def test_episodes_above_the_median_and_the_others() -> None:
     assert library.sides(mostly) == ([], [mostly[3]]) and library.sides([]) == ([], [])
 
 
-def test_the_rule_writes_the_actions_before_a_rise_and_before_the_end() -> None:
-    library = chosen(NOW)
+def test_the_rule_writes_the_actions_before_a_rise_and_before_the_end(chosen: Made) -> None:
+    library = chosen(*NOW)
     path = [(f"place {number} of many", f"act {number}") for number in range(5)]
     library.offer(1, [episode(1.0, *path, won=True, rise=3), episode(0.0, (CELLAR, "wait"), (CELLAR, "sleep"))])
     found = [(entry["text"], entry["zone"], entry["score"], entry["observation"]) for entry in held(library)]
@@ -126,12 +135,12 @@ def test_the_rule_writes_the_actions_before_a_rise_and_before_the_end() -> None:
     ]
 
 
-def test_the_policy_writes_about_the_best_and_the_worst() -> None:
+def test_the_policy_writes_about_the_best_and_the_worst(chosen: Made) -> None:
     """What is asked waits in the state; an answer may begin with its level."""
-    library = chosen(f"writer=policy {NOW}")
+    library = chosen("writer=policy", *NOW)
     library.offer(1, [episode(1.0, (HALL, "open door"), won=True), episode(0.0, (CELLAR, "wait"))])
     assert not held(library)
-    again = chosen(f"writer=policy {NOW}")
+    again = chosen("writer=policy", *NOW)
     again.load(library.state())
     won, lost = again.requests()
     assert won.lines == ["Goal: win", HALL, "Action taken: open door", "The attempt succeeded."] and won.length == 64
@@ -144,12 +153,12 @@ def test_the_policy_writes_about_the_best_and_the_worst() -> None:
     assert not again.requests()
 
 
-def test_state_and_clusters_of_a_group() -> None:
+def test_state_and_clusters_of_a_group(chosen: Made) -> None:
     """What is looked up stays what it was; states of a group are the same clusters, new ones in a
     copy."""
-    library = chosen(f"similarity=0.75 {NOW}")
+    library = chosen("similarity=0.75", *NOW)
     library.offer(1, [episode(0.0, ("abcd", "wait"))])
-    again = chosen(f"similarity=0.75 {NOW}")
+    again = chosen("similarity=0.75", *NOW)
     again.load(library.state())
     assert again.look_up("game", "abxd", 1) == library.look_up("game", "abxd", 1) == "What failed before:\n- wait"
     before, states = again.state(), again.states()
@@ -174,10 +183,11 @@ def test_the_bound_of_a_skill() -> None:
 
 
 @pytest.mark.parametrize("writer", ["rule", "policy"])
-def test_skills_of_a_term(writer: str) -> None:
+def test_skills_of_a_composed_term(composed: Composer, writer: str) -> None:
     """No context before there is a skill; the state of the bank goes on."""
-    settings = {"hint": "skill", "writer": writer, "skills": 1}
-    term, again = (method("terms", "self_distill", **settings) for _ in range(2))
+    words = ["algo=rloo", "terms=[self_distill]", "model=smollm2_135m", "terms.self_distill.hint=skill"]
+    config = composed([*words, f"terms.self_distill.writer={writer}", "terms.self_distill.skills=1"])
+    term, again = (made(config).of("terms", 1)["self_distill"] for _ in range(2))
     row = SimpleNamespace(task="game", with_line=lambda text: [*map(ord, text)], after_prompt=lambda: ([1], [True]))
     assert term.contexts(row) == [] and term.in_rollout
     lost = episode(0.0, (HALL, "sing"))

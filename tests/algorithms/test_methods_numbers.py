@@ -1,7 +1,7 @@
 """Each method against numbers worked out by hand, and by its authors' code where that was to be
 had."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from example_x import GRPO, PATHS, example_x, spread
 from torch import Tensor
 from usual import as_shipped, usual
 
-from turngrid.algorithms.buffers import SelfImitation, TaskReplay
+from turngrid.algorithms.buffers import SelfImitation
 from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.losses import AepoClip, StepClip, TurnClip
 from turngrid.algorithms.schedules import schedule
@@ -151,47 +151,6 @@ def test_self_imitation_stores_what_beat_its_group_and_forgets_what_is_old() -> 
     assert [episode.step for episode in buffer._episodes] == [2, 3, 4]
     assert buffer._groups[0][1] == pytest.approx([0.4375, 1 / 3])
     assert buffer._groups[0][2][0] == pytest.approx(((0.5625**2 + 2 * 0.4375**2 + 0.3125**2) / 4) ** 0.5)
-
-
-@pytest.mark.parametrize(("std", "wanted"), [(True, [1.25, 1.25, 0]), (False, [0.5, 0.5, 0])])
-def test_self_imitation(std: bool, wanted: list[float]) -> None:
-    groups = [(1, [0.25, 0.5, 0, 0.75, 0.5, 1], [0.4, 0.5, 0, 0.4, 0.5, 0])]
-    for weight in (1.0, 0.5):
-        buffer = as_shipped(SelfImitation, capacity=1, std=std, weight=weight)
-        buffer.load({"episodes": [vars(stored(score)) for score in (1, 1, 0.25, 0.5, 0)], "groups": groups})
-        found = [episode.advantage for episode in buffer.take(2)]
-        assert found == pytest.approx([weight * number for number in wanted], abs=1e-5)
-
-
-def failed() -> Turns:
-    turns = example_x()
-    return replace(
-        turns,
-        reward=turns.reward * 0,
-        outcome=torch.ones_like(turns.outcome),
-        tasks=tuple(name[0] for name in turns.episodes),
-    )
-
-
-def test_task_replay() -> None:
-    """In a group without a win the episode with the lowest score makes way, of equal ones the last
-    sample."""
-    turns, buffer = failed(), as_shipped(TaskReplay)
-    assert not len(buffer.wanted(turns, spread([0.0] * 7, turns), 1))
-    buffer.offer(1, [replace(stored(1.0), task="P")], turns)
-    assert [turns.episodes[episode] for episode in buffer.replace(turns, 21)] == ["P_3"]
-    assert not buffer.replace(turns, 22)
-
-
-def test_task_replay_draws_which_episode_makes_way() -> None:
-    """Any of the four, the same again, whatever lies beside them, and another with another seed."""
-    turns, drawn = failed(), {}
-    for seed in (0, 1):
-        buffer = as_shipped(TaskReplay, replaced="random", seed=seed)
-        buffer.offer(1, [replace(stored(1.0), task="P")], turns)
-        drawn[seed] = [turns.episodes[e] for step in range(2, 22) for e in buffer.replace(turns, step)]
-    assert set(drawn[0]) == {"P_0", "P_1", "P_2", "P_3"} and len(drawn[0]) == 20
-    assert drawn[0] != drawn[1] and drawn[0][:4] == ["P_0", "P_0", "P_1", "P_0"]
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,41 @@
 """Tree-GRPO's numbers: one prompt, trees whose leaves scored (1 0 1) and (0 0 0); those of
 ``tree_q``, ``pair`` and ``attempts``."""
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
-from example_x import PATHS, Paths, episode_rows, example_x, table, taking
+from example_x import PATHS, example_x
 from torch import Tensor
 from usual import as_shipped
 
 from turngrid.algorithms.credit.groups import Attempts, Pair, Tree, TreeQ, leaves
+from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
+from turngrid.config.compose import Composer
+from turngrid.config.method_settings import made
 
-# leaves of two trees, whose first turn is that of all leaves of the tree
-LEAVES, TREES = {"ac": 1.0, "ad": 0.0, "ae": 1.0, "bf": 0.0, "bg": 0.0, "bh": 0.0}, [0, 0, 0, 3, 3, 3]
+SCORES = [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+TREES = [0, 0, 0, 3, 3, 3]
 INTER = [1.29099, -0.64550, 1.29099, -0.64550, -0.64550, -0.64550]
 TREE_GRPO = [1.86834, -1.80019, 1.86834, -0.64550, -0.64550, -0.64550]
 
 
-def of_paths(below: dict[str, float], trees: Sequence[int] = (), groups: str = "P", dead: bool = False) -> Turns:
-    """Each prompt has these paths of nodes, as one tree or several; ``dead``: and an episode that
-    has no action token."""
-    paths: Paths = {
-        f"{group}_{path}": taking(f"{path}-", [0.0] * (len(path) - 1) + [score], outcome=1)
-        for group in groups
-        for path, score in below.items()
+def leaves_of(scores: list[float], trees: list[int], dead: bool = False) -> Turns:
+    """Two turns each; those of a tree share their first. ``dead``: with an episode that has no
+    action token."""
+    tokens = torch.tensor([[1, 1, 0, 1]] * len(scores) + [[0, 0, 0, 0]] * dead)
+    reward = torch.zeros(tokens.shape)
+    reward[: len(scores), 3] = torch.tensor(scores)
+    places = [*enumerate(trees), *([(9, 0)] if dead else [])]
+    records = {
+        name: [torch.zeros(2).long() for _ in places] for name in ("state", "after", "action", "valid", "parsed")
     }
-    rows = [row for name in paths for row in episode_rows(name, False, paths)]
-    for row, tree in zip(rows, [*(trees or [0] * len(below))] * len(groups), strict=True):
-        row |= {"node": row["state"], "tree": [tree]}
-    rows += [{**rows[0], "episode": "dead", "mask": [0], "reward": [5.0]}] * dead
-    return table(rows)
+    records["node"] = [torch.tensor([100 * tree, 100 * sample + 1]) for sample, tree in places]
+    records |= {"tree": [torch.tensor([tree]) for _, tree in places], "outcome": [torch.tensor([1])] * len(places)}
+    members = {f"P_{sample}": [row] for row, (sample, _) in enumerate(places)}
+    return turn_table({"loss_mask": tokens, "reward": reward}, records, members, ["P"] * len(places))
 
 
 def inter(turns: Turns) -> Tensor:
@@ -42,7 +46,7 @@ def inter(turns: Turns) -> Tensor:
 
 @pytest.mark.parametrize("dead", [False, True])
 def test_leaves_are_compared_with_all_and_with_those_of_their_tree(dead: bool) -> None:
-    turns = of_paths(LEAVES, TREES, dead=dead)
+    turns = leaves_of(SCORES, TREES, dead)
     assert inter(turns)[:, 0].tolist() == pytest.approx(INTER, abs=1e-5)
     found = as_shipped(Tree)(turns, inter(turns))
     assert found[:, 0].tolist() == pytest.approx(TREE_GRPO, abs=1e-5) == found[:, 1].tolist()
@@ -51,12 +55,12 @@ def test_leaves_are_compared_with_all_and_with_those_of_their_tree(dead: bool) -
 @pytest.mark.parametrize(("lone_leaf", "wanted"), [("zero", 0.0), ("raw", 1.0)])
 def test_a_tree_with_one_leaf(lone_leaf: str, wanted: float) -> None:
     """The paper's form adds nothing, the released code its raw score."""
-    turns = of_paths({"ab": 1.0, "cd": 0.0, "ce": 0.0}, [0, 1, 1])
+    turns = leaves_of([1.0, 0.0, 0.0], [0, 1, 1])
     assert as_shipped(Tree, lone_leaf=lone_leaf)(turns, torch.zeros(3, 2))[:, 0].tolist() == [wanted, 0.0, 0.0]
 
 
 def test_a_shared_turn_may_be_learned_from_once() -> None:
-    turns = of_paths(LEAVES, TREES)
+    turns = leaves_of(SCORES, TREES)
     assert leaves(turns).tolist() == [[3.0, 1.0]] * 6
     found = as_shipped(Tree, shared="once")(turns, inter(turns))
     assert found[:, 0].tolist() == pytest.approx([number / 3 for number in TREE_GRPO], abs=1e-5)
@@ -69,15 +73,34 @@ A, B, C, D, LEAF = 0.70710, -0.70710, -0.70710, 0.70710, 0.70711
 TREE_Q = [[A, LEAF], [A, -LEAF], [B, C, 0], [B, D, -LEAF], [B, D, LEAF]]
 
 
+def of_paths(below: dict[str, float], groups: str = "P", dead: bool = False) -> Turns:
+    """One token a turn. Each prompt has these paths, as one tree; ``dead``: and an episode without
+    an action token."""
+    names = [(group, path) for group in groups for path in below] + [(groups[0], "a")] * dead
+    tokens = torch.tensor([[int(t % 2 == 0 and t < 2 * len(path)) for t in range(6)] for _, path in names])
+    tokens[len(groups) * len(below) :] = 0
+    reward = torch.zeros(tokens.shape)
+    for row, (_, path) in enumerate(names):
+        reward[row, 2 * len(path) - 2] = below.get(path, 1.0)
+    zeros = [torch.zeros(len(path)).long() for _, path in names]
+    records = dict.fromkeys(("state", "after", "action", "valid", "parsed"), zeros)
+    records["node"] = [torch.tensor([ord(node) for node in path]) for _, path in names]
+    records |= {"tree": [torch.tensor([0])] * len(names), "outcome": [torch.tensor([1])] * len(names)}
+    members = {f"{group}_{row}": [row] for row, (group, _) in enumerate(names)}
+    return turn_table({"loss_mask": tokens, "reward": reward}, records, members, [group for group, _ in names])
+
+
 def rows(found: Tensor, turns: Turns) -> list[list[float]]:
     return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
 
 
+@pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize("groups", ["P", "PQ"])
-def test_a_turn_is_compared_with_its_siblings(groups: str) -> None:
-    """``bc3`` has no sibling."""
-    turns = of_paths(BELOW, groups=groups)
-    found = as_shipped(TreeQ, shared="each")(turns, inter(turns))
+def test_a_turn_is_compared_with_its_siblings(composed: Composer, dead: bool, groups: str) -> None:
+    """As composed; ``bc3`` has no sibling."""
+    words = ["algo=tree_grpo", "credit=[tree_q]", "credit.tree_q.shared=each"]
+    turns = of_paths(BELOW, groups, dead)
+    found = made(composed(words)).of("credit", 1)["tree_q"](turns, inter(turns))
     for row, wanted in zip(rows(found, turns), TREE_Q * len(groups), strict=True):
         assert row == pytest.approx(wanted, abs=1e-5)
 
@@ -112,12 +135,14 @@ def test_values_that_differ_by_rounding_are_equal() -> None:
 # ---- pairs
 
 
+@pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize("eta", [1.0, 0.5])
-def test_a_pair_is_learned_from_at_the_turn_where_it_parts(eta: float) -> None:
+def test_a_pair_is_learned_from_at_the_turn_where_it_parts(composed: Composer, eta: float, dead: bool) -> None:
     """2 eta (R_1 - R_2), on the second turn of two episodes that share their first; those of the
     other prompt part at once, and score the same."""
-    turns = of_paths({"ab1": 1.0, "ac2": 0.0})
-    found = rows(as_shipped(Pair, eta=eta)(turns, torch.ones(turns.mask.shape).double()), turns)
+    turns = of_paths({"ab1": 1.0, "ac2": 0.0}, dead=dead)
+    method = made(composed(["algo=refuel", f"credit.pair.eta={eta}"])).of("credit", 1)["pair"]
+    found = rows(method(turns, torch.ones(turns.mask.shape).double()), turns)
     assert found == [pytest.approx([0, 2 * eta, 0]), pytest.approx([0, -2 * eta, 0])]
 
 
@@ -143,16 +168,17 @@ PLAYS = [[-0.5, 1.30558], [-0.5, -0.78335, -0.78335], [-0.5, -0.78335], [1.5, 1.
 PLAYS += [[-0.57735] * 2, [1.15470, 0], [-0.57735] * 2]
 
 
-def of_attempts() -> Turns:
-    turns = example_x(paths=PATHS | {"Q_5": ("U0 b U2 a U4", [1, 0], *PATHS["Q_5"][2:])})
+def of_attempts(**shape: Any) -> Turns:
+    turns = example_x(paths=PATHS | {"Q_5": ("U0 b U2 a U4", [1, 0], *PATHS["Q_5"][2:])}, **shape)
     attempt = torch.zeros(turns.mask.shape).long()
     attempt[turns.mask] = torch.tensor([number for row in ATTEMPTS for number in row])
     return replace(turns, attempt=attempt)
 
 
-def test_a_play_is_compared_with_those_of_its_number() -> None:
-    turns = of_attempts()
-    found = as_shipped(Attempts)(turns, torch.ones(turns.mask.shape).double())
+@pytest.mark.parametrize("shape", [{}, {"windows": True}, {"dead": True, "padding": 3}])
+def test_a_play_is_compared_with_those_of_its_number(composed: Composer, shape: dict[str, Any]) -> None:
+    turns = of_attempts(**shape)
+    found = made(composed(["algo=score"])).of("credit", 1)["attempts"](turns, torch.ones(turns.mask.shape).double())
     for row, wanted in zip(rows(found, turns), PLAYS, strict=True):
         assert row == pytest.approx(wanted, abs=2e-5)
 
