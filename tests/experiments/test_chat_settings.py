@@ -4,13 +4,11 @@ chat endpoint."""
 import asyncio
 import itertools
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import counting_environment
 import pytest
 from chat_stub import chat_stub, says
 from omegaconf import DictConfig, OmegaConf
@@ -29,7 +27,7 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, open_pools, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
-from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.chat_settings import chat_settings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.rollouts.store import read_episodes, write_episodes
@@ -40,6 +38,7 @@ from turngrid.tasks.splits import read_tasks
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
 from turngrid.verl_plugin.sft import EpisodeSFTTrainer
 
+pytestmark = pytest.mark.usefixtures("importable")
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=1", "env.workers=1"]
 NO_THINKING = "+data.apply_chat_template_kwargs.enable_thinking=false"
 QWEN3_LIKE = (
@@ -57,11 +56,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "assets" / "tiny", folder)
     (folder / "chat_template.jinja").write_text(QWEN3_LIKE)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
 
 
 def composed(model: Path, folder: Path, *overrides: str) -> tuple[DictConfig, EvaluationSetting]:
@@ -210,8 +204,3 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
             policies([str(run)], None, plain)
         (found,) = policies([str(run)], None, config)
         assert found.kind == "checkpoint" and evaluation_folder(config) != evaluation_folder(plain)
-
-
-def test_of_two_settings_the_first_wins() -> None:
-    ours, theirs = ChatSettings({"a": 1}), ChatSettings({"a": 2, "b": 3}, "template")
-    assert ours.over(theirs) == ChatSettings({"a": 1, "b": 3}, "template")

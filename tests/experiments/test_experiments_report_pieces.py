@@ -8,8 +8,6 @@ from finished_run import ONE_OF_TWO
 
 from turngrid.experiments.evaluation.result import DamagedResult, RunResult, StageResult
 from turngrid.experiments.evaluation.tables import summary_table
-from turngrid.records.statistics import summarise
-from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 
 def stage(name: str, **own: float | None) -> StageResult:
@@ -21,29 +19,6 @@ def result() -> RunResult:
     rl = stage("rl", successes=80, low=0.3346, high=0.4692, units=400, tokens=123456, seconds=321.4)
     stages, folder = [stage("base", successes=20), stage("sft", successes=50), rl], "/somewhere with a space/a-run"
     return RunResult("a-run", folder, 0, stages, units=1000, seconds=401)
-
-
-def episode(outcome: Outcome, *valid: bool) -> Episode:
-    turns = [Turn("a door.", "open door", valid=is_valid) for is_valid in valid]
-    return Episode("doors/1", 1, "test", "leave", [], [], turns, outcome)
-
-
-def test_episodes_summarised_by_hand() -> None:
-    """Won in 2 and in 4 turns, lost in 1, out of turns in 3: 10 actions, of which 4 were not
-    understood, 1 not even read."""
-    played = [
-        episode(Outcome.WON, True, False),
-        episode(Outcome.LOST, True),
-        episode(Outcome.WON, True, True, False, True),
-        episode(Outcome.OUT_OF_TURNS, True, True, False),
-    ]
-    played[1].turns[0].valid = played[1].turns[0].parsed = False
-    summary = summarise(played)
-    assert (summary["successes"], summary["games"], summary["mean_turns_to_success"]) == (2, 4, 3)
-    assert (summary["invalid_share"], summary["unparsed_share"]) == pytest.approx((0.4, 0.1))
-    assert summary["outcomes"] == {"lost": 1, "out_of_turns": 1, "won": 2}
-    assert (summary["low"], summary["high"]) == pytest.approx((0.1500, 0.8500), abs=5e-5)
-    assert summarise([episode(Outcome.LOST)])["mean_turns_to_success"] is None
 
 
 def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:

@@ -1,23 +1,30 @@
-"""The cells and pairs of a matrix from episodes worked by hand, and the tables that show them."""
+"""The cells, pairs and ratings of a matrix from episodes worked by hand, and the tables that show
+them."""
 
 from dataclasses import replace
+from math import log10
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from turngrid.envs.types import TaskRef
-from turngrid.experiments.evaluation.result import (
-    EvaluationResult,
-    evaluations_of,
-    results_of,
+from turngrid.experiments.evaluation.ratings import fitted, rated, ratings_of
+from turngrid.experiments.evaluation.result import EvaluationResult, evaluations_of, results_of
+from turngrid.experiments.evaluation.tables import (
+    comparisons_table,
+    manner_table,
+    matrix_tables,
+    p_value,
+    plain_text,
+    ratings_table,
 )
-from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, matrix_tables, p_value, plain_text
 from turngrid.records.statistics import sign_flip, wilson
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.tasks.evaluation_sets import EvaluationSet, EvaluationSetting
 from turngrid.tasks.splits import write_tasks
 
-LOST, WON = Outcome.OUT_OF_TURNS, Outcome.WON
+LOST, DRAWN, WON = Outcome.OUT_OF_TURNS, Outcome.DRAWN, Outcome.WON
 
 
 def evaluation_set(**fields: object) -> EvaluationSet:
@@ -48,19 +55,17 @@ def once(tmp_path: Path) -> EvaluationSetting:
 
 def test_an_evaluation_by_hand(once: EvaluationSetting) -> None:
     played = [episode(WON, 2, 4), episode(LOST, 6, 1), episode(WON, 4, 4), episode(Outcome.LOST, 1, 5)]
+    played[0].turns[1].valid = played[3].turns[0].valid = played[3].turns[0].parsed = False
     (evaluation,) = evaluations_of(once, {"rl": played})
-    assert (evaluation.policy, evaluation.env, evaluation.task, evaluation.games_hash) == (
-        "rl",
-        "doors",
-        "d2",
-        "ab" * 32,
-    )
+    assert (evaluation.policy, evaluation.env, evaluation.task) == ("rl", "doors", "d2")
+    assert evaluation.games_hash == "ab" * 32
     assert (evaluation.successes, evaluation.games, evaluation.samples_per_game) == (2, 4, 1)
     assert (evaluation.interval.low, evaluation.interval.high) == (wilson(2, 4).low, wilson(2, 4).high)
     assert evaluation.mean_turns_to_success == 3
     assert evaluation.tokens_per_turn == pytest.approx((2 * 4 + 6 * 1 + 4 * 4 + 1 * 5) / 13)
     assert (evaluation.max_turns, evaluation.optimal_turns, evaluation.turns_over_optimal) == (6, 2, 3)
     assert evaluation.outcomes == {"lost": 1, "out_of_turns": 1, "won": 2}
+    assert (evaluation.invalid_share, evaluation.unparsed_share) == (2 / 13, 1 / 13)
     assert evaluation.pass_at == {}
 
 
@@ -100,6 +105,7 @@ def test_several_samples_by_hand(once: EvaluationSetting) -> None:
     (many,) = evaluations_of(replace(once, samples_per_game=6), {"expert": [episode(LOST, tokens=0)] * 24})
     assert (list(many.pass_at), many.pass_at["6"]) == (["2", "4", "6"], [0.0, 0.0, wilson(0, 4).high])
     assert many.tokens_per_turn is None  # of a policy that answers in text
+    assert many.mean_turns_to_success is None
 
 
 def test_a_comparison_by_hand(once: EvaluationSetting) -> None:
@@ -177,3 +183,61 @@ def test_the_matrix_has_policies_down_and_evaluation_sets_across(evaluations: li
 )
 def test_p_values_as_shown(p: float, shown: str) -> None:
     assert p_value(p) == shown
+
+
+# ---- ratings
+
+
+def apart(points: float, matches: int) -> float:
+    """The difference of two players who only met each other, and drew one match more."""
+    share = (points + 0.5) / (matches + 1)
+    return 400 * log10(share / (1 - share))
+
+
+def test_two_players_and_a_chain_by_hand() -> None:
+    points = np.zeros((3, 3))
+    points[0, 1], points[1, 0] = 7, 2
+    assert fitted(points[:2, :2], 1) == pytest.approx([1000 + 400 * log10(3), 1000])  # 7.5 of 10
+    points[2, 0], points[0, 2] = 4, 0  # won every match
+    assert fitted(points, 1) == pytest.approx([1190.84850, 1000, 1190.84850 + apart(4, 4)], abs=1e-5)
+
+
+def test_each_player_is_expected_to_score_what_it_scored() -> None:
+    """The equations of the maximum, for players who all met; matches against itself say nothing."""
+    points = np.random.default_rng(0).integers(0, 9, (4, 4)).astype(float)
+    ratings = fitted(points, 2)
+    expected = 1 / (1 + 10 ** ((ratings[None] - ratings[:, None]) / 400))
+    apart = (points - np.diag(np.diag(points))) + 0.5 * (1 - np.eye(4))
+    assert (apart.sum(1) - ((apart + apart.T) * expected).sum(1)) == pytest.approx(0, abs=1e-6)
+    order = [3, 1, 0, 2]
+    assert fitted(points[order][:, order], 3) == pytest.approx(ratings[order])
+
+
+def test_openings_are_drawn_again() -> None:
+    """Two openings, one won and one lost: a quarter of the draws has one of them twice."""
+    points = np.zeros((2, 2, 2))
+    points[0, 0, 1] = points[1, 1, 0] = 2
+    policy, anchor = rated(points, 1)
+    assert (policy.mean, policy.low, policy.high) == pytest.approx((1000, 1000 + apart(0, 4), 1000 + apart(4, 4)))
+    assert (anchor.mean, anchor.low, anchor.high) == (1000, 1000, 1000)
+
+
+def test_the_matches_of_a_run() -> None:
+    """Two openings, both seats, two opponents; ``random`` is a policy and an opponent."""
+    ends = {
+        "random": {"rl": (WON, WON, DRAWN, LOST), "random": (WON, LOST, WON, WON)},
+        "exact": {"rl": (LOST, DRAWN, LOST, LOST), "random": (LOST,) * 4},
+    }
+    of_set = evaluation_set(games=2)
+    settings = [EvaluationSetting("", of_set, 0.4, 2, name) for name in ends]
+    ratings = ratings_of(
+        settings, lambda item: {name: list(map(episode, own)) for name, own in ends[item.opponent].items()}
+    )
+    assert [(one.policy, one.matches) for one in ratings] == [("rl", 8), ("random", 8), ("exact", 8)]
+    points = np.array([[0, 2.5, 0.5], [1.5, 0, 0], [3.5, 4, 0]])
+    assert [one.rating for one in ratings] == pytest.approx(fitted(points, 1))
+    shown = [line.split("│") for line in plain_text(ratings_table(ratings)).splitlines() if "d2" in line]
+    assert [line[1].strip() for line in shown] == ["exact", "after RL", "random"]
+    assert shown[2][3].strip() == "1000 [1000, 1000]"
+    assert ratings_of(settings[1:], lambda item: {"rl": list(map(episode, ends["exact"]["rl"]))}) == []
+    assert ratings_of([EvaluationSetting("", of_set, 0.4, 2)], lambda _: {}) == [] and ratings_table([]) == []

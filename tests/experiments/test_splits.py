@@ -1,5 +1,5 @@
-"""An environment with fewer games than the budget would pay: training takes what there is, other
-splits say what to set."""
+"""Which games a run is trained and tested on: none of an evaluation set in training, and what there
+is where an environment has fewer games than the budget would pay."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,100 @@ from omegaconf import DictConfig
 from turngrid.config.compose import compose
 from turngrid.envs.types import TaskError
 from turngrid.experiments.cost_estimate.amounts import amounts
+from turngrid.tasks import evaluation_sets
 from turngrid.tasks.budget import allocate_budget
-from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
+from turngrid.tasks.evaluation_sets import (
+    env_node,
+    evaluation_settings,
+    prepare_evaluation_sets,
+    response_length,
+    turns_of,
+)
 from turngrid.tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
+
+COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5"]
+
+
+@pytest.fixture
+def counting(tmp_path: Path, importable: None) -> list[str]:
+    """Overrides for an environment of this folder."""
+    return [*COUNTING, f"env.cache_dir={tmp_path / 'cache'}", "env.workers=1"]
+
+
+def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tmp_path: Path) -> None:
+    """Training seeds begin with the kinds 1, 2, 3, ...: 1 to 5 are the run's own evaluation set, 11
+    to 15 that of count-3."""
+    config = compose([*counting, "eval.tasks=[count-3,count-2]", "budget.units=16", "budget.sft_share=0.5", *SMALL])
+    allocation = allocate_budget(config)
+    assert (allocation.demonstrations, allocation.games) == (4, 8)
+    prepare_tasks(config, allocation, tmp_path, avoid=prepare_evaluation_sets(config, tmp_path))
+    kinds = {split: [int(task.fingerprint) for task in read_tasks(task_file(tmp_path, split))] for split in SPLITS}
+    assert kinds["test"] == [1, 2, 3, 4, 5]
+    assert [int(task.fingerprint) for task in read_tasks(set_file(tmp_path))] == [11, 12, 13, 14, 15]
+    assert kinds["demonstrations"] == [6, 7, 8, 9]
+    assert kinds["train"] == [10, 16, 17, 18, 19, 20, 21, 22]
+
+
+SMALL = ["budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4"]
+SPLITS = ("test", "demonstrations", "train")
+
+
+def set_file(folder: Path) -> Path:
+    (file,) = (folder / "tasks" / "evaluation_sets").iterdir()
+    return file
+
+
+def test_settings_are_evaluation_sets_times_temperatures(counting: list[str], tmp_path: Path) -> None:
+    asked = ["eval.tasks=[count-2,count-3]", "eval.temperatures=[0.4,1]", "eval.samples_per_game=2", "env.max_turns=4"]
+    config = compose([*counting, *asked])
+    prepare_evaluation_sets(config, tmp_path, also_own=True)
+    todo = evaluation_settings(config, tmp_path)
+    assert [item.label for item in todo] == ["", "count-2-t1", "count-3-t0.4", "count-3-t1"]
+    assert [(item.evaluation_set.max_turns, item.evaluation_set.optimal_turns, item.temperature) for item in todo] == [
+        (4, 2, 0.4),
+        (4, 2, 1.0),
+        (9, 3, 0.4),
+        (9, 3, 1.0),
+    ]
+    assert {(item.evaluation_set.games, item.samples_per_game, item.evaluation_set.out_of_reach) for item in todo} == {
+        (5, 2, 0)
+    }
+    assert len({item.evaluation_set.sha256 for item in todo}) == 2
+    config.eval.max_turns = 2
+    few = evaluation_settings(config, tmp_path)
+    assert [item.evaluation_set.out_of_reach for item in few] == [0, 0, 5, 5], "no plan of count-3 fits"
+
+
+def test_evaluation_sets_are_the_runs_own_task_unless_others_are_named() -> None:
+    """A slash names another environment only where there is one."""
+    assert evaluation_sets.tested(compose([])) == [("textworld", "w2-o3-q4")]
+    named = compose(["env=swegym", "eval.tasks=[getmoto/moto,tw_simple/tw-simple]"])
+    assert evaluation_sets.tested(named) == [("swegym", "getmoto/moto"), ("tw_simple", "tw-simple")]
+
+
+def test_turns_of_an_evaluation_set() -> None:
+    config = compose(["env.max_turns=6"])
+    assert turns_of(config, "textworld", "w2-o3-q4") == 6
+    assert turns_of(config, "textworld", "w4-o6-q8") == 24
+    assert turns_of(config, "tw_simple", "tw-simple") == 24
+    assert turns_of(compose(["env.max_turns=6", "eval.max_turns=7"]), "textworld", "w4-o6-q8") == 7
+
+
+def test_tokens_grow_with_the_turns_up_to_the_models_context() -> None:
+    config = compose([])
+    assert (config.env.max_turns, config.data.max_prompt_length, config.data.max_response_length) == (12, 512, 1024)
+    assert [response_length(config, turns) for turns in (6, 12, 15, 24)] == [1024, 1024, 1280, 2048 - 512]
+
+
+def test_another_environment_has_its_own_settings_and_the_runs_workers() -> None:
+    config: DictConfig = compose(["env.workers=1", "env.max_action_tokens=9"])
+    assert env_node(config, "textworld")["task"] == "w2-o3-q4"
+    node = env_node(config, "gym")
+    assert (node["id"], node["task"], node["workers"]) == ("FrozenLake-v1", "FrozenLake-v1", 1)
+
+
+# ---- fewer games than the budget would pay
+
 
 POND = "env.kwargs={desc: [SFF,FHF,FFG]}"  # one start, so one game
 LAKE = ["env=gym", "env.kwargs={desc: [SSSS,SSSF,SSHG]}", "budget=rl_only"]  # nine starts
