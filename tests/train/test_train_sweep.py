@@ -71,6 +71,8 @@ def test_a_part_of_a_sweep(mine: str, tmp_path: Path) -> None:
         (["only.budget=bth"], "no value of budget bth; use both (choices: rl, both)"),
         (["scale=papr"], "no scale=papr (choices: laptop)"),
         (["seed=one"], "seeds are whole numbers"),
+        (["dry_run=maybe"], "dry_run=maybe must be true or false"),
+        (["fresh=perhaps"], "fresh=perhaps must be true or false"),
         (["algo=pppo"], "budget=rl seed=0: unknown option algo=pppo; use algo=ppo"),
         (["actor_rollout_ref.rollout.n=1"], "budget=rl seed=0: "),
     ],
