@@ -1,5 +1,5 @@
 """The cells, pairs and ratings of a matrix from episodes worked by hand, and the tables that show
-them."""
+them; the result file and the run summary."""
 
 from dataclasses import replace
 from math import log10
@@ -7,10 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from finished_run import ONE_OF_TWO
 
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.evaluation.ratings import fitted, rated, ratings_of
-from turngrid.experiments.evaluation.result import EvaluationResult, evaluations_of, results_of
+from turngrid.experiments.evaluation.result import (
+    DamagedResult,
+    EvaluationResult,
+    RunResult,
+    StageResult,
+    evaluations_of,
+    results_of,
+)
 from turngrid.experiments.evaluation.tables import (
     comparisons_table,
     manner_table,
@@ -18,6 +26,7 @@ from turngrid.experiments.evaluation.tables import (
     p_value,
     plain_text,
     ratings_table,
+    summary_table,
 )
 from turngrid.records.statistics import sign_flip, wilson
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -241,3 +250,45 @@ def test_the_matches_of_a_run() -> None:
     assert shown[2][3].strip() == "1000 [1000, 1000]"
     assert ratings_of(settings[1:], lambda item: {"rl": list(map(episode, ends["exact"]["rl"]))}) == []
     assert ratings_of([EvaluationSetting("", of_set, 0.4, 2)], lambda _: {}) == [] and ratings_table([]) == []
+
+
+# ---- a run's result
+
+
+def stage(name: str, **own: float | None) -> StageResult:
+    return StageResult(name=name, checkpoint=f"/runs/{name}", **{**ONE_OF_TWO, "games": 200, **own})
+
+
+@pytest.fixture
+def result() -> RunResult:
+    rl = stage("rl", successes=80, low=0.3346, high=0.4692, units=400, tokens=123456, seconds=321.4)
+    stages, folder = [stage("base", successes=20), stage("sft", successes=50), rl], "/somewhere with a space/a-run"
+    return RunResult("a-run", folder, 0, stages, units=1000, seconds=401)
+
+
+def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
+    assert RunResult.read(tmp_path) is None
+    path = result.write(tmp_path)
+    assert RunResult.read(tmp_path) == result and [*tmp_path.iterdir()] == [path]
+    path.write_text(path.read_text().replace('"successes"', '"success_rate"'))
+    with pytest.raises(DamagedResult, match="cannot be read"):
+        RunResult.read(tmp_path)
+
+
+def test_the_table_at_the_end(result: RunResult) -> None:
+    sums = {"units_by_games": 1000.0, "units_by_rollouts": 3800.0}
+    text = summary_table(replace(result, notes={"spent": sums, "no_signal": "in steps 1 to 3 ..."}))
+    (row,) = [line.split("│") for line in text.splitlines() if "after RL" in line]
+    shown = ["after RL", "40.0", "33.5 to 46.9", "200", "3.0", "400", "123,456", "321"]
+    assert [cell.strip() for cell in row[1:-1]] == shown
+    assert (
+        f"run folder:     {result.folder}\ncurves:         python -m turngrid.experiments.report '{result.folder}'\n"
+        in text
+    )
+    assert "temperature 0.4, at most 12 turns" in text
+    assert "1000 units spent, 0 left (1000 counting games, 3800 counting rollouts); 401 s in all" in text
+    assert text.endswith("\nno signal:      in steps 1 to 3 ...\n")
+    lost = stage("base", successes=0, mean_turns_to_success=None)
+    text = summary_table(replace(result, stages=[lost]))
+    (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]
+    assert row[5].strip() == "-"

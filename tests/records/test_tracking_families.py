@@ -56,17 +56,7 @@ def test_verls_names_have_families(batch: DataProto) -> None:
 
 
 def test_naming_twice_is_naming_once() -> None:
-    old = [
-        *RENAMED,
-        "actor/grad_norm",
-        "success/train",
-        "timing_s/step",
-        "critic/advantages/max",
-        "training/epoch",
-        "perf/throughput",
-        "actor/perf/mfu",
-    ]
-    for name in old:
+    for name in (*RENAMED, "actor/grad_norm", "success/train", "timing_s/step", "perf/throughput", "actor/perf/mfu"):
         assert family_name(family_name(name)) == family_name(name)
         assert family_name(name).split("/")[0] in FAMILIES
 
@@ -141,9 +131,7 @@ def test_a_steps_metrics_by_hand() -> None:
     assert {name: metrics[name] for name in expected} == pytest.approx(expected, abs=1e-6)
     assert {name.split("/")[0] for name in metrics} <= set(FAMILIES)
     assert step_metrics(groups, "sparse")["credit/groups_without_signal"] == 1.0
-    groups[0][0].turns[0].rewards["trained"] = (
-        0.25  # what transforms made of it, of which there is only one in its group
-    )
+    groups[0][0].turns[0].rewards["trained"] = 0.25  # what transforms made of it, of which its group has one alone
     assert step_metrics(groups, "sparse")["credit/groups_without_signal"] == 0.5
     assert "credit/groups_without_signal" not in step_metrics([[episode("a", [1.0])]], "dense")
 
