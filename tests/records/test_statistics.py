@@ -63,7 +63,7 @@ def test_what_all_games_share_still_leaves_doubt(lowest: float, value: float, lo
     ("gained", "lost", "p"),
     [
         (7, 1, 0.0703),  # Bentur et al. (2009), as worked by Fagerland et al. (2013), BMC Med. Res. Methodol. 13:91
-        # Armitage and Berry (1994), p. 127: two media for tubercle bacilli; worked in StatsDirect's help
+        # Armitage and Berry (1994), p. 127: two media for tubercle bacilli; worked by StatsDirect
         (2, 12, 0.0129),
         (5, 5, 1.0),
         (0, 0, 1.0),

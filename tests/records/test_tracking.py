@@ -194,10 +194,5 @@ def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) ->
                 tracker.log(step, {"attempt": first})
         events = EventAccumulator(str(run.path / "tensorboard" / "rl"))
     events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("attempt")] == [
-        (1, 1),
-        (2, 1),
-        (3, 3),
-        (4, 3),
-        (5, 3),
-    ]
+    shown = [(event.step, event.value) for event in events.Scalars("attempt")]
+    assert shown == [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3)]
