@@ -60,9 +60,10 @@ def row(entry: Entry) -> tuple[str, int, int, int, float, float]:
     return entry.kind, entry.step, entry.count, entry.games, entry.units, entry.uncharged
 
 
-@pytest.mark.parametrize(("count", "charged"), [("games", [2, 1]), ("rollouts", [4, 4])])
-def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> None:
-    assert [row(entry) for entry in ledger(Run(config(count), folder))] == [
+@pytest.mark.parametrize(("count", "charged", "units"), [("games", [2, 1], 23), ("rollouts", [4, 4], 28)])
+def test_every_line_and_both_totals_by_hand(folder: Path, count: str, charged: list[int], units: float) -> None:
+    entries = ledger(Run(config(count), folder))
+    assert [row(entry) for entry in entries] == [
         ("demonstration", 0, 2, 2, 20, 0),
         ("sft", 0, 4, 0, 0, 0),
         ("rl_episode", 1, 4, 2, charged[0], 0),
@@ -73,6 +74,11 @@ def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> Non
         ("evaluation/rl", 0, 3, 3, 0, 3),
         ("evaluation/w4/rl", 0, 1, 1, 0, 1),
     ]
+    write_ledger(folder / "ledger.jsonl", entries)
+    assert read_ledger(folder / "ledger.jsonl") == entries
+    sums = spent(config(count), entries)
+    assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
+    assert (sums["kinds"]["rl_episode"]["count"], sums["kinds"]["rl_episode"]["wall_seconds"]) == (8, 6.0)
 
 
 def test_own_turns_alone_are_paid_for(folder: Path) -> None:
@@ -97,17 +103,6 @@ def test_when_and_how_long(folder: Path) -> None:
     assert (sft.tokens, sft.wall_seconds, sft.ended) == (24, 7.0, 110.0)
     assert first.wall_seconds == 2.5
     assert first.ended == (folder / "rl" / "episodes" / "000001.jsonl").stat().st_mtime
-
-
-@pytest.mark.parametrize(("count", "units"), [("games", 23), ("rollouts", 28)])
-def test_both_totals_whichever_is_charged(folder: Path, count: str, units: float) -> None:
-    entries = ledger(Run(config(count), folder))
-    sums = spent(config(count), entries)
-    write_ledger(folder / "ledger.jsonl", entries)
-    assert read_ledger(folder / "ledger.jsonl") == entries
-    assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
-    assert sums["kinds"]["rl_episode"]["count"] == 8
-    assert sums["kinds"]["rl_episode"]["wall_seconds"] == 6.0
 
 
 @pytest.mark.parametrize(
