@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import finished_run
 from omegaconf import DictConfig
 
 from turngrid.config.base import ROOT
@@ -48,8 +47,3 @@ def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
 def _hear_ctrl_c() -> None:
     """A shell's background jobs inherit a SIGINT that is ignored, and tests may be one."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def finished(root: Path, *overrides: str) -> Path:
-    """Its run prints a table and ends."""
-    return finished_run.finished(root, [*TINY, *overrides])

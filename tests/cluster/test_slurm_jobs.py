@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 import submitit
-from cheap_jobs import TINY, finished, front_door, launched, python, settings
+from cheap_jobs import TINY, front_door, launched, python, settings
+from finished_run import finished
 from small_slurm import SmallSlurm
 
 from turngrid.train.app import main
@@ -82,7 +83,7 @@ def fates(slurm: SmallSlurm, cheap: tuple[Path, Jobs]) -> Fates:
 def test_several_runs_are_one_array_and_the_launch_names_those_that_failed(slurm: SmallSlurm, tmp_path: Path) -> None:
     """Two are refused in their jobs, since they lack a critic; grpo is a finished run."""
     shared = ("critic.enable=false", "output_dir=runs", "cluster=slurm")
-    finished(tmp_path / "runs", "algo=grpo", *shared)
+    finished(tmp_path / "runs", [*TINY, "algo=grpo", *shared])
     launch = front_door("-m", "algo=ppo,grpo,vapo", *TINY, *shared, cwd=tmp_path)
     _, err = launch.communicate(timeout=400)
     assert launch.returncode == 1, err

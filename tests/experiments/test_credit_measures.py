@@ -174,18 +174,13 @@ def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
     played = episodes()
     exact, credits = played.exact_truth(), credits_of(played)
     found = estimates(exact, credits)
-    assert found["r", "noise"] == pytest.approx(0, abs=0.02) and found["r_inside", "noise"] == pytest.approx(
-        0, abs=0.02
-    )
-    assert found["sign", "noise"] == pytest.approx(0.5, abs=0.01) and found["neutral", "noise"] == pytest.approx(
-        1, abs=0.02
-    )
+    of_noise = [found[measure, "noise"] for measure in ("r", "r_inside", "neutral")]
+    assert of_noise == pytest.approx([0, 0, 1], abs=0.02) and found["sign", "noise"] == pytest.approx(0.5, abs=0.01)
     assert found["r_inside", "group"] == 0 == found["bias", "noise"].__round__(1)
     constant = played.score[played.episode] - played.value[np.searchsorted(played.episode, played.episode)]  # R - V(s0)
     sums = task_sums(exact, constant / np.bincount(played.episode)[played.episode])
-    assert measured({"best": sums}, draws=2)[0]["r"]["best"].mean == pytest.approx(
-        of_truth(sums, draws=2)["ceiling"].mean, abs=1e-9
-    )
+    best, ceiling = measured({"best": sums}, draws=2)[0]["r"]["best"], of_truth(sums, draws=2)["ceiling"]
+    assert best.mean == pytest.approx(ceiling.mean, abs=1e-9)
 
 
 def test_what_is_known_of_the_truth_itself() -> None:

@@ -15,21 +15,8 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.textworld.env import TextWorldEnv
 from turngrid.envs.types import Observation, TaskRef
-from turngrid.experiments.credit_quality.game import (
-    GameTree,
-    MeasuredGame,
-    Measurement,
-    NotReplayed,
-    keys,
-    prefixes,
-)
-from turngrid.experiments.credit_quality.policy_model import (
-    WEIGHTS,
-    PolicyModel,
-    critic_file,
-    rows,
-    run_critic,
-)
+from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, keys, prefixes
+from turngrid.experiments.credit_quality.policy_model import WEIGHTS, PolicyModel, critic_file, rows, run_critic
 from turngrid.experiments.credit_quality.study import ModelRollouts
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.chat_settings import ChatSettings
@@ -102,9 +89,8 @@ def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, game
     asyncio.run(measurement.measure(game, samples=3, k=2))
     known = prefixes(game.episodes)
     assert set(game.values) == set(known) and all(len(values) == 2 for values in game.values.values())
-    assert len({keys(episode)[0] for episode in game.episodes}) == 1 and len(known) < sum(
-        len(e.turns) for e in game.episodes
-    )
+    assert len({keys(episode)[0] for episode in game.episodes}) == 1
+    assert len(known) < sum(len(episode.turns) for episode in game.episodes)
     assert game.known(3, 2) and game.known(2, 1) and not game.known(3, 3) and not game.known(4, 2)
 
 

@@ -213,12 +213,7 @@ def test_a_stage_ends_with_the_cause_and_its_place(
 
 
 @pytest.mark.parametrize(
-    ("words", "served"),
-    [
-        ([], False),
-        (["cluster=gpu8"], True),
-        (["cluster=gpu8", "eval.servers=false"], False),
-    ],
+    ("words", "served"), [([], False), (["cluster=gpu8"], True), (["cluster=gpu8", "eval.servers=false"], False)]
 )
 def test_gpus_with_vllm_play_through_servers(words: list[str], served: bool) -> None:
     config = compose(words)

@@ -24,17 +24,7 @@ from turngrid.experiments.mismatch.game import (
     commanded,
     log_probs,
 )
-from turngrid.experiments.mismatch.results import (
-    Figures,
-    advice,
-    biases,
-    cells,
-    compared,
-    figures,
-    line,
-    read,
-    whole,
-)
+from turngrid.experiments.mismatch.results import Figures, advice, biases, cells, compared, figures, line, read, whole
 from turngrid.experiments.mismatch.samplers import HEALTHY, SAMPLERS, quantised
 from turngrid.experiments.mismatch.study import Cell, Size, rated, sampled, step_gradients
 from turngrid.experiments.tables import listed

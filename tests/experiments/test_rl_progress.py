@@ -12,12 +12,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import pipeline
-from turngrid.experiments.stages.rl import (
-    STARTING,
-    Progress,
-    doing,
-    rl_config,
-)
+from turngrid.experiments.stages.rl import STARTING, Progress, doing, rl_config
 from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn

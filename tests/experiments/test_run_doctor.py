@@ -136,10 +136,8 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     write_episodes(rl.step_episodes(3), [episode, episode])
     write_credit(rl.credit / "000003.jsonl", [None, Credit([0.1, 0.1, 0.2, -3.0, 0.1], [0.0] * 5)])
     assert main([str(tmp_path)]) == 1
-    assert (
-        "where:        the largest advantage, 3, is in turn 2, token 2 of episode 2 (doors/1)"
-        in capsys.readouterr().out
-    )
+    place = "the largest advantage, 3, is in turn 2, token 2 of episode 2 (doors/1)"
+    assert f"where:        {place}" in capsys.readouterr().out
     rows = [{"step": step, "rollout/invalid_actions": 0.1 if step < 4 else 0.9} for step in range(1, 7)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(6), [episode, episode])

@@ -9,7 +9,6 @@ from omegaconf import DictConfig
 
 from turngrid.config.compose import compose
 from turngrid.envs.types import TaskError
-from turngrid.experiments.cost_estimate.amounts import amounts
 from turngrid.tasks import evaluation_sets
 from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.evaluation_sets import (
@@ -39,18 +38,14 @@ def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tm
     prepare_tasks(config, allocation, tmp_path, avoid=prepare_evaluation_sets(config, tmp_path))
     kinds = {split: [int(task.fingerprint) for task in read_tasks(task_file(tmp_path, split))] for split in SPLITS}
     assert kinds["test"] == [1, 2, 3, 4, 5]
-    assert [int(task.fingerprint) for task in read_tasks(set_file(tmp_path))] == [11, 12, 13, 14, 15]
+    (file,) = (tmp_path / "tasks" / "evaluation_sets").iterdir()
+    assert [int(task.fingerprint) for task in read_tasks(file)] == [11, 12, 13, 14, 15]
     assert kinds["demonstrations"] == [6, 7, 8, 9]
     assert kinds["train"] == [10, 16, 17, 18, 19, 20, 21, 22]
 
 
 SMALL = ["budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4"]
 SPLITS = ("test", "demonstrations", "train")
-
-
-def set_file(folder: Path) -> Path:
-    (file,) = (folder / "tasks" / "evaluation_sets").iterdir()
-    return file
 
 
 def test_settings_are_evaluation_sets_times_temperatures(counting: list[str], tmp_path: Path) -> None:
@@ -171,10 +166,3 @@ def test_a_few_games_without_a_plan_are_told(cache: Path, tmp_path: Path, capfd:
     look_for_plans(config, [replace(first, expert_plan=()), *others])
     said = "1 of 5 training games have no expert plan, which rollout_form=retry needs; groups of such games are dropped"
     assert said in capfd.readouterr().err
-
-
-def test_the_plan_knows_too(cache: Path, tmp_path: Path) -> None:
-    """A split that is listed short is known beforehand; what is drawn is known once it was made."""
-    config = composed(cache, POND, "eval.games=1")
-    wanted = amounts(config)
-    assert wanted.allocation.games == sum(part.wanted for part in wanted.games if part.split == "train") <= 400

@@ -56,14 +56,10 @@ def test_episodes_that_a_later_step_learned_from_again_say_so(run: Path) -> None
     write_replayed(run / "rl/replayed/000003.jsonl", told)
     training = {item.place: item for item in shown_episodes([run]) if item.stage == "training"}
     same = [place for place, item in training.items() if item.again]
-    assert all(
-        training[place].again == [(3, 0.5), (3, None)] for place in same if place.startswith("rl/episodes/000001")
-    )
-    assert "rl/episodes/000001.jsonl:0" in same
-    assert {place: item.replaced for place, item in training.items() if item.replaced} == {
-        "rl/episodes/000003.jsonl:2": 1
-    }
     places = ("rl/episodes/000001.jsonl:0", "rl/episodes/000003.jsonl:2")
+    assert places[0] in same
+    assert all(training[place].again == [(3, 0.5), (3, None)] for place in same if "/000001.jsonl" in place)
+    assert {place: item.replaced for place, item in training.items() if item.replaced} == {places[1]: 1}
     index, episodes = unpacked(page([training[place] for place in places], "a run"))
     assert episodes[0]["again"] == [[3, 0.5], [3, None]] and index["columns"]["replaced"] == [None, 1]
 

@@ -88,11 +88,7 @@ def test_the_folder_holds_config_and_attempt(config: DictConfig, tmp_path: Path)
 
 
 def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
-    with (
-        open_run(config, tmp_path),
-        pytest.raises(RunFolderBusy, match="another process"),
-        open_run(config, tmp_path),
-    ):
+    with open_run(config, tmp_path), pytest.raises(RunFolderBusy, match="another process"), open_run(config, tmp_path):
         pass
     with open_run(config, tmp_path):
         pass  # let go of at the end of the block
