@@ -142,11 +142,8 @@ def test_a_mixture_has_an_evaluation_of_its_own_for_each_task(tmp_path: Path) ->
     write_tasks(tmp_path / "mixed.jsonl", [game(1), game(2, "d3"), game(3), game(4, "d3")])
     item = EvaluationSetting("", evaluation_set(task="d2+d3", file=str(tmp_path / "mixed.jsonl")), 0.4, 2)
     whole, first, second = evaluations_of(item, {"rl": episodes(0, 0, 1, 1, 0, 1, 0, 0)})
-    assert [(c.task, c.successes, c.games) for c in (whole, first, second)] == [
-        ("d2+d3", 3, 4),
-        ("d2", 1, 2),
-        ("d3", 2, 2),
-    ]
+    found = [(c.task, c.successes, c.games) for c in (whole, first, second)]
+    assert found == [("d2+d3", 3, 4), ("d2", 1, 2), ("d3", 2, 2)]
     assert len({c.games_hash for c in (whole, first, second)}) == 3
 
 
@@ -281,10 +278,8 @@ def test_the_table_at_the_end(result: RunResult) -> None:
     (row,) = [line.split("│") for line in text.splitlines() if "after RL" in line]
     shown = ["after RL", "40.0", "33.5 to 46.9", "200", "3.0", "400", "123,456", "321"]
     assert [cell.strip() for cell in row[1:-1]] == shown
-    assert (
-        f"run folder:     {result.folder}\ncurves:         python -m turngrid.experiments.report '{result.folder}'\n"
-        in text
-    )
+    report = f"python -m turngrid.experiments.report '{result.folder}'"
+    assert f"run folder:     {result.folder}\ncurves:         {report}\n" in text
     assert "temperature 0.4, at most 12 turns" in text
     assert "1000 units spent, 0 left (1000 counting games, 3800 counting rollouts); 401 s in all" in text
     assert text.endswith("\nno signal:      in steps 1 to 3 ...\n")

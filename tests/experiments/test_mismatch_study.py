@@ -206,9 +206,8 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, capsys: pytest.
     file.write_text(first.splitlines()[0] + "\n" + first.splitlines()[1][:50])  # killed while it wrote
     assert main([*SMALL, f"results={file}"]) == 0
     assert file.read_text().splitlines()[2] == first.splitlines()[1]
-    assert (
-        "| `noise_0.2` |" in capsys.readouterr().out and "## noise_0.2, 2 turns" in (tmp_path / "tables.md").read_text()
-    )
+    assert "| `noise_0.2` |" in capsys.readouterr().out
+    assert "## noise_0.2, 2 turns" in (tmp_path / "tables.md").read_text()
 
 
 @pytest.mark.parametrize(

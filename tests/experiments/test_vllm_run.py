@@ -109,15 +109,10 @@ def test_the_exported_folder_plays_the_same_behind_vllm_serve(run: Path, tmp_pat
     own evaluation."""
     model = tmp_path / "my-model"
     assert export([str(run), "--to", str(model)]) == 0
-    words = (
-        "env=textworld",
-        "eval.games=8",
-        f"eval.max_turns={TURNS}",
-        "eval.temperatures=[0]",
-        f"output_dir={tmp_path}",
-    )
+    words = ["env=textworld", "eval.games=8", f"eval.max_turns={TURNS}", "eval.temperatures=[0]"]
     with vllm_serve(model, tmp_path / "vllm.log") as endpoint:
-        assert evaluate.main([f"endpoint={endpoint}", f"endpoint_model={model.name}", *words]) == 0
+        words += [f"endpoint={endpoint}", f"endpoint_model={model.name}", f"output_dir={tmp_path}"]
+        assert evaluate.main(words) == 0
     (file,) = tmp_path.glob("evaluations/*/evaluation/*.jsonl")
     served, own = ({e.task: e for e in read_episodes(path)} for path in (file, run / "evaluation" / "rl.jsonl"))
     assert len(own) == 8
