@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cheap_jobs import TINY, front_door, python
+from cheap_jobs import TINY, front_door
 from omegaconf import DictConfig
 
 from turngrid.config import machine
@@ -98,23 +98,14 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
     assert launching.devices(on_cpus) == [None, None, None]
 
 
-MEETS = """
-import sys, time
-from pathlib import Path
-mine, other = map(Path, sys.argv[1:])
-mine.touch()
-end = time.monotonic() + 100
-while not other.exists() and time.monotonic() < end:
-    time.sleep(0.05)
-sys.exit(not other.exists())
-"""
+MEETS = 'touch "$0"; for i in $(seq 1000); do [ -e "$1" ] && exit 0; sleep 0.1; done; exit 1'
 
 
 def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waits for the other one: the first would fail if the second were started after its
     end."""
     places = [str(tmp_path / "even"), str(tmp_path / "odd")]
-    meeting = {1: python(MEETS, *places), 2: python(MEETS, *reversed(places))}
+    meeting = {1: ["sh", "-c", MEETS, *places], 2: ["sh", "-c", MEETS, *reversed(places)]}
     monkeypatch.setattr(launching, "command", lambda run, _: meeting[run.number])
     runs = [one_run.Run(number, (f"seed={number}",), f"seed={number}") for number in (1, 2)]
     assert launching.run_all(tmp_path, [None, None], runs) == []

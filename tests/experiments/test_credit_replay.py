@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from flawed_environments import Remembering
 from transformers import AutoConfig, AutoModelForTokenClassification
 
 from turngrid.config.base import ROOT
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
-from turngrid.envs.text_env import RawStep
-from turngrid.envs.textworld.env import TextWorldEnv
-from turngrid.envs.types import Observation, TaskRef
+from turngrid.envs.types import TaskRef
 from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, keys, prefixes
 from turngrid.experiments.credit_quality.policy_model import WEIGHTS, PolicyModel, critic_file, rows, run_critic
 from turngrid.experiments.credit_quality.study import ModelRollouts
@@ -94,28 +93,9 @@ def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, game
     assert game.known(3, 2) and game.known(2, 1) and not game.known(3, 3) and not game.known(4, 2)
 
 
-class Forgetful(TextWorldEnv):
-    """ScienceWorld's kind: what an action does depends on how often the game was played."""
-
-    def __init__(self, plays: list[int]) -> None:
-        super().__init__()
-        self.plays = plays
-
-    def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self.plays[0] += 1
-        return super().reset_game(task, seed)
-
-    def step_game(self, command: str) -> RawStep:
-        raw = super().step_game(command)
-        return replace(raw, observation=replace(raw.observation, text=f"{raw.observation.text} ({self.plays[0]})"))
-
-    def save_game(self) -> None:
-        """So that the game is played again from its start."""
-
-
 def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
-    plays = [0]
-    measurement = Measurement(rollouts, lambda: Forgetful(plays), spec_of(games[3]), "sparse")
+    """Its scores depend on how often it was reset."""
+    measurement = Measurement(rollouts, Remembering.Game, spec_of(games[3]), "sparse")
     with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))
 

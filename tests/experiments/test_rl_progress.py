@@ -31,9 +31,7 @@ def groups(rl: RlFolder, step: int, count: int) -> None:
 def gathered(rl: RlFolder, step: int, won: float, what: str = "success/train") -> None:
     """As the trainer ends a step: one file, then the line of metrics."""
     folder = rl.episodes / f"{step:06d}"
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+    remove_folder(folder)
     folder.with_suffix(".jsonl").touch()
     append_metrics(rl.metrics, step, {what: won})
 
