@@ -28,12 +28,9 @@ MODES = {
 
 @pytest.fixture(scope="module", params=MODES)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _killed_and_resumed(tmp_path_factory.mktemp(request.param), request.param)
-
-
-def _killed_and_resumed(output: Path, name: str) -> Path:
     """Half a batch is played ahead, so that a step trains on groups of two versions and breaks into
     others."""
+    name, output = request.param, tmp_path_factory.mktemp(request.param)
     mode = (f"trainer.v1.trainer_mode={name}", f"trainer.v1.{name}.num_warmup_batches=0.5", *MODES[name])
     process = small.launch(output, *SETTINGS, *mode)
     try:

@@ -1,17 +1,14 @@
 """``python -m experiments.credit_quality`` on games that cost nothing and whose values are
 known."""
 
-import base64
-import gzip
 import json
-import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from test_viewer_page import unpacked
 
 from turngrid.experiments.credit_quality.__main__ import main
 from turngrid.experiments.credit_quality.game import MeasuredGame, keys
@@ -58,15 +55,10 @@ def test_values_are_those_of_the_policy_and_methods_are_rated(call: Call, tmp_pa
     assert found.differences["r"]["grpo"].mean == 0 == found.methods["r_inside"]["rloo"].mean
     assert found.methods["r_inside"]["graft:backup=mean"].mean > 0.2
     assert f"| `gigpo` | {found.methods['r']['gigpo'].mean:.2f}" in out
-    (shown, *_), truth = told_of_turns(file.with_name("episodes.html")), true_of_first_turn(games(tmp_path)[0])
+    _, (first, *_) = unpacked(file.with_name("episodes.html").read_text())
+    shown, truth = first["turns"][0], true_of_first_turn(games(tmp_path)[0])
     assert list(shown["compared"]) == ["true advantage", "grpo", "rloo", "gigpo", "graft:backup=mean"]
     assert unpack_runs(shown["advantages"]) == pytest.approx([truth])
-
-
-def told_of_turns(page: Path) -> list[dict[str, Any]]:
-    blocks = re.findall(r'class="block">([^<]*)<', page.read_text())
-    episodes = [one for block in blocks for one in json.loads(gzip.decompress(base64.b64decode(block)))]
-    return [turn for one in episodes for turn in one["turns"]]
 
 
 def true_of_first_turn(game: MeasuredGame) -> float:

@@ -14,16 +14,8 @@ from turngrid.records.resume import RlFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 # PPO has a critic, EPO a history of its own; 8 games, so that both lengths visit the same ones
-WORDS = (
-    "budget=rl_only",
-    "budget.units=8",
-    "budget.sft_share=0",
-    "algo=ppo",
-    "reward=dense",
-    "terms=[epo]",
-    "terms.epo.steps=4",
-    "model.path=asset://tiny",
-)
+WORDS = ("budget=rl_only", "budget.units=8", "budget.sft_share=0", "model.path=asset://tiny")
+WORDS += ("algo=ppo", "reward=dense", "terms=[epo]", "terms.epo.steps=4")
 
 
 def test_an_extended_run_equals_an_unbroken_one(tmp_path: Path) -> None:
@@ -99,13 +91,10 @@ def test_state_is_kept_once(runs: tuple[Path, Path]) -> None:
 
 # ---- health=rollback
 
-ROLLED_BACK = (
-    *("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=4", "eval.games=1", "env.task=w1-o2-q1"),
-    *("health=rollback", "health.policy_kl=0.4", "health.entropy_up=null"),
-    "actor_rollout_ref.actor.ppo_mini_batch_size=2",
-    "actor_rollout_ref.actor.optim.lr=0.004",  # ten times the usual: the KL of step 2 is 0.6 nats
-)
-RATE = 0.004
+RATE = 0.004  # ten times the usual: the KL of step 2 is 0.6 nats
+ROLLED_BACK = ("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=4", "eval.games=1", "env.task=w1-o2-q1")
+ROLLED_BACK += ("health=rollback", "health.policy_kl=0.4", "health.entropy_up=null")
+ROLLED_BACK += ("actor_rollout_ref.actor.ppo_mini_batch_size=2", f"actor_rollout_ref.actor.optim.lr={RATE}")
 
 
 def to_the_end(output: Path) -> RlFolder:

@@ -14,16 +14,8 @@ from turngrid.experiments.stages.ledger import read_ledger
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
-METHODS = (
-    "algo=gigpo",
-    "shaping=[turn_bonus,invalid_action]",
-    "filter=[void_turns]",
-    "filter.void_turns.void=invalid",
-    "loss=turn_clip",
-    "terms=[epo]",
-    "buffer=self_imitation",
-    "buffer.self_imitation.capacity=1",
-)
+METHODS = ("algo=gigpo", "shaping=[turn_bonus,invalid_action]", "filter=[void_turns]", "filter.void_turns.void=invalid")
+METHODS += ("loss=turn_clip", "terms=[epo]", "buffer=self_imitation", "buffer.self_imitation.capacity=1")
 IDS = ("fa2a0ef295375625", "6f6f47157c0068e6", "6cfdc7b34a038d8c")  # of the three steps' episodes
 GRAD_NORMS, LOSSES = (3.3240287, 0.9811405, 0.7809200), (-0.9593759, -0.2033279, -0.1680117)
 SPLITS = ("train", "demonstrations", "test")

@@ -26,32 +26,22 @@ from turngrid.records.files.checkpoints import MANIFEST
 
 pytestmark = pytest.mark.slow
 SAVED, STEPS = 5, 10
-OVERRIDES = (
-    "budget=rl_only",
-    "budget.sft_share=0",
-    f"budget.rl_steps={STEPS}",
-    "budget.units=40",
-    f"trainer.save_freq={SAVED}",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
-    "eval.games=2",
-)
+OVERRIDES = ("budget=rl_only", "budget.sft_share=0", f"budget.rl_steps={STEPS}", "budget.units=40", "eval.games=2")
+OVERRIDES += (f"trainer.save_freq={SAVED}", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
 AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
 REPLAYS = ("terms=[epo]", "buffer.self_imitation.capacity=2")  # as soon as it has 4: some from before the kill
 SUMMARIES = ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12")
-MATCHES = (  # in which any words are a legal answer, so that both seats act
-    "env=two_player",
-    "env.id=SimpleNegotiation-v0",
-    "model=tiny_all",
-    "shaping=[cosine_length]",
-    "data.max_prompt_length=640",
-    "data.max_response_length=1408",
-)
+# In which any words are a legal answer, so that both seats act
+MATCHES = ("env=two_player", "env.id=SimpleNegotiation-v0", "model=tiny_all", "shaping=[cosine_length]")
+MATCHES += ("data.max_prompt_length=640", "data.max_response_length=1408")
+OPPONENTS = ("rollout_form.self_play.opponent={self: 1, past: 1, random: 1}", "rollout_form.self_play.past_every=2")
 ROLES = (  # all of them, in one graph: a verifier, a planner, an actor, a proposer and a checker answer every turn
     "roles=[verifier,planner,actor,proposer,checker,searcher,answerer]",
     "roles.verifier.next={yes: answerer, otherwise: planner}",
     "roles.actor.next={replan: searcher, otherwise: proposer}",
 )
+GATED = ("shaping=[g_ra]", "shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]")
 EXPERIENCE = ("library.experience.warmup=1", "library.experience.least=2")
 SKILLS = ("terms=[self_distill]", "terms.self_distill.hint=skill")
 CASES = {  # options that have no state share a run
@@ -78,20 +68,10 @@ CASES = {  # options that have no state share a run
     "vapo": ("algo=vapo", "shaping=[f1,invalid_action]", "filter=[entropy_turns]"),
     "bi_level_gae": ("algo=bi_level_gae", PRICES),
     "task_replay": ("algo=rapo", PRICES, "filter.solved.share=0.5", "budget.units=8", "env.task=w2-o3-q2"),
-    "hgpo": (
-        "algo=hgpo",
-        "shaping=[g_ra]",
-        "shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]",
-        "loss=gspo",
-    ),
+    "hgpo": ("algo=hgpo", "loss=gspo", *GATED),
     "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
     "igpo": ("algo=igpo", "env=search", "env.task=h1", "env.worlds=2", "env.passages=120", "budget.units=8"),
-    "spiral": (
-        "algo=spiral",
-        *MATCHES,
-        "rollout_form.self_play.opponent={self: 1, past: 1, random: 1}",
-        "rollout_form.self_play.past_every=2",
-    ),
+    "spiral": ("algo=spiral", *MATCHES, *OPPONENTS),
     "marshal": ("algo=marshal", *MATCHES),
     "dr_mas": ("algo=dr_mas", PRICES, *ROLES),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),

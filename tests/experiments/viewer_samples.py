@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -45,24 +46,10 @@ def turn(number: int, action: str = "open box", *, reward: float = 0.0, **other:
 def episode(game: int, *, won: bool = False, turns: int = 3, **other: object) -> Episode:
     played = [turn(number, reward=float(won and number == turns - 1)) for number in range(turns)]
     played[-1].context_ids = []
-    return Episode(
-        **{
-            "task": f"textworld/w2-o3-q4/{game}",
-            "seed": game,
-            "split": "train",
-            "goal": "open every box",
-            "messages": [
-                {"role": "user", "content": "You are in a room."},
-                {"role": "assistant", "content": "open box"},
-            ],
-            "prompt_ids": ids("you are in a room."),
-            "turns": played,
-            "outcome": Outcome.WON if won else Outcome.OUT_OF_TURNS,
-            "final_observation": "The box is open.",
-            "policy": "model",
-            **other,
-        }
-    )
+    messages = [{"role": "user", "content": "You are in a room."}, {"role": "assistant", "content": "open box"}]
+    outcome, task = Outcome.WON if won else Outcome.OUT_OF_TURNS, f"textworld/w2-o3-q4/{game}"
+    plain = Episode(task, game, "train", "open every box", messages, ids("you are in a room."), played, outcome)
+    return replace(plain, **{"final_observation": "The box is open.", "policy": "model", **other})
 
 
 def credit(episode: Episode) -> Credit:

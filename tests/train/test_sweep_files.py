@@ -133,19 +133,9 @@ ALGORITHMS = {  # the columns of the protocol's table of hyper-parameters
     "grpo": {"prompts": 32, "n": 8, "actor_lr": 1e-6, "kl_in_reward": False, "kl_in_loss": True, "kl": 0.001},
     "grpo on SWE": {"prompts": 16, "n": 4, "actor_lr": 1e-6, "kl_in_reward": False, "kl_in_loss": True, "kl": 0.001},
 }
-EVERYWHERE = {
-    "temperature": 0.7,
-    "validation": [0.4],
-    "gamma": 1.0,
-    "lambda": 1.0,
-    "clip": (0.2, 0.2, 0.2),
-    "dual": 3.0,
-    "value_clip": 0.5,
-    "entropy": 0,
-    "loss": "token-mean",
-    "ppo_epochs": 1,
-    "sft": (1e-6, 1),
-}
+EVERYWHERE = {"temperature": 0.7, "validation": [0.4], "gamma": 1.0, "lambda": 1.0, "sft": (1e-6, 1)}
+EVERYWHERE |= {"clip": (0.2, 0.2, 0.2), "dual": 3.0, "value_clip": 0.5}
+EVERYWHERE |= {"entropy": 0, "loss": "token-mean", "ppo_epochs": 1}
 CONTEXT = {10: 3072, 24: 4096, 25: 4096, 40: 6144}  # of SWE-Gym's answers, by turns
 RECIPE = {"kl": 0.01, "actor_lr": 1e-6, "critic_lr": 1e-5}  # PPO, best of table 13
 
