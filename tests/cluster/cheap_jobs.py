@@ -35,8 +35,7 @@ def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]
 
 
 def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    """As a shell starts it in the foreground: in a process group of its own, which Ctrl-C
-    reaches."""
+    """As a shell starts it: in a process group of its own, which Ctrl-C reaches."""
     command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -1,5 +1,4 @@
-"""Who starts runs, as far as no SLURM is needed: names, refusals, places, and several runs at once
-on this machine."""
+"""Who starts runs, without SLURM: names, refusals, places, several runs at once."""
 
 import re
 import signal
@@ -102,8 +101,7 @@ MEETS = 'touch "$0"; for i in $(seq 1000); do [ -e "$1" ] && exit 0; sleep 0.1; 
 
 
 def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each waits for the other one: the first would fail if the second were started after its
-    end."""
+    """Each waits for the other: the first fails if the second starts after its end."""
     places = [str(tmp_path / "even"), str(tmp_path / "odd")]
     meeting = {1: ["sh", "-c", MEETS, *places], 2: ["sh", "-c", MEETS, *reversed(places)]}
     monkeypatch.setattr(launching, "command", lambda run, _: meeting[run.number])

@@ -132,8 +132,7 @@ def test_what_sbatch_refuses_is_one_line(
 
 
 def test_what_is_asked_of_slurm(slurm: SmallSlurm, tmp_path: Path) -> None:
-    """SLURM's own words for a job of two nodes with two GPUs each, which it would start
-    tomorrow."""
+    """SLURM's own words for a job of two nodes with two GPUs each."""
     nodes = ("cluster=slurm_multinode", "trainer.n_gpus_per_node=2", "cluster.slurm.cpus_per_task=3")
     more = ("cluster.slurm.additional_parameters={begin: tomorrow}", "cluster.slurm.setup=[echo ready]")
     asked = settings(*nodes, *more, "cluster.slurm.partition=main", "cluster.slurm.timeout_min=90")
@@ -189,8 +188,7 @@ def test_but_not_for_ever(fates: Fates) -> None:
 
 
 def test_a_job_that_slurm_has_forgotten_is_given_up(slurm: SmallSlurm, fates: Fates, tmp_path: Path) -> None:
-    """Its controller loses all it knows, as after a crash. The last test here: every other job is
-    gone too."""
+    """Its controller loses all it knows. The last test: every other job is gone too."""
     tomorrow = "cluster.slurm.additional_parameters={begin: tomorrow}"
     jobs = launched(tmp_path / "slurm", settings(tomorrow), {"forgotten": ["true"]})
     slurm.forget()

@@ -1,5 +1,4 @@
-"""Sweeps of synthetic runs, small enough to work out by hand: 20 games, wins that are chosen one by
-one."""
+"""Sweeps of synthetic runs to work out by hand: 20 games, wins chosen one by one."""
 
 import json
 from collections.abc import Mapping, Sequence

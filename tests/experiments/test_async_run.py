@@ -1,5 +1,4 @@
-"""Whole runs of verl's asynchronous trainers on this machine, killed with -9 between two
-checkpoints and taken up again."""
+"""Whole runs of verl's asynchronous trainers, killed with -9 between two checkpoints."""
 
 from collections import Counter
 from functools import cache
@@ -28,8 +27,7 @@ MODES = {
 
 @pytest.fixture(scope="module", params=MODES)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Half a batch is played ahead, so that a step trains on groups of two versions and breaks into
-    others."""
+    """Half a batch is played ahead, so that a step trains on groups of two versions."""
     name, output = request.param, tmp_path_factory.mktemp(request.param)
     mode = (f"trainer.v1.trainer_mode={name}", f"trainer.v1.{name}.num_warmup_batches=0.5", *MODES[name])
     process = small.launch(output, *SETTINGS, *mode)
@@ -119,8 +117,7 @@ def _versions(episode: dict) -> list[int]:
 
 
 def test_an_episode_says_which_weights_sampled_each_turn(run: Path) -> None:
-    """Weights of the first step and of the checkpoints, which are all that is left to compare
-    with."""
+    """Weights of the first step and of the checkpoints: all that is left to compare with."""
     seen = Counter()
     for version in (0, SAVED, 2 * SAVED):
         for episode in (episode for episodes in steps(run) for episode in episodes):

@@ -1,5 +1,4 @@
-"""One setting of the chat template, four users: RL rollouts, SFT rows, an evaluated model and a
-chat endpoint."""
+"""One chat template for RL rollouts, SFT rows, an evaluated model and a chat endpoint."""
 
 import asyncio
 import itertools
@@ -134,8 +133,7 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
 
 
 def contexts(episode: Episode, end: int) -> list[list[int]]:
-    """The ids between the turns; the token that ends an action may be the model's own or put there
-    for it."""
+    """The ids between the turns, without the token that ends an action."""
     return [turn.context_ids[turn.context_ids[0] == end :] for turn in episode.turns if turn.context_ids]
 
 
@@ -145,8 +143,7 @@ FORMS += ("prompt=tool_call prompt.history=1 prompt.thinking=false env.max_actio
 
 @pytest.mark.parametrize("words", FORMS, ids=lambda words: words.split(" ")[0] or "as the model has it")
 def test_all_four_render_alike(model: Path, tmp_path: Path, words: str) -> None:
-    """With a history every prompt is rendered anew, by an endpoint as by us; in a growing row the
-    first one is."""
+    """With a history every prompt is rendered anew; in a growing row the first one is."""
     config, item = composed(model, tmp_path, *words.split())
     played = evaluated(config, item, model, tmp_path)
     tokenizer: Any = AutoTokenizer.from_pretrained(model)

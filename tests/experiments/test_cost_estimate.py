@@ -258,8 +258,7 @@ HERE, QWEN = Devices("this machine", 1, 13.7 * GB), "model=qwen2.5_1.5b cluster=
     ],
 )
 def test_what_is_suggested_fits(composed: Composer, words: str, where: Devices) -> None:
-    """The suggested words, given to the same command, are composed, checked, and no longer
-    refused."""
+    """The suggested words, given to the same command, are accepted."""
     config = composed(words.split())
     shape = shape_of(config.model.path)
     assert shape is not None
@@ -272,8 +271,7 @@ def test_what_is_suggested_fits(composed: Composer, words: str, where: Devices) 
 
 
 def test_longer_episodes_need_more(composed: Composer) -> None:
-    """vLLM must hold the keys and values of one whole row, whose length follows from the lengths of
-    prompt and response."""
+    """vLLM must hold the keys and values of one whole row, prompt and response."""
     config = composed([*HALF, "estimate_gpu=24GB", "data.max_response_length=29000", "model.context=32768"])
     problem = problems(config, ("6GB", 1), BILLION)[-1]
     assert "for one episode of 32072 tokens" in problem and "or offloading makes it fit" in problem

@@ -184,8 +184,7 @@ def test_noise_and_constant_credit_are_rated_as_the_docs_say() -> None:
 
 
 def test_what_is_known_of_the_truth_itself() -> None:
-    """Reliability is the correlation of two estimates, and grows with k by the formula of Spearman
-    and Brown."""
+    """Reliability: the correlation of two estimates; grows with k as Spearman and Brown say."""
     played, other = episodes(), play(REPETITIONS * TASKS, seed=0, k=8)
     made, _ = played.truth(0, REPETITIONS * TASKS)
     found = of_truth(task_sums(made, played.group), draws=2)

@@ -1,5 +1,4 @@
-"""Methods by name: what is composed, what is refused, and that the same numbers come out as in a
-step of training."""
+"""Methods by name: what is composed and refused; their numbers are those of a training step."""
 
 from dataclasses import replace
 from functools import cache

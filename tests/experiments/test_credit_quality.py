@@ -1,5 +1,4 @@
-"""``python -m experiments.credit_quality`` on games that cost nothing and whose values are
-known."""
+"""``python -m experiments.credit_quality`` on games whose values are known."""
 
 import json
 from collections.abc import Callable

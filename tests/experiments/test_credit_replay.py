@@ -118,8 +118,7 @@ def model() -> PolicyModel:
 def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
     model: PolicyModel, played: list[MeasuredGame]
 ) -> None:
-    """A small step along a gradient changes the sum by the step times its squared length; columns
-    do not mix."""
+    """A small step along it changes the sum by the step times its squared length."""
     episodes = played[0].episodes
     sampled = np.concatenate([turn.logprobs for episode in episodes for turn in episode.turns])
     credit = np.random.default_rng(0).standard_normal((2, len(sampled)))

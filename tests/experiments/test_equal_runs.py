@@ -67,8 +67,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_the_first_step_is_the_same_step(runs: tuple[Path, Path]) -> None:
-    """Up to how floating point numbers add up; later ones begin with weights that differ by as
-    much."""
+    """Up to rounding; later steps begin with weights that differ by as much."""
     ours, theirs = (small.without_clocks(run / "rl/episodes/000001.jsonl") for run in runs)
     assert [turn["action_ids"] for episode in ours for turn in episode["turns"]] == [
         turn["action_ids"] for episode in theirs for turn in episode["turns"]

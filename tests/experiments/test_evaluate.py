@@ -224,8 +224,7 @@ def episodes(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_servers_and_one_process_play_the_same_episodes(tmp_path: Path) -> None:
-    """Requests have the same seeds, so ids differ where rounding decides a draw alone: in none of
-    these."""
+    """Requests have the same seeds; ids could differ where rounding decides a draw."""
     asked = ["base", "eval.games=8", "env.max_turns=6"]
     for servers in ("false", "true"):
         assert main([*asked, f"eval.servers={servers}", f"output_dir={tmp_path / servers}"]) == 0

@@ -1,5 +1,4 @@
-"""An exported model: the run's logits in plain transformers, its figures on the card, and nothing
-half written."""
+"""An exported model: the run's logits in plain transformers, and its figures on the card."""
 
 import json
 import shutil
@@ -58,8 +57,7 @@ def logits(folder: Path) -> torch.Tensor:
 
 
 def test_plain_transformers_gets_the_logits_of_the_checkpoint(run: Path, tmp_path: Path) -> None:
-    """And vLLM samples as the run did: it takes what the generation config says where a request
-    does not."""
+    """And vLLM samples as the run did: its defaults are those of the generation config."""
     file = run / STEP / MODEL / "generation_config.json"
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "do_sample": True, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05}))

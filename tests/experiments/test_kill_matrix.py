@@ -55,8 +55,7 @@ def test_a_run_killed_in_a_stage_ends_as_an_unbroken_one(stage: str, unbroken: P
 
 
 def test_the_tiny_models_tokens_and_metrics_are_those_on_record(unbroken: Path) -> None:
-    """Recorded on a processor with AVX-512; another one may round differently and draw other
-    tokens."""
+    """Recorded on a processor with AVX-512; another one may draw other tokens."""
     for step, ids in enumerate(IDS, 1):
         episodes = read_episodes(unbroken / "rl" / "episodes" / f"{step:06d}.jsonl")
         tokens = [[e.prompt_ids, [(t.action_ids, t.context_ids) for t in e.turns]] for e in episodes]

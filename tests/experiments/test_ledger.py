@@ -1,5 +1,4 @@
-"""The ledger, from folders as runs leave them: what is charged, what is only listed, both
-totals."""
+"""The ledger of folders as runs leave them: what is charged, what is listed, both totals."""
 
 import json
 from dataclasses import replace
@@ -82,8 +81,7 @@ def test_every_line_and_both_totals_by_hand(folder: Path, count: str, charged: l
 
 
 def test_own_turns_alone_are_paid_for(folder: Path) -> None:
-    """A group of which one episode begins after a replayed turn, one with a turn of another, and
-    one was only played."""
+    """One episode begins after a replayed turn, one shares a turn, one was only played."""
     plain, begun, branched, spare = episodes(1, 1, 1, 1, step=1)
     begun.prefix = [Turn("a hall.", "go", [4, 5], context_ids=[6, 7], sampled=False)]
     branched.parent, branched.turns = 0, [replace(plain.turns[0], shared=True), plain.turns[1]]

@@ -1,5 +1,4 @@
-"""Runs with LoRA through the front door: SFT, then RL with a KL loss, evaluation; the same killed
-and taken up again; and PPO."""
+"""Runs with LoRA: SFT, RL with a KL loss, evaluation; the same killed and resumed; and PPO."""
 
 from pathlib import Path
 
@@ -46,8 +45,7 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, killed: Path) -> None:
 
 
 def test_ppo_with_kl_trains_its_critic_whole(tmp_path: Path) -> None:
-    """verl leaves in the batch that the actor's adapter is to be left out, and its critic has
-    none."""
+    """verl leaves the actor's ``no_lora_adapter`` in the batch; the critic has no adapter."""
     short = ("algo=ppo", "budget=rl_only", "budget.sft_share=0", "budget.rl_steps=2", "eval.games=2")
     run = small.finish(tmp_path, *LORA, *short, timeout_s=SECONDS)
     lines = small.lines(run / "rl" / "metrics.jsonl")

@@ -137,8 +137,7 @@ def test_a_comparison_of_several_samples_counts_games(once: EvaluationSetting) -
 
 
 def test_a_mixture_has_an_evaluation_of_its_own_for_each_task(tmp_path: Path) -> None:
-    """Games of d2 and d3 take turns, each played twice; the second of d2 and both plays of the
-    first of d3 are won."""
+    """Games of d2 and d3 in turn, each played twice; 2 of 4 plays of d3 are won, 1 of d2."""
     write_tasks(tmp_path / "mixed.jsonl", [game(1), game(2, "d3"), game(3), game(4, "d3")])
     item = EvaluationSetting("", evaluation_set(task="d2+d3", file=str(tmp_path / "mixed.jsonl")), 0.4, 2)
     whole, first, second = evaluations_of(item, {"rl": episodes(0, 0, 1, 1, 0, 1, 0, 0)})

@@ -162,8 +162,7 @@ def _checkpoint(rl: Path, step: int) -> Path:
 
 
 def _content(file: Path) -> Any:
-    """Bytes; of what torch saved those of each tensor, since the pickle beside them holds hashes
-    that each process salts anew."""
+    """Bytes; of torch's files those of each tensor: the pickle beside them has salted hashes."""
     if not zipfile.is_zipfile(file):
         return file.read_bytes()
     with zipfile.ZipFile(file) as parts:

@@ -1,5 +1,4 @@
-"""``python -m experiments.mismatch``: gradients by hand, and corrections where sampler and trainer
-differ, and where they do not."""
+"""``python -m experiments.mismatch``: gradients by hand, and what corrections do to them."""
 
 import json
 import re
@@ -133,8 +132,7 @@ def test_icepop_drops_what_is_out_of_its_bounds() -> None:
 
 
 def test_a_step_is_the_mean_over_tokens_that_are_left() -> None:
-    """Rows whose mean log-ratio is off are dropped; so is the one that is then alone in its
-    group."""
+    """Rows whose mean log-ratio is off are dropped; so is one that is alone in its group."""
     ratio = torch.zeros(8, 4)
     ratio[[1, 5, 6], 0] = 0.1  # of two groups of two in each of two steps
     scores = torch.tensor([1.0, 0, 1, 0, 1, 0, 0, 1])

@@ -24,8 +24,7 @@ def run(output: Path, algo: str, lr: float = 1e-4, seed: int = 0, won: int = 10,
 
 
 def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
-    """A learning rate that only follows from the algorithm is no axis; seeds, trackers and extended
-    runs never are."""
+    """Nor is a learning rate that follows from the algorithm, nor a tracker, nor ``extend``."""
     for seed in (0, 1):
         run(tmp_path, "ppo", 1e-4, seed)
         run(tmp_path, "grpo", 2e-4, seed)

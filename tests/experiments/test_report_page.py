@@ -21,8 +21,7 @@ CHARTS = {"curves-steps", "curves-episodes"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two algorithms, two evaluation sets, three seeds; of a third algorithm one run failed and one
-    never began."""
+    """Two algorithms, two evaluation sets, three seeds; two runs of a third without a result."""
     maker = SweepMaker(tmp_path_factory.mktemp("report"))
     for seed in range(3):
         for algo, count in (("ppo", 15), ("grpo", 7)):
@@ -105,8 +104,7 @@ def test_sections_have_what_the_runs_have(page: Page) -> None:
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_letters_stand_out_in_light_and_dark(page: Page, scheme: str, tmp_path: Path) -> None:
-    """Contrast of 4.5 to 1 (WCAG 2.2, 1.4.3) of text on paper, and of a chart's letters. The
-    picture is kept."""
+    """Contrast of text and paper is 4.5 to 1 (WCAG 2.2, 1.4.3). The picture is kept."""
     page.emulate_media(color_scheme=scheme)
     for selector in ("body", ".caption", ".result .published", ".does_not_hold .word", "svg.chart text"):
         ink = page.locator(selector).first.evaluate(

@@ -129,8 +129,7 @@ def test_without_the_episodes_a_cell_is_empty(maker: SweepMaker, damage: str, wh
 
 
 def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None:
-    """Six games of a mixture, taken in turn from two tasks: 3 wins of 3 easy ones, 1 of 3 hard
-    ones."""
+    """Six games of two tasks in turn: 3 wins of 3 easy ones, 1 of 3 hard ones."""
     won = [1, 0, 1, 1, 1, 0]
     episodes = [
         synthetic.episode(task, game, win, 2) for game, (task, win) in enumerate(zip("eheheh", won, strict=True))

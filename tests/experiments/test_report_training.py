@@ -1,5 +1,4 @@
-"""Curves of training beside success: which metrics, how they are smoothed, what a run of one step
-looks like."""
+"""Curves of training beside success: which metrics, and alarms on them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the bar of the RL stage says, from folders as a trainer leaves them at each moment of a
-step."""
+"""What the bar of the RL stage says, from folders at each moment of a step."""
 
 import asyncio
 import io
@@ -59,8 +58,7 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
 
 
 async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> None:
-    """As soon as they are written; those of a step that has ended and lost its folder are
-    nobody's."""
+    """As soon as they are written; those of a step that has ended count no more."""
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
     step, ended = rl.episodes / "000001", rl.episodes / "000000"

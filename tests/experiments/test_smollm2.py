@@ -14,9 +14,7 @@ from turngrid.rollouts.store import read_episodes
 pytestmark = pytest.mark.slow
 RL = "actor_rollout_ref"
 TWO_STEPS = ("model=smollm2_135m", "budget.rl_steps=2", "env.max_turns=3", "eval.games=2")
-TWO_STEPS += tuple(
-    f"{key}=2" for key in ("data.train_batch_size", f"{RL}.rollout.n", f"{RL}.actor.ppo_mini_batch_size")
-)
+TWO_STEPS += ("data.train_batch_size=2", f"{RL}.rollout.n=2", f"{RL}.actor.ppo_mini_batch_size=2")
 RL_ONLY = (*TWO_STEPS, "budget=rl_only", "budget.units=4", "budget.sft_share=0")
 ENVIRONMENTS = {"alfworld": ("algo=rloo", "sparse"), "repo_repair": ("algo=grpo", "ratio")}
 

@@ -30,8 +30,7 @@ def counting(tmp_path: Path, importable: None) -> list[str]:
 
 
 def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tmp_path: Path) -> None:
-    """Training seeds begin with the kinds 1, 2, 3, ...: 1 to 5 are the run's own evaluation set, 11
-    to 15 that of count-3."""
+    """Training seeds begin with the kinds 1, 2, 3, ...; count-2 tests 1 to 5, count-3 11 to 15."""
     config = compose([*counting, "eval.tasks=[count-3,count-2]", "budget.units=16", "budget.sft_share=0.5", *SMALL])
     allocation = allocate_budget(config)
     assert (allocation.demonstrations, allocation.games) == (4, 8)

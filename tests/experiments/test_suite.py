@@ -1,5 +1,4 @@
-"""The suite: its sweep can be launched, what is missing is skipped, its tables show what was
-played."""
+"""The suite: its sweep can be launched, its tables show what was played."""
 
 import json
 from pathlib import Path

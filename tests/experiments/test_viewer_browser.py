@@ -1,5 +1,4 @@
-"""The page in a real browser: what it shows, what its filters and keys do, and that nothing in it
-can attack it."""
+"""The page in a real browser: what it shows, its filters and keys, and that it is safe."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def test_a_window_that_moves_on_is_shown_where_it_begins(opened: Open) -> None:
 
 
 def test_a_history_and_admissible_actions_are_told_once(opened: Open) -> None:
-    """With ``prompt.history`` each turn has a prompt of its own; the thought is among the
-    tokens."""
+    """With ``prompt.history`` each turn has a prompt; the thought is among the tokens."""
     told = samples.episode(1)
     for number, turn in enumerate(told.turns):
         turn.admissible = ["open box", f"<b>take {number}</b>"]
@@ -289,8 +287,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(episode: Episode) -> Credit:
-    """Credit whose layers are 0.5 by the estimator, less 0.25 by a method; 0 for the first
-    game's."""
+    """Layers of 0.5 by the estimator, less 0.25 by a method; 0 for the first game."""
     gain = 0.0 if episode.seed == 1 else 0.5
     layers = {"grpo": [gain] * len(episode.turns), "gigpo": [gain / 2] * len(episode.turns)}
     return replace(samples.credit(episode), layers=layers)

@@ -254,8 +254,7 @@ def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, 
 
 
 def _step_after(name: str, how: damages.Way) -> int:
-    """A checkpoint whose manifest is missing is none; verl's note makes the newest one an
-    exception."""
+    """A checkpoint without a manifest is none, but for the newest one, which verl notes."""
     sealed = name.startswith("rl/checkpoints/global_step_2/")
     noted = name.endswith("global_step_2/manifest.json") and how is damages.missing
     of_step = name in ("rl/episodes/000002.jsonl", "rl/metrics.jsonl")

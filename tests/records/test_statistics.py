@@ -53,8 +53,7 @@ def test_samples_of_two_evaluation_sets_are_drawn_apart() -> None:
     ],
 )
 def test_what_all_games_share_still_leaves_doubt(lowest: float, value: float, low: float, high: float) -> None:
-    """Wilson's upper bound of 0 in 20 is 0.1611 (Newcombe, 1998): that share of other games could
-    differ."""
+    """Wilson's bound of 0 in 20 is 0.1611 (Newcombe, 1998): other games could differ so."""
     found = mean_interval([value] * 20, lowest=lowest)
     assert (found.mean, found.low, found.high) == pytest.approx((value, low, high), abs=5e-5)
 
@@ -76,8 +75,7 @@ def test_mcnemar_as_published(gained: int, lost: int, p: float) -> None:
 
 
 def test_mcnemar_of_many_games_stays_exact() -> None:
-    """All of 1,100 games to one side: 2 / 2^1100 is less than any float but the way there must not
-    overflow."""
+    """2 / 2^1100 is less than any float, but the way there must not overflow."""
     assert sign_flip([1] * 1000) == 2.0**-999
     assert sign_flip([1] * 1100) == 0.0
 
@@ -111,7 +109,6 @@ def test_one_play_a_game_has_wilsons_interval() -> None:
 
 
 def test_plays_of_one_game_count_as_one_game() -> None:
-    """The same outcome four times over says no more than once: the interval must not shrink by
-    half."""
+    """The same outcome four times says no more than once: the interval does not shrink."""
     games = np.random.default_rng(2).integers(0, 2, 40).tolist()
     assert success_interval([games] * 4) == mean_interval(games)

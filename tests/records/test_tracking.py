@@ -1,5 +1,4 @@
-"""What trackers get to know: Weights & Biases and trackio for real, each in a process of its own,
-killed and started again."""
+"""What trackers get to know: W&B and trackio for real, killed and started again."""
 
 import json
 import os

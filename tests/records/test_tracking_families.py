@@ -41,8 +41,7 @@ def batch() -> DataProto:
 
 
 def test_verls_names_have_families(batch: DataProto) -> None:
-    """verl's own functions say what the names are: what is in no family of ours would show under
-    ``verl/``."""
+    """verl's functions say the names; what has no family would show under ``verl/``."""
     clock = {"step": 2.0, "gen": 1.0, "update_actor": 0.5}
     names = [*compute_data_metrics(batch), *compute_timing_metrics(batch, clock)]
     named = in_families(dict.fromkeys(names + list(compute_throughout_metrics(batch, clock, 1)), 0.0))
@@ -62,8 +61,7 @@ def test_naming_twice_is_naming_once() -> None:
 
 
 def test_moments_by_hand(batch: DataProto) -> None:
-    """Advantages 1, -1, 0: deviation sqrt(2 / 3); returns 2, 2, 5: sqrt 2; values 0, 0, 3: sqrt
-    2."""
+    """Deviations: of advantages 1, -1, 0 sqrt(2 / 3), of 2, 2, 5 and of 0, 0, 3 sqrt 2."""
     assert moments(batch) == pytest.approx(
         {
             "credit/advantage/std": (2 / 3) ** 0.5,
@@ -156,8 +154,7 @@ def test_the_page_names_every_family_and_every_new_name() -> None:
 
 
 def test_a_validation_by_hand() -> None:
-    """Two plays a game: of the first game one is won in 1 turn, of the second none in 2 turns
-    each."""
+    """Two plays a game: 1 win of 2 in the first game's 1 turn, none in the second's 2 turns."""
     played = [episode("a", [1.0], won=True), episode("a", [0.0]), episode("b", [0.0] * 2), episode("b", [0.0] * 2)]
     found = validation_metrics(played, samples=2)
     assert found["success/validation"] == 0.25

@@ -1,5 +1,4 @@
-"""Every file of ``sweeps/``: its runs can be launched, and at paper scale they are the study's
-(arXiv 2510.01132)."""
+"""Every file of ``sweeps/`` can be launched; at paper scale it is arXiv 2510.01132's study."""
 
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,5 +1,4 @@
-"""Names that other packages offer, as their metadata on the path says it: none of them is installed
-or imported."""
+"""Names that other packages offer by their metadata: none is installed or imported."""
 
 import sys
 from collections.abc import Callable, Iterator

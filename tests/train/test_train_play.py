@@ -92,8 +92,7 @@ def test_a_game_cannot_steer_the_terminal(play: Play, tmp_path: Path, monkeypatc
 
 
 def test_an_action_of_several_lines_keeps_its_indents(play: Play, game_cache: Path) -> None:
-    """A repair is an edit command with the new lines below it; without their indents they would not
-    compile."""
+    """A repair is an edit command with new lines, which compile with their indents only."""
     catalogue = Catalogue(make_environment("repo_repair"), game_cache)
     [task] = catalogue.tasks("lines-easy", "test", 1, "ratio", workers=1, progress=False)
     assert any("\n    " in action for action in task.expert_plan)

@@ -114,8 +114,7 @@ def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str])
 def test_a_grid_ends_with_its_own_table_and_is_one_group(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs are synthetic: grpo wins 4 of 20 games, gigpo 12. A second launch with another seed
-    joins the first."""
+    """grpo wins 4 of 20 games, gigpo 12. A second launch with another seed joins the first."""
     groups: set[str] = set()
 
     def child(command: list[str]) -> int:

@@ -29,8 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the wheel; what it depends on is borrowed from the one that runs the
-    tests."""
+    """A fresh environment with the wheel, which borrows what that depends on."""
     home = tmp_path_factory.mktemp("fresh environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     fresh = home / "bin" / "python"

@@ -22,8 +22,7 @@ ESTIMATORS, SERVER = (
 
 
 def around(name, change):
-    """Call ``change`` in place of the module's function, or a class's method, with the real one
-    before its arguments."""
+    """Call ``change`` in place of a function or method, with the real one before its arguments."""
 
     def breaks(module):
         *owners, last = name.split(".")
