@@ -1,8 +1,5 @@
-"""Jobs on a real SLURM: through the front door, and with commands that cost nothing in the place of
-runs.
-
-The cheap jobs are submitted first and looked at last, since SLURM takes its time over time limits.
-"""
+"""Jobs on a real SLURM, some with commands in the place of runs: these are submitted first and
+looked at last, since SLURM takes its time over time limits."""
 
 import os
 import re

@@ -1,8 +1,6 @@
-"""An environment whose games cost nothing: say ``add`` as often as the task says. ``drop`` ends a
-game, and loses it.
+"""Games that cost nothing: say ``add`` as often as the task says. ``drop`` loses the game.
 
-A game is its seed modulo ``KINDS``, whatever the task: splits and tasks do share games, unless
-somebody sees to it.
+A game is its seed modulo ``KINDS``, whatever the task: splits and tasks do share games.
 """
 
 from pathlib import Path

@@ -1,9 +1,5 @@
-"""The measures of experiments/credit_quality in environments whose values are known: Markov chains
-over a few states, of which the last but one is won and the last is lost.
-
-Everything is drawn for many repetitions at once; a repetition has tasks, a task a group of
-episodes.
-"""
+"""The measures of experiments/credit_quality in Markov chains over a few states, whose values are
+known: the last state but one is won and the last is lost. A task has a group of episodes."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -1,6 +1,5 @@
-"""Runs that equal each other: one of 2 steps that was extended to 4 and killed on the way, and an
-unbroken one of 4; one on a single trainer process, and one on two; one that goes back with half the
-rate, also if it is killed."""
+"""Runs that equal each other: extended and unbroken, on one trainer process and on two, rolled back
+and rolled back after a kill."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""kill -9 in each stage, then the same command: the run ends as if nothing had happened. With a
-method in every slot of a step, some of which have a state."""
+"""kill -9 in each stage, then the same command, with a method in every slot: nothing is lost."""
 
 import hashlib
 import json

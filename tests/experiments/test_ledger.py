@@ -32,9 +32,8 @@ def config(count: str, model: str = "asset://tiny") -> DictConfig:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two demonstrations; step 1 on games 1 and 2, step 2 on 2 and 3 with a dropped group and
-    retries; a step 3 that a kill threw away, of which one group was whole, and a validation; a
-    validation; an evaluation."""
+    """Two demonstrations; steps 1 and 2, the second with a dropped group and retries; a step 3 and
+    a validation that a kill threw away; a validation; an evaluation."""
     run = tmp_path / "run"
     write_episodes(run / "episodes" / "demonstrations.jsonl", episodes(8, 9))
     write_episodes(run / "rl" / "episodes" / "000001.jsonl", episodes(1, 1, 2, 2, step=1))

@@ -1,5 +1,4 @@
-"""The cells, pairs and ratings of a matrix from episodes worked by hand, and the tables that show
-them; the result file and the run summary."""
+"""Cells, pairs and ratings of a matrix by hand, their tables, the result file, the run summary."""
 
 from dataclasses import replace
 from math import log10

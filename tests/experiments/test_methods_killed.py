@@ -1,10 +1,9 @@
-"""Every method trains for ten steps without a NaN, and killed in the tenth (kill -9) it ends with
-the same bits.
+"""Every method trains for ten steps without a NaN; killed in the tenth it ends with the same bits.
 
     python -m pytest -n 0 -m slow tests/experiments/test_methods_killed.py -k spear
 
-The run is killed once its tenth step is saved. Its folder is put aside, that checkpoint taken away,
-as where the kill came before it was written, and the same command goes on from the fifth step.
+The checkpoint of the tenth step is taken away, as if the kill came before it was written, and the
+same command goes on from the fifth step.
 """
 
 import math

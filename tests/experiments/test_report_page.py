@@ -1,5 +1,4 @@
-"""The report's page in a real browser, and its Markdown: everything is there, nothing asks for a
-network, nothing is HTML that should be text."""
+"""The report's page in a real browser without a network, and its Markdown."""
 
 import os
 import re

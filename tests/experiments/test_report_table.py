@@ -1,5 +1,4 @@
-"""The report's table: which runs a cell takes, what it says of them, and the published figure
-beside it; and that of every sweep of ours, before anything has run."""
+"""The report's table: runs of a cell, published figures; that of our sweeps before anything ran."""
 
 import json
 from pathlib import Path

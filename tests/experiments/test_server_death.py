@@ -1,5 +1,4 @@
-"""Runs of which a process is killed, or hangs: they end and say why, and the same command goes on.
-Of the first one the context is too small for its turns."""
+"""Runs of which a process is killed, or hangs, end and say why; the same command goes on."""
 
 import json
 import subprocess

@@ -1,5 +1,4 @@
-"""A real instruct model through the whole path: SmolLM2-135M, one SFT step and two RL steps; and
-two RL steps on real games and real tests of two other environments."""
+"""A real instruct model, SmolLM2-135M, in all stages; and in RL on two other environments."""
 
 from pathlib import Path
 

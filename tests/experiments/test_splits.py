@@ -1,5 +1,4 @@
-"""Which games a run is trained and tested on: none of an evaluation set in training, and what there
-is where an environment has fewer games than the budget would pay."""
+"""Which games a run is trained and tested on, also where there are too few."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -267,10 +267,8 @@ def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One step of three games: the samples of the first earned the same; those of the second
-    branch, with a replayed beginning, and the branch, which is learned from, comes first; of the
-    third, one had an answer without an action. Turn by turn the first two share their
-    observations."""
+    """One step of three games. The first's samples earned the same. The second's branch off, with a
+    replayed beginning; the branch comes first. Of the third's, one has an answer without action."""
     flat = [samples.episode(1, step=1, sample=sample) for sample in range(2)]
     tree = [samples.episode(2, step=1, sample=sample, won=sample == 1, parent=[None, 0][sample]) for sample in range(2)]
     tree[1].turns[0].shared = True

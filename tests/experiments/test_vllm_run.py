@@ -1,8 +1,5 @@
-"""A whole GRPO run whose rollouts are verl's vLLM server, on a CPU: weights change, and it goes on
-playing what they say.
-
-`make test-vllm-cpu`: vLLM has an environment of its own.
-"""
+"""A whole GRPO run with verl's vLLM server on a CPU (`make test-vllm-cpu`), which plays with the
+weights that are trained."""
 
 import os
 import signal

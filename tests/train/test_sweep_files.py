@@ -28,8 +28,7 @@ Composed = Callable[[SweepRun], DictConfig]
 
 @pytest.fixture(scope="module")
 def composed() -> Iterator[Composed]:
-    """The config of a run, composed once whoever asks for it; the seed changes nothing that is
-    looked at here, nor does what has been run on this machine, which a fresh run does not ask."""
+    """The config of a run, composed once, whatever the seed and what this machine has run."""
     with composer() as compose:
         found = cache(lambda overrides: compose([*overrides, "fresh=true"]))
         yield lambda point: found(tuple(point.overrides))

@@ -1,5 +1,4 @@
-"""The front door as a user meets it: what is shown, one's own groups, completion; and every typo
-gets one line with what was probably meant, and an exit code that is not 0."""
+"""The front door: what it shows, one's own groups, completion, one line for every typo."""
 
 import shlex
 from pathlib import Path

@@ -164,8 +164,7 @@ def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(
 
 
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:
-    """One run is finished; the other has failed by itself and fails again, before it. Each is a
-    process, for which modules and configs of the working folder do not stand in for ours."""
+    """One run is finished; the other fails again, whatever modules the folder has."""
     home = small.somebody_elses(tmp_path / "home")
     before = {path.name for path in home.iterdir()}
     words = [mine, f"output_dir={tmp_path / 'runs'}", "trainer.project_name=p"]

@@ -1,7 +1,6 @@
-"""Breaks a run from outside: Python imports this module in each process whose PYTHONPATH has it.
+"""Breaks a run from outside, in each process whose PYTHONPATH has this folder.
 
-``TURNGRID_TEST_ILLNESS`` names the illness. Its function gets one of our modules as soon as that
-has been imported, and replaces a part of it.
+``TURNGRID_TEST_ILLNESS`` names the illness, whose function replaces a part of a module.
 """
 
 import functools
