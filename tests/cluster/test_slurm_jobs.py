@@ -134,9 +134,8 @@ def test_what_is_asked_of_slurm(slurm: SmallSlurm, tmp_path: Path) -> None:
     more = ("cluster.slurm.additional_parameters={begin: tomorrow}", "cluster.slurm.setup=[echo ready]")
     asked = settings(*nodes, *more, "cluster.slurm.partition=main", "cluster.slurm.timeout_min=90")
     (job,) = launched(tmp_path, asked, {"multinode": ["true"]}).values()
-    shown = dict(
-        word.split("=", 1) for word in slurm.command("scontrol", "-o", "show", "job", job.job_id).split() if "=" in word
-    )
+    words = slurm.command("scontrol", "-o", "show", "job", job.job_id).split()
+    shown = dict(word.split("=", 1) for word in words if "=" in word)
     assert (shown["NumNodes"].split("-")[0], shown["TresPerNode"], shown["CPUs/Task"]) == ("2", "gres:gpu:2", "3")
     assert (shown["Partition"], shown["TimeLimit"], shown["JobName"]) == ("main", "01:30:00", "turngrid")
     assert "echo ready" in next(tmp_path.glob("*_submission.sh")).read_text()

@@ -178,10 +178,6 @@ def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> flo
     return demand(config, shape, place(*card)).peak()
 
 
-def problems(config: DictConfig, card: tuple[str, int], shape: Shape) -> list[str]:
-    return memory.problems(config, shape, place(*card))
-
-
 def test_names() -> None:
     texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2), "8xh100": ("H100", 8)}
     assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
@@ -231,7 +227,7 @@ def test_the_review_by_hand(composed: Composer) -> None:
     expected = 16 * shape.parameters + 512 * 24 * 151_936 + 8192 * 2 * 24 * 896 + 2e9
     served = composed([*HALF, "estimate_gpu=RTX4090", f"{SHARE}=0.1"])
     assert memory_bytes(served, card, shape) == pytest.approx(expected) == pytest.approx(12.1e9, rel=0.01)
-    assert problems(config, card, shape) == []
+    assert memory.problems(config, shape, place(*card)) == []
 
 
 def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:
@@ -273,7 +269,7 @@ def test_what_is_suggested_fits(composed: Composer, words: str, where: Devices) 
 def test_longer_episodes_need_more(composed: Composer) -> None:
     """vLLM must hold the keys and values of one whole row, prompt and response."""
     config = composed([*HALF, "estimate_gpu=24GB", "data.max_response_length=29000", "model.context=32768"])
-    problem = problems(config, ("6GB", 1), BILLION)[-1]
+    problem = memory.problems(config, BILLION, place("6GB", 1))[-1]
     assert "for one episode of 32072 tokens" in problem and "or offloading makes it fit" in problem
 
 

@@ -67,11 +67,8 @@ def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
 def test_textworld_goes_back_to_any_state(games: list[TaskRef]) -> None:
     """Along the plan and aside from it, in any order, it answers as a fresh game does."""
     plan, tree = list(games[1].expert_plan), GameTree(TEXTWORLD.env, games[1])
-    paths = [
-        [*plan[:length], aside]
-        for length in range(len(plan))
-        for aside in ("look", "inventory", "go east", plan[length])
-    ]
+    aside = ("look", "inventory", "go east")
+    paths = [[*plan[:length], action] for length in range(len(plan)) for action in (*aside, plan[length])]
     for path in [*reversed(paths), *paths]:
         node = tree.root
         for action in path:

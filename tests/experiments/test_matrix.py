@@ -92,9 +92,7 @@ def test_the_mean_score_by_hand(once: EvaluationSetting, played: list, mean: flo
 
 
 def test_a_score_is_shown_where_it_says_more_than_success(once: EvaluationSetting) -> None:
-    (won,) = evaluations_of(
-        once, {"rl": [episode(outcome, score=float(outcome is WON)) for outcome in (WON, LOST)] * 2}
-    )
+    (won,) = evaluations_of(once, {"rl": [episode(WON, score=1.0), episode(LOST, score=0.0)] * 2})
     (part,) = evaluations_of(once, {"sft": [episode(LOST, score=0.25)] * 4})
     assert "score" not in plain_text(matrix_tables([won]))
     shown = plain_text(matrix_tables([won, part]))
@@ -150,9 +148,8 @@ def test_a_mixture_has_an_evaluation_of_its_own_for_each_task(tmp_path: Path) ->
 
 @pytest.fixture
 def evaluations(once: EvaluationSetting) -> list[EvaluationResult]:
-    harder = replace(
-        once, evaluation_set=replace(once.evaluation_set, task="d9", sha256="cd" * 32, max_turns=24, optimal_turns=8.0)
-    )
+    of_d9 = replace(once.evaluation_set, task="d9", sha256="cd" * 32, max_turns=24, optimal_turns=8.0)
+    harder = replace(once, evaluation_set=of_d9)
     easy = evaluations_of(once, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 1, 0, 1)})
     return easy + evaluations_of(harder, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 0, 0, 0)})
 
@@ -234,16 +231,15 @@ def test_the_matches_of_a_run() -> None:
     }
     of_set = evaluation_set(games=2)
     settings = [EvaluationSetting("", of_set, 0.4, 2, name) for name in ends]
-    ratings = ratings_of(
-        settings, lambda item: {name: list(map(episode, own)) for name, own in ends[item.opponent].items()}
-    )
+    played = {name: {one: list(map(episode, own)) for one, own in of.items()} for name, of in ends.items()}
+    ratings = ratings_of(settings, lambda item: played[item.opponent])
     assert [(one.policy, one.matches) for one in ratings] == [("rl", 8), ("random", 8), ("exact", 8)]
     points = np.array([[0, 2.5, 0.5], [1.5, 0, 0], [3.5, 4, 0]])
     assert [one.rating for one in ratings] == pytest.approx(fitted(points, 1))
     shown = [line.split("│") for line in plain_text(ratings_table(ratings)).splitlines() if "d2" in line]
     assert [line[1].strip() for line in shown] == ["exact", "after RL", "random"]
     assert shown[2][3].strip() == "1000 [1000, 1000]"
-    assert ratings_of(settings[1:], lambda item: {"rl": list(map(episode, ends["exact"]["rl"]))}) == []
+    assert ratings_of(settings[1:], lambda _: {"rl": played["exact"]["rl"]}) == []
     assert ratings_of([EvaluationSetting("", of_set, 0.4, 2)], lambda _: {}) == [] and ratings_table([]) == []
 
 

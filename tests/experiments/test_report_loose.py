@@ -66,10 +66,8 @@ def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
     begin_run(tmp_path / "began", 3, {"env": {"name": "textworld", "task": "near"}, "algo": {"name": "rloo"}})
     begin_run(tmp_path / "unlike", 3, {"env": {"name": "textworld", "task": "other"}})
     found = subjects([tmp_path])
-    assert [(item.folder.relative_to(tmp_path), len(item.runs)) for item in found] == [
-        (Path("reports/textworld-near"), 5),
-        (Path("reports/textworld-far"), 4),
-    ]
+    reports = {str(item.folder.relative_to(tmp_path)): len(item.runs) for item in found}
+    assert reports == {"reports/textworld-near": 5, "reports/textworld-far": 4}
     assert len(differences(found[0].runs)) == 3
     assert main([str(tmp_path), "--out", str(tmp_path / "pages")]) == 0
     told = capsys.readouterr()
@@ -89,12 +87,9 @@ def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Pat
     grid = msgspec.structs.replace(record.read(folder), scale="")
     (subject,) = subjects([record.write(grid, tmp_path)])
     found = {one.name: one.contrast for one in differences(subject.runs)}
-    assert {names: pytest.approx(contrast.interval.mean) for names, contrast in found.items()} == {
-        "grpo − ppo": 0.0,
-        "rloo − ppo": 0.2,
-        "rloo − grpo": 0.2,
-        "lr=2e-4 − lr=1e-4": 0.2,
-    }
+    means = {names: contrast.interval.mean for names, contrast in found.items()}
+    of_rloo = dict.fromkeys(("rloo − ppo", "rloo − grpo", "lr=2e-4 − lr=1e-4"), 0.2)
+    assert means == pytest.approx({"grpo − ppo": 0.0, **of_rloo})
     assert found["grpo − ppo"].p == 1
     lines = [" ".join(line.replace("│", " ").split()) for line in text(subject).splitlines()]
     assert any(line.startswith("rloo lr=2e-4 70.0 [50.0, 90.0], 2 seeds") for line in lines)

@@ -25,9 +25,8 @@ RUNS = points(SUITE.scales["laptop"], [0], [], {})
 
 def test_every_run_can_be_launched_without_a_warning() -> None:
     with composer() as composed:
-        configs = {
-            run.label: composed([*run.overrides, "fresh=true"]) for run in RUNS if run.coordinates["env"] == "gym"
-        }
+        gym = [run for run in RUNS if run.coordinates["env"] == "gym"]
+        configs = {run.label: composed([*run.overrides, "fresh=true"]) for run in gym}
         configs |= {run.label: composed(run.overrides) for run in RUNS if run.coordinates["training"] == "25"}
     assert [warning for config in configs.values() for warning in check(config)] == []
     bought = {label: allocate_budget(config) for label, config in configs.items()}

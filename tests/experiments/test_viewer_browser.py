@@ -35,11 +35,8 @@ Open = Callable[..., Tab]  # of a page, or of episodes
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[Shown]:
-    return [
-        item
-        for file in episode_files([samples.run_folder(tmp_path_factory.mktemp("viewer") / "a-run")])
-        for item in file.shown()
-    ]
+    run = samples.run_folder(tmp_path_factory.mktemp("viewer") / "a-run")
+    return [item for file in episode_files([run]) for item in file.shown()]
 
 
 @pytest.fixture(scope="module")

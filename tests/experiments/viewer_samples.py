@@ -31,16 +31,10 @@ def _ids(text: str) -> tuple[int, ...]:
 
 
 def turn(number: int, action: str = "open box", *, reward: float = 0.0, **other: object) -> Turn:
-    written = ids(action)
-    return Turn(
-        observation=f"You see box {number}.",
-        action=action,
-        action_ids=written,
-        logprobs=[-0.25 * (place + 1) for place in range(len(written))],
-        context_ids=ids(f"you see box {number + 1}."),
-        rewards={"sparse": reward, "shaped": reward / 2},
-        **other,
-    )
+    written, rewards = ids(action), {"sparse": reward, "shaped": reward / 2}
+    logprobs = [-0.25 * (place + 1) for place in range(len(written))]
+    context = ids(f"you see box {number + 1}.")
+    return Turn(f"You see box {number}.", action, written, logprobs, context, rewards=rewards, **other)
 
 
 def episode(game: int, *, won: bool = False, turns: int = 3, **other: object) -> Episode:

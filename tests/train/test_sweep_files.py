@@ -47,14 +47,9 @@ def selected(scale: Scale, selector: Selector) -> list[SweepRun]:
 def fills(config: DictConfig, selector: Selector) -> bool:
     """Whether a run has the stage and the evaluation set that a cell asks for."""
     allocation = allocate_budget(config)
-    stages = {"base", "last"} | {
-        name for name, there in (("sft", allocation.demonstrations), ("rl", allocation.steps)) if there
-    }
-    evaluation_sets = [*config.eval.tasks] or [config.env.task]
-    return (
-        selector.get("stage", "last") in stages
-        and selector.get("evaluation_set", evaluation_sets[0]) in evaluation_sets
-    )
+    there = {"base": 1, "last": 1, "sft": allocation.demonstrations, "rl": allocation.steps}
+    sets = [*config.eval.tasks] or [config.env.task]
+    return bool(there[selector.get("stage", "last")]) and selector.get("evaluation_set", sets[0]) in sets
 
 
 @pytest.mark.parametrize(("name", "scale"), EACH)

@@ -18,9 +18,7 @@ def test_cfg_shows_what_the_run_gets_and_leaves_nothing_behind(
     assert "\n'n': 5\n" in capfd.readouterr().out
     assert main(["--cfg", "job", "--package", "algo", "algo=ppo", "critic.enable=false"]) == 0
     out, err = capfd.readouterr()
-    assert "name: ppo" in out and err.startswith(
-        "turngrid: note: this config is only shown; a run of it is refused: critic.enable=false"
-    )
+    assert "name: ppo" in out and "only shown; a run of it is refused: critic.enable=false" in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -35,12 +33,9 @@ def test_groups_of_ones_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 
 
 def test_a_shell_completes_options_and_keys(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for line, offered in (
-        ("algo=gi", "algo=gigpo"),
-        ("env.ta", "env.task= env.tasks="),
-        ("sandbox_fusion.ur", "sandbox_fusion.url="),
-    ):
-        line = f"turngrid-train {line}"
+    answers = {"algo=gi": "algo=gigpo", "env.ta": "env.task= env.tasks=", "sandbox_fusion.ur": "sandbox_fusion.url="}
+    for word, offered in answers.items():
+        line = f"turngrid-train {word}"
         monkeypatch.setenv("COMP_LINE", line)
         monkeypatch.setenv("COMP_POINT", str(len(line)))
         assert not main(["-sc", "query=bash"])
