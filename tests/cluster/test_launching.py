@@ -34,9 +34,7 @@ def configs() -> dict[str, DictConfig]:
     ("option", "nodes", "gpus"),
     [("slurm", 1, None), ("slurm_gpu1", 1, 1), ("slurm_gpu8", 1, 8), ("slurm_multinode", 2, 8)],
 )
-def test_a_job_asks_for_what_its_run_uses(
-    configs: dict[str, DictConfig], option: str, nodes: int, gpus: int | None
-) -> None:
+def test_what_a_job_asks_for(configs: dict[str, DictConfig], option: str, nodes: int, gpus: int | None) -> None:
     config = configs[option]
     assert identity(config) == identity(configs["none"]), "who starts a run is no part of its name"
     assert (config.cluster.slurm.nodes, config.cluster.slurm.gpus_per_node) == (nodes, gpus)

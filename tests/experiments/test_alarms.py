@@ -182,9 +182,7 @@ def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(("limit", "count", "ends"), [(0.3, 1, False), (0.05, 2, True)])
-def test_the_stage_starts_its_trainer_again(
-    limit: float, count: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_stage_starts_again(limit: float, count: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """With rates of 0.4, 0.2 and 0.1, the KL from the third step on; a third alarm ends the run."""
     monkeypatch.setattr(stage, "PROCESS", "rollback_trainer")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))

@@ -50,10 +50,9 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
     assert len(found) == 11
 
 
+@pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("name", FLAWS)
-def test_a_flaw_is_named(
-    composed: Composer, name: str, importable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "RESETS", 40)
     words = [f"env.name=flawed_environments:{name}", "env.task=letters", f"env.cache_dir={tmp_path}"]
     found = {one.check: one.verdict for one in check(Run(composed(words), tmp_path), Options(games=3))}

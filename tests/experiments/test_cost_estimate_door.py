@@ -21,9 +21,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_estimate_from_a_record(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_a_record(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
     asked = [f"output_dir={tmp_path}/runs"]
     assert main([*asked, "estimate=true"]) == 0

@@ -112,9 +112,7 @@ def model() -> PolicyModel:
     return PolicyModel(str(ROOT / "assets" / "tiny"), temperature=0.7)
 
 
-def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
-    model: PolicyModel, played: list[MeasuredGame]
-) -> None:
+def test_gradients_are_those_of_what_was_sampled(model: PolicyModel, played: list[MeasuredGame]) -> None:
     """A small step along it changes the sum by the step times its squared length."""
     episodes = played[0].episodes
     sampled = np.concatenate([turn.logprobs for episode in episodes for turn in episode.turns])

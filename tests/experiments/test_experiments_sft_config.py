@@ -25,9 +25,7 @@ def test_one_engine_serves_sft_and_rl() -> None:
 @pytest.mark.parametrize(
     ("cluster", "card", "set_to"), [("gpu1", 24, "expandable_segments:True"), ("gpu1", 80, None), ("cpu", 24, None)]
 )
-def test_small_cards_get_another_allocator(
-    cluster: str, card: int, set_to: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_allocator_of_a_card(cluster: str, card: int, set_to: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ALLOCATOR, raising=False)
     config = compose(["model=qwen2.5_0.5b", f"cluster={cluster}", f"cluster.gpu_memory_gb={card}"])
     assert allocator(config).get(ALLOCATOR) == set_to

@@ -112,9 +112,7 @@ def test_a_checkpoint_that_was_not_evaluated_says_so(run: Path, tmp_path: Path) 
     assert "Not measured" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_what_cannot_be_exported_is_refused_in_one_line(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_exported_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
 
     def refused(*arguments: str) -> str:

@@ -110,9 +110,7 @@ def test_when_and_how_long(folder: Path) -> None:
         ("rl/checkpoints/global_step_1/actor/huggingface", 2 + 4, 22),  # and one step
     ],
 )
-def test_a_prior_is_listed_with_what_it_cost_and_not_charged(
-    folder: Path, model: str, count: int, units: float
-) -> None:
+def test_a_prior_is_listed_with_its_cost_and_not_charged(folder: Path, model: str, count: int, units: float) -> None:
     OmegaConf.save(config("games"), folder / "config.yaml")
     (folder / model).mkdir(parents=True, exist_ok=True)
     mine = config("games", model=str(folder / model))

@@ -56,9 +56,7 @@ def test_the_interval_by_hand(maker: SweepMaker) -> None:
 
 
 @pytest.mark.parametrize(("seeds", "shared"), [((0,), []), ((1, 2, 3), [1, 2])])
-def test_seeds_count_only_where_both_sides_have_them(
-    maker: SweepMaker, seeds: tuple[int, ...], shared: list[int]
-) -> None:
+def test_seeds_count_where_both_sides_have_them(maker: SweepMaker, seeds: tuple[int, ...], shared: list[int]) -> None:
     for seed in range(3):
         maker.run({"rl": wins(16)}, seed, algo="ppo")
     for seed in seeds:
@@ -145,9 +143,7 @@ def test_settings_that_cannot_be_compared_are_left_out_and_named(maker: SweepMak
         ([0.0, 0.0], 0.0, 20, 0.1611),
     ],
 )
-def test_an_interval_is_students_over_seeds_and_games(
-    by_seed: list[float], over_games: float, games: int, half: float
-) -> None:
+def test_intervals_over_seeds_and_games(by_seed: list[float], over_games: float, games: int, half: float) -> None:
     found, _ = interval_and_p(by_seed, over_games, games)
     mean = np.mean(by_seed)
     assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), abs=2e-4)

@@ -51,9 +51,7 @@ def stage(name: str, wins: int) -> StageResult:
     return StageResult(name=name, checkpoint="", **{**ONE_OF_TWO, "successes": wins, "games": 10, "low": wins / 20})
 
 
-def test_the_tables_show_expert_random_and_the_runs_that_have_ended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tables_show_expert_random_and_ended_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["only=sokoban,crafting", "eval.games=3", f"output_dir={tmp_path}"]
     assert main([*words, f"env.cache_dir={tmp_path / 'cache'}"]) == 0
     (folder,) = (tmp_path / "sweeps").iterdir()

@@ -232,9 +232,7 @@ def test_keys_lead_from_one_to_the_next(tab: Tab) -> None:
     expect(tab.find("dialog")).to_be_visible()
 
 
-def test_an_address_opens_its_episode_and_none_the_last_training_step(
-    opened: Open, file: Path, shown: list[Shown]
-) -> None:
+def test_an_address_opens_its_episode_and_none_the_last_step(opened: Open, file: Path, shown: list[Shown]) -> None:
     expect(opened(file).find(".row[aria-selected=true]")).to_contain_text("step 3")
     tab = opened(file, f"#{shown[20].address}")
     expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "20")

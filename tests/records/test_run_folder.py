@@ -41,9 +41,7 @@ OTHERS = ["algo=ppo", "seed=1", "eval.games=100", LEARNING_RATE, "env.max_turns=
 
 
 @pytest.mark.parametrize("override", [*WHERE_AND_HOW, *DEFAULTS, *OTHERS])
-def test_what_is_asked_for_is_the_identity_and_where_and_how_are_not(
-    composed: Composer, default: str, override: str
-) -> None:
+def test_identity_is_what_is_asked_for_and_not_where_or_how(composed: Composer, default: str, override: str) -> None:
     assert (identity(composed([override])) != default) is (override in OTHERS)
 
 

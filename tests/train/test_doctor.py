@@ -47,9 +47,7 @@ def test_faults_by_their_names_and_no_other(
 
 
 @pytest.mark.parametrize("words", [["-m"], ["--cfg", "job"], ["model=tinny"], ["actor_rollout_ref.rollout.n=0"]])
-def test_what_is_refused_before_anything_starts(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_before_anything_starts(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.main([*words, f"output_dir={tmp_path}/runs"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("turngrid: ") and not list(tmp_path.iterdir())

@@ -58,9 +58,7 @@ def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
     assert "hill" not in sys.modules
 
 
-def test_a_grid_finds_them_and_options_of_ones_own(
-    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grid_finds_them_and_own_options(offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer("hill", {"conf": "hill.conf"}, "recipe/hilly.yaml")
     mine = tmp_path / "own" / "budget" / "mine.yaml"
     mine.parent.mkdir(parents=True)

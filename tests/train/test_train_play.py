@@ -117,9 +117,7 @@ def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
         (["--multirun", "env=gym"], "takes KEY=VALUE, --config-dir and --help"),
     ],
 )
-def test_what_cannot_be_is_answered_in_one_line(
-    arguments: list[str], answer: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_in_one_line(arguments: list[str], answer: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) != 0
     out, err = capfd.readouterr()
     (line,) = err.splitlines()

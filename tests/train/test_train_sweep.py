@@ -77,9 +77,7 @@ def test_a_part_of_a_sweep(mine: str, tmp_path: Path) -> None:
         (["actor_rollout_ref.rollout.n=1"], "budget=rl seed=0: "),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(
-    words: list[str], answer: str, mine: str, tmp_path: Path
-) -> None:
+def test_refused_before_anything_starts(words: list[str], answer: str, mine: str, tmp_path: Path) -> None:
     with pytest.raises(Refusal) as caught:
         prepare_launch([mine, f"output_dir={tmp_path / 'runs'}", *words])
     assert answer in str(caught.value)
@@ -149,9 +147,7 @@ def test_a_grids_name_in_trackers_is_what_was_typed_whatever_signs_it_has() -> N
     assert [config.tracking.run_name for config in composed] == launch.labels
 
 
-def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(
-    mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fresh_puts_aside_once_and_not_in_the_runs(mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [mine, f"output_dir={tmp_path / 'runs'}", "fresh=true"]
     folder = tmp_path / "runs" / prepare_launch(words).sweep.runs[0].folder
     finish(folder)
