@@ -79,9 +79,7 @@ def sizes(folder: Path) -> dict[str, int]:
 def lost(run: Path, folder: Path, damaged: str) -> list[str]:
     """Files of ``run`` that are in its copy no more, by their name or in ``discarded/``."""
     aside = folder / DISCARDED / "000"
-    return [
-        name for name in sizes(run) if name != damaged and not ((folder / name).exists() or (aside / name).exists())
-    ]
+    return [name for name in sizes(run) if name != damaged and not any((at / name).exists() for at in (folder, aside))]
 
 
 def go_on(config: DictConfig, folder: Path) -> None:

@@ -133,10 +133,8 @@ def test_disk_by_hand(composed: Composer) -> None:
         return {key: needed for key, _, needed in estimate.disk(config, wanted, shape)}
 
     shape, tiny = Shape(1000, 4, 64, 1600, 16), shape_of("asset://tiny")
-    assert disk(shape=shape) == {
-        "env.cache_dir": 60 * 400_000,
-        "output_dir": 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 12_000,
-    }
+    run = 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 12_000
+    assert disk(shape=shape) == {"env.cache_dir": 60 * 400_000, "output_dir": run}
     rl = ("budget=rl_only", "budget.rl_steps=11", *PAST[:-1])
     past, first = (disk(*rl, f"{PAST[-1][:-4]}{other}", shape=shape)["output_dir"] for other in ("past", "first"))
     assert past - first == 3 * 4 * 1000

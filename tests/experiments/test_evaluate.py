@@ -28,7 +28,6 @@ from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file, write_tasks
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
-
 Call = Callable[..., tuple[int, str, str]]
 
 

@@ -84,12 +84,8 @@ def test_an_empty_cell_says_why(maker: SweepMaker) -> None:
     maker.failed(0, algo="grpo")
     maker.unfinished(1, algo="grpo")
     maker.not_started(2, algo="grpo")
-    more = {
-        "sft": {"algo": "ppo", "stage": "sft"},
-        "far": {"algo": "ppo", "evaluation_set": "w9-o9-q9"},
-        "rloo": {"algo": "rloo"},
-    }
-    found = cells(maker.subject(ROWS, {**COLUMNS, **more}))
+    more = {"sft": {"algo": "ppo", "stage": "sft"}, "far": {"algo": "ppo", "evaluation_set": "w9-o9-q9"}}
+    found = cells(maker.subject(ROWS, {**COLUMNS, **more, "rloo": {"algo": "rloo"}}))
     assert {name: cell.why for name, cell in found.items() if cell.estimate is None} == {
         "grpo": "1 failed, 1 unfinished, 1 not started",
         "sft": "no model after SFT",
@@ -130,9 +126,8 @@ def test_without_the_episodes_a_cell_is_empty(maker: SweepMaker, damage: str, wh
 def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None:
     """Six games of two tasks in turn: 3 wins of 3 easy ones, 1 of 3 hard ones."""
     won = [1, 0, 1, 1, 1, 0]
-    episodes = [
-        synthetic.episode(task, game, win, 2) for game, (task, win) in enumerate(zip("eheheh", won, strict=True))
-    ]
+    played = enumerate(zip("eheheh", won, strict=True))
+    episodes = [synthetic.episode(task, game, win, 2) for game, (task, win) in played]
     folder = synthetic.begin_run(tmp_path / "run", seed=0)
     write_episodes(folder / "evaluation" / "rl.jsonl", episodes)
     parts = {"mixture": episodes, "e": episodes[::2], "h": episodes[1::2]}

@@ -58,9 +58,8 @@ def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
     runs = [ill, run("ppo", 1, {"rollout/entropy": {1: 1.0, 2: 2.0}})]
     for metric in ("success/train", "rollout/entropy"):
         assert over_seeds(runs, metric)["alarm"].to_dict() == {1: False, 2: True}
-        marked, plain = (
-            draw_panels("training", [Panel("", "", {"a": over_seeds(own, metric)})]) for own in (runs, runs[1:])
-        )
+        panels = (Panel("", "", {"a": over_seeds(own, metric)}) for own in (runs, runs[1:]))
+        marked, plain = (draw_panels("training", [panel]) for panel in panels)
         assert marked.count("<use") == plain.count("<use") + 1
     assert not over_seeds(runs, "rollout/episodes")["alarm"].any()
     assert "Triangles are alarms (docs/health.md): ppo-s0: entropy_up in step 2." in curves(runs)[0].note

@@ -134,9 +134,8 @@ def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Ope
     tab = opened([Shown(shaped, tokenizer=samples.TINY)])
     assert tab.find(".flag").all_text_contents() == ["not understood", "no action"]
     facts = " ".join(tab.find("header dl").inner_text().split())
-    assert all(
-        words in facts for words in ("without an action 1", "reward trained \u22120.25", "shaping format \u22120.25")
-    )
+    for words in ("without an action 1", "reward trained \u22120.25", "shaping format \u22120.25"):
+        assert words in facts
     expect(tab.find(".strip button").nth(1)).to_have_attribute("title", "turn 2\nreward \u22120.25\nno action")
 
 
@@ -351,9 +350,8 @@ def test_what_models_and_environments_say_is_text(opened: Open, tmp_path: Path) 
     )  # fmt: skip
     attacked.turns[1] = replace(attacked.turns[1], observation="Here:\n#_P#\n#_O#\n####")
     path = tmp_path / "attacked.html"
-    path.write_text(
-        page([Shown(attacked, run=samples.ATTACK, stage=samples.ATTACK)] * 2, samples.ATTACK, note=samples.ATTACK)
-    )
+    shown = [Shown(attacked, run=samples.ATTACK, stage=samples.ATTACK)] * 2
+    path.write_text(page(shown, samples.ATTACK, note=samples.ATTACK))
     tab = opened(path)
     expect(tab.find(".turn[data-turn='0'] .seen")).to_have_text(samples.ATTACK)
     assert tab.find(".map").all_text_contents() == ["Here:\n#_P#\n#_O#\n####"]  # in a font of equal widths

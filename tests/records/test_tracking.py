@@ -64,9 +64,7 @@ def log(
     own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # another test's wandb may run
     environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
     command = [sys.executable, "-c", LOG, json.dumps(run)]
-    ended = subprocess.run(
-        command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=300
-    )
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert ended.returncode == (0 if finish else -signal.SIGKILL), ended.stderr
 
 

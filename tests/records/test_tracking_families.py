@@ -81,10 +81,8 @@ def test_advantages_follow_rewards_or_do_not(batch: DataProto, sign: int) -> Non
 
 
 def test_a_steps_metrics_by_hand() -> None:
-    groups = [
-        [episode("a", [0.0, 1.0], won=True), episode("a", [1.0])],
-        [episode("b", [0.5]), episode("b", [0.0], tokens=4)],
-    ]
+    won, other = [episode("a", [0.0, 1.0], won=True), episode("a", [1.0])], episode("b", [0.0], tokens=4)
+    groups = [won, [episode("b", [0.5]), other]]
     for one in groups[0]:
         one.turns[0].info = {"refused": "import", "task_type": "clean"}
     unread = groups[1][1].turns[0]

@@ -15,14 +15,9 @@ from turngrid.tasks.budget import allocate_budget
 SCALES = ("laptop", "paper")
 FILES = {name: file for name in names() if (file := load(name)).suite is None}  # test_suite.py has the suite
 SMALL = {"small": pytest.mark.slow}  # the laptop's axes with another model
-EACH = [
-    pytest.param(name, scale, id=f"{name}-{scale}", marks=SMALL.get(scale, ()))
-    for name in FILES
-    for scale in FILES[name].scales
-]
-
+SCALED = [(name, scale) for name in FILES for scale in FILES[name].scales]
+EACH = [pytest.param(*one, id="-".join(one), marks=SMALL.get(one[1], ())) for one in SCALED]
 KEY = "OPENAI_API_KEY"
-
 Composed = Callable[[SweepRun], DictConfig]
 
 

@@ -19,8 +19,6 @@ from turngrid.envs.registry import make_environment
 from turngrid.train.play.__main__ import main, split_settings
 
 LAKE = ["env=gym", "env.kwargs={desc: [SFF,FHF,FFG]}"]  # its plan: down, down, right, right
-
-
 Play = Callable[..., subprocess.CompletedProcess[str]]
 
 

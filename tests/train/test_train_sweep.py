@@ -41,9 +41,8 @@ def mine(tmp_path: Path) -> str:
 
 
 def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> None:
-    launch = prepare_launch(
-        [mine, "seed=3,4", "algo=ppo,grpo", f"output_dir={tmp_path}", "cluster=cpu", "cluster.trainer_threads=1"]
-    )
+    words = ["seed=3,4", "algo=ppo,grpo", "cluster=cpu", "cluster.trainer_threads=1"]
+    launch = prepare_launch([mine, *words, f"output_dir={tmp_path}"])
     sweep = launch.sweep
     assert [run.label for run in sweep.runs[:2]] == ["budget=rl algo=ppo seed=3", "budget=rl algo=grpo seed=3"]
     assert len(sweep.runs) == 8
