@@ -64,7 +64,8 @@ def log(
     own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # another test's wandb may run
     environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
     command = [sys.executable, "-c", LOG, json.dumps(run)]
-    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    how = {"capture_output": True, "text": True, "timeout": 300}
+    ended = subprocess.run(command, check=False, cwd=folder, env=environment, **how)
     assert ended.returncode == (0 if finish else -signal.SIGKILL), ended.stderr
 
 
