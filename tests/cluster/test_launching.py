@@ -110,7 +110,6 @@ def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch
 def test_ctrl_c_ends_the_runs_at_work_and_starts_no_more(tmp_path: Path) -> None:
     one_by_one = ("-m", "seed=0,1", *TINY, "cluster=local_parallel", "cluster.runs_at_once=1", "output_dir=runs")
     launch = front_door(*one_by_one, cwd=tmp_path)
-    assert launch.stderr is not None
     next(line for line in iter(launch.stderr.readline, "") if "run 1 starts: seed=0" in line)
     end = time.monotonic() + 60
     while not (runs := psutil.Process(launch.pid).children()) and time.monotonic() < end:

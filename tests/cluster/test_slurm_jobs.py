@@ -101,7 +101,6 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: Sm
     later = "cluster.slurm.additional_parameters={begin: tomorrow}"
     arguments = (*TINY, "cluster=slurm", "cluster.slurm.lost_after_s=2", later)
     launch = front_door(*arguments, cwd=tmp_path)
-    assert launch.stderr is not None
     said = iter(launch.stderr.readline, "")
     job = next(line for line in said if "submitted SLURM job" in line).split("job ")[1].split(":")[0]
     next(line for line in said if "waiting for 1 job;" in line)
@@ -110,7 +109,6 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: Sm
     assert f"scancel {job}" in "".join(said)
     assert slurm.command("squeue", "-h", "-j", job, "-o", "%T").split() == ["PENDING"]
     again = front_door(*arguments, cwd=tmp_path)
-    assert again.stderr is not None
     next(line for line in iter(again.stderr.readline, "") if f"job {job} of an earlier launch is in the queue" in line)
     slurm.command("scancel", job)
     _, err = again.communicate(timeout=400)

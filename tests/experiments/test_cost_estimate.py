@@ -255,7 +255,6 @@ def test_what_is_suggested_fits(composed: Composer, words: str, where: Devices) 
     """The suggested words, given to the same command, are accepted."""
     config = composed(words.split())
     shape = shape_of(config.model.path)
-    assert shape is not None
     problem = memory.problems(config, shape, where)[-1]
     for change in re.sub(r" \(.*\)", "", problem.split("what fits: ")[1]).split("; or "):
         asked = [word for word in words.split() if word.split("=")[0] not in change]

@@ -40,7 +40,6 @@ def run(tmp_path: Path) -> Path:
     write_config(folder)
     Attempt("0123456789abcdef", False, {"verl": "0.9.1"}, 0.0).record(folder / "attempts.jsonl")
     result = RunResult.read(folder)
-    assert result
     figures = [EvaluationResult(name, "textworld", "w2-o3-q4", out_of_reach=0, **ONE_OF_TWO) for name in ("base", "rl")]
     replace(result, matrix=figures).write(folder)
     return folder

@@ -41,7 +41,6 @@ def test_an_evaluation_is_the_mean_over_seeds_with_games_drawn_anew(maker: Sweep
     for seed, row in enumerate(rows):
         maker.run({"base": BASE, "rl": row}, seed, algo="ppo")
     found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
-    assert found is not None
     assert found.interval.mean == pytest.approx(0.55)
     assert found.interval == mean_interval(np.mean(rows, axis=0))
     assert found.by_seed == {0: 0.5, 1: 0.6}
@@ -100,7 +99,6 @@ def test_axes_left_open_are_averaged_and_said_so(maker: SweepMaker) -> None:
         maker.run({"rl": {"easy": wins(12)}}, seed, algo="ppo", task="easy")
         maker.run({"rl": {"hard": wins(4)}}, seed, algo="ppo", task="hard")
     found = cells(maker.subject({"all": {}}, COLUMNS))["ppo"].estimate
-    assert found is not None
     assert found.interval.mean == pytest.approx(0.4)
     assert (found.interval.low < 0.35, found.interval.high > 0.45) == (True, True)
     assert (found.games, found.notes) == (40, ("mean of 2 settings",))

@@ -169,7 +169,6 @@ def test_advantages_of_either_sign_have_their_own_colour(tab: Tab, shown: list[S
     item = next(item for item in shown if item.credit)
     tab.page.evaluate(f"location.hash = '{item.address}'")
     expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 2")
-    assert item.credit
     signs = tab.find(".action .token").evaluate_all("nodes => nodes.map((node) => node.className.split(' ')[1])")
     assert signs == ["minus" if number < 0 else "plus" if number else "" for number in item.credit.advantages]
     assert tab.find(".strip rect.minus").count() + tab.find(".strip rect.plus").count() == len(item.episode.turns)

@@ -131,7 +131,6 @@ def test_every_step_is_logged_once_with_its_episodes(run: Path):
 
 def test_the_result_adds_up(run: Path):
     result = RunResult.read(run)
-    assert result is not None
     assert [(stage.name, stage.games) for stage in result.stages] == [("base", 8), ("sft", 8), ("rl", 8)]
     assert set(result.notes["skipped"]) == {"demonstrations", "train", "test", "validation"}
     ledger = small.lines(run / "ledger.jsonl")
