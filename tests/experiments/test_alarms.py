@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rollback_trainer import checkpoint
 
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
 from turngrid.experiments.stages.rl import Progress
-from turngrid.records.files import checkpoints
 from turngrid.records.health.alarms import Curves, alarms
 from turngrid.records.health.raising import Unhealthy, Watch, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
@@ -135,12 +135,6 @@ def test_health_says_what_an_alarm_does(tmp_path: Path):
     assert run_name(compose(["health=rollback"])) != run_name(compose([])), "it may"
     with pytest.raises(ConfigError, match=r"health=rollback and trainer.v1.trainer_mode=colocate_async.*health=stop"):
         check(compose(["health=rollback", "trainer.v1.trainer_mode=colocate_async"]))
-
-
-def checkpoint(rl: RlFolder, step: int) -> None:
-    folder = checkpoints.folder_of(rl.checkpoints, step)
-    (folder / "actor").mkdir(parents=True)
-    checkpoints.seal(folder)
 
 
 def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):

@@ -153,13 +153,9 @@ def test_what_the_kill_spoilt_is_on_record_and_charged_to_nobody(run: Path) -> N
     charged = [entry for entry in ledger if entry["kind"] == "rl_episode"]
     assert sum(entry["count"] for entry in charged) == STEPS * PROMPTS * SAMPLES
     assert sum(entry["count"] for entry in ledger if entry["kind"] == "discarded") == len(spoilt) > 0
-    clocks = [_clock(episode) for episode in [*spoilt, *(e for episodes in steps(run) for e in episodes)]]
-    assert len(set(clocks)) == len(clocks), "an episode is on record twice"
+    episodes = [*spoilt, *(episode for trained in steps(run) for episode in trained)]
+    clocks = {tuple(turn["act_seconds"] for turn in episode["turns"]) for episode in episodes}
+    assert len(clocks) == len(episodes), "no two plays take the same times: an episode is on record twice"
     assert not list((run / "rl" / "groups").glob("*.jsonl"))
     assert len(list((run / "discarded" / "000" / "rl" / "groups").iterdir())) == 1
     assert not (run / "rl" / "stale").exists()
-
-
-def _clock(episode: dict) -> tuple[float, ...]:
-    """No two plays take the same times."""
-    return tuple(turn["act_seconds"] for turn in episode["turns"])

@@ -1,7 +1,6 @@
 """Episodes to look at, with real tokens of the tiny model, and a run folder that holds them."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -56,16 +55,6 @@ def credit(episode: Episode) -> Credit:
     )
 
 
-def training(steps: int, games: int = 2, samples: int = 4) -> Iterator[list[Episode]]:
-    """By step; of each game, the first ``step`` samples are won."""
-    for step in range(1, steps + 1):
-        yield [
-            episode(100 + game, won=sample < step, turns=2 + sample, step=step, sample=sample, policy_version=step - 1)
-            for game in range(games)
-            for sample in range(samples)
-        ]
-
-
 def run_folder(path: Path, steps: int = 3) -> Path:
     """3 steps of 2 games x 4 samples, an evaluation of 5 games, 2 demonstrations; credit for all
     steps but the first."""
@@ -79,7 +68,10 @@ def run_folder(path: Path, steps: int = 3) -> Path:
     write_episodes(path / "episodes" / "demonstrations.jsonl", expert)
     tested = [episode(game, won=game % 2 == 0, task=f"textworld/w4-o6-q8/{game}", split="test") for game in range(5)]
     write_episodes(path / "evaluation" / "rl.jsonl", tested)
-    for step, episodes in enumerate(training(steps), start=1):
+    for step in range(1, steps + 1):  # of each game, the first ``step`` samples are won
+        own = {"step": step, "policy_version": step - 1}
+        places = [(game, sample) for game in (100, 101) for sample in range(4)]
+        episodes = [episode(game, won=at < step, turns=2 + at, sample=at, **own) for game, at in places]
         write_episodes(path / "rl" / "episodes" / f"{step:06d}.jsonl", episodes)
         if step > 1:
             write_credit(path / "rl" / "credit" / f"{step:06d}.jsonl", [credit(item) for item in episodes])

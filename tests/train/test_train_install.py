@@ -77,20 +77,14 @@ def make(folder: Path, *arguments: str, **variables: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def set_up(folder: Path) -> Path:
-    """The Makefile in a path with a space, with its environment already installed."""
-    folder.mkdir(parents=True)
-    shutil.copy(ROOT / "Makefile", folder)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+def test_once_installed_a_command_with_its_arguments_is_all_that_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "a path with spaces" / "turngrid"
+    (folder / ".venv").mkdir(parents=True)
+    for file in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / file, folder)
     shutil.copytree(ROOT / "requirements", folder / "requirements")
-    (folder / ".venv").mkdir()
     for stamp in (".python", ".torch", ".cpu", ".system", ".dev"):
         (folder / ".venv" / stamp).touch()
-    return folder
-
-
-def test_once_installed_a_command_with_its_arguments_is_all_that_runs(tmp_path: Path) -> None:
-    folder = set_up(tmp_path / "a path with spaces" / "turngrid")
     (train,) = make(folder, "train")
     assert train.split() == [".venv/bin/python", "-m", "train"]
     (test,) = make(folder, "test")

@@ -171,7 +171,8 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
     with pytest.raises(FileExistsError):
         main([*launch.sweep.runs[1].overrides, *words[1:]])
     assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 1
-    done = _front_door("-m", *words, cwd=home)
+    command, env = [sys.executable, "-P", "-m", "turngrid.train", "-m", *words], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, check=False, cwd=home, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 1
     assert "1 runs to go, 1 finished" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")
@@ -182,9 +183,3 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
     assert str(place / "report.html") in done.stdout and "1 finished" in done.stdout
     sweep = record.read(place)
     assert sweep is not None and [run.folder for run in sweep.runs] == [folder.name for folder in folders]
-
-
-def _front_door(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=500)
