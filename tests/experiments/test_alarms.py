@@ -27,8 +27,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 HEALTH = dict(compose([]).health)
 LIMITS = limits_of(HEALTH)
 RISING = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8)
-# For each rule of a name: (values that raise it at the last step, values that do not); pairs of
-# values if it reads two metrics
+# For each rule of a name: values that raise it at the last step, and others; pairs of two metrics
 SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])],
     "grad_norm": [([1, 2, 0, 1, 2, 19], [1, 2, 0, 1, 2, 14])],

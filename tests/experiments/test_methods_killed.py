@@ -75,8 +75,7 @@ CASES = {  # options that have no state share a run
     "dr_mas": ("algo=dr_mas", PRICES, *ROLES),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
-# what a step after the kill tells of a method that need not do anything; else equal bits would show
-# nothing of it
+# What a step after the kill tells of a method that need not do anything
 ACTED = {
     "spear": "buffer/self_imitation/replayed",
     "task_replay": "buffer/task_replay/replaced",

@@ -54,7 +54,6 @@ def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> No
     subject = maker.subject(ROWS, {"won": {}, "scored": {"measure": "score"}})
     found = cells(subject)
     won, scored = found["won"].estimate, found["scored"].estimate
-    assert won is not None and scored is not None
     assert won.interval == wilson(5, 20)
     assert scored.interval == mean_interval(half)
     assert scored.interval.mean == 0.5

@@ -48,13 +48,8 @@ def events(path: Path) -> None:
             writer.add_scalar("actor/ppo_kl", value, step)
 
 
-FORMATS = {
-    "verl.jsonl": verls_file,
-    "ours.jsonl": our_file,
-    "plain.csv": plain_csv,
-    "wandb.csv": wandb_csv,
-    "tensorboard": events,
-}
+FORMATS = {"verl.jsonl": verls_file, "ours.jsonl": our_file, "tensorboard": events}
+FORMATS |= {"plain.csv": plain_csv, "wandb.csv": wandb_csv}
 
 
 @pytest.mark.parametrize("name", FORMATS)

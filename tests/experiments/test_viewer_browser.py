@@ -1,7 +1,5 @@
 """The page in a real browser: what it shows, its filters and keys, and that it is safe."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace

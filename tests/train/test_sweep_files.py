@@ -51,8 +51,7 @@ def fills(config: DictConfig, selector: Selector) -> bool:
 def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "a key")  # of the judge that wants one
     warnings = [warning for point in runs(FILES[name].scales[scale]) for warning in check(composed(point))]
-    # on the cluster=cpu of this test; and what the study's learning rate does with 300
-    # demonstrations
+    # on the cluster=cpu of this test; and what the study's learning rate does with demonstrations
     paper = ("takes days on CPUs", "change next to nothing, which is the study's")
     expected = paper if scale == "paper" else ("pre-trained on textworld alone",)
     assert all(any(words in warning for words in expected) for warning in warnings), warnings
@@ -93,9 +92,8 @@ def test_every_table_has_a_file_with_both_scales() -> None:
         assert {*SCALES} <= {*file.scales} <= {*SCALES, "small"}
 
 
-# The study's settings, as in its protocol: models, training games, epochs (passes over them, one
-# episode each), turns, demonstrations. A number in a row's own name (tables 9 and 13, the recipes)
-# is not here.
+# The study's protocol: models, training games, epochs (passes over them, one episode each), turns,
+# demonstrations. A number in a row's own name (tables 9 and 13, the recipes) is not here.
 SMALL, LARGE, SWE = "Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B"
 STUDY: dict[str, tuple[set[str], int, int, set[int], int]] = {
     "table1_complexity": ({SMALL}, 5000, 150, {12}, 0),
