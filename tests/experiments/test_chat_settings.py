@@ -26,7 +26,7 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, open_pools, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
-from turngrid.rollouts.chat_settings import chat_settings
+from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.rollouts.store import read_episodes, write_episodes
@@ -201,3 +201,8 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
             policies([str(run)], None, plain)
         (found,) = policies([str(run)], None, config)
         assert found.kind == "checkpoint" and evaluation_folder(config) != evaluation_folder(plain)
+
+
+def test_of_two_settings_the_first_wins() -> None:
+    ours, theirs = ChatSettings({"a": 1}), ChatSettings({"a": 2, "b": 3}, "template")
+    assert ours.over(theirs) == ChatSettings({"a": 1, "b": 3}, "template")
