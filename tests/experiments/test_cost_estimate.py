@@ -257,7 +257,8 @@ def test_what_is_suggested_fits(composed: Composer, words: str, where: Devices) 
     shape = shape_of(config.model.path)
     problem = memory.problems(config, shape, where)[-1]
     for change in re.sub(r" \(.*\)", "", problem.split("what fits: ")[1]).split("; or "):
-        asked = [word for word in words.split() if word.split("=")[0] not in change]
+        keys = {word.split("=")[0] for word in change.split()}
+        asked = [word for word in words.split() if word.split("=")[0] not in keys]
         changed = composed([*asked, *change.split()])
         assert check(changed) is not None
         assert memory.problems(changed, shape, where) == []
