@@ -15,12 +15,16 @@ from turngrid.experiments.report.gather import coordinates, shared_and_varied, s
 from turngrid.experiments.sweep import record
 
 
+def config(algo: str, lr: float, seed: int, test: str) -> dict:
+    actor = {"optim": {"lr": lr}, "data_loader_seed": seed}
+    own = {"tracking": {"name": f"watcher {seed}"}, "extend": f"runs/short-s{seed}"}
+    env = {"name": "textworld", "task": test}
+    return {"algo": {"name": algo}, "env": env, "actor_rollout_ref": {"actor": actor}, **own}
+
+
 def run(output: Path, algo: str, lr: float = 1e-4, seed: int = 0, won: int = 10, test: str = TASK) -> Path:
-    config = {"algo": {"name": algo}, "env": {"name": "textworld", "task": test}}
-    config["actor_rollout_ref"] = {"actor": {"optim": {"lr": lr}, "data_loader_seed": seed}}
-    config |= {"tracking": {"name": f"watcher {seed}"}, "extend": f"runs/short-s{seed}"}
-    folder = output / f"{test}-{algo}-{lr:g}-s{seed}"
-    return make_run(folder, {"base": {test: BASE}, "rl": {test: wins(won)}}, seed, config)
+    folder, played = output / f"{test}-{algo}-{lr:g}-s{seed}", {"base": {test: BASE}, "rl": {test: wins(won)}}
+    return make_run(folder, played, seed, config(algo, lr, seed, test))
 
 
 def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
@@ -63,7 +67,7 @@ def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
             for test in ("near", "far"):
                 run(tmp_path, algo, seed=seed, won=won, test=test)
     run(tmp_path, "ppo", test="alone")
-    begin_run(tmp_path / "began", 3, {"env": {"name": "textworld", "task": "near"}, "algo": {"name": "rloo"}})
+    begin_run(tmp_path / "began", 3, config("rloo", 1e-4, 3, "near"))
     begin_run(tmp_path / "unlike", 3, {"env": {"name": "textworld", "task": "other"}})
     found = subjects([tmp_path])
     reports = {str(item.folder.relative_to(tmp_path)): len(item.runs) for item in found}
