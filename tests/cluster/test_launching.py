@@ -53,7 +53,7 @@ def test_the_page_has_every_key_and_option() -> None:
 REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
-    "cluster.slurm.partion=x -m": "use cluster.slurm.partition",
+    "-m cluster.slurm.partion=x": "use cluster.slurm.partition",
 }
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_launched_is_refused_in_one_line(
         (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["cluster=slurm", *words.split(), f"output_dir={tmp_path / 'runs'}"]) == 2
+    assert main([*words.split(), "cluster=slurm", f"output_dir={tmp_path / 'runs'}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert REFUSED[words] in line
     assert not (tmp_path / "runs").exists()
