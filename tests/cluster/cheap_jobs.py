@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import finished_run
 from omegaconf import DictConfig
 
 from turngrid.config.base import ROOT
@@ -36,8 +35,7 @@ def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]
 
 
 def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    """As a shell starts it in the foreground: in a process group of its own, which Ctrl-C
-    reaches."""
+    """As a shell starts it: in a process group of its own, which Ctrl-C reaches."""
     command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -48,8 +46,3 @@ def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
 def _hear_ctrl_c() -> None:
     """A shell's background jobs inherit a SIGINT that is ignored, and tests may be one."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def finished(root: Path, *overrides: str) -> Path:
-    """Its run prints a table and ends."""
-    return finished_run.finished(root, [*TINY, *overrides])

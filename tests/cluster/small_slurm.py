@@ -1,5 +1,4 @@
-"""A real SLURM for tests: munged, slurmctld and slurmd daemons of our own on this host, on loopback
-only, nothing of /etc.
+"""A real SLURM for tests, on loopback only: munged, slurmctld and slurmd daemons of our own.
 
 Each node has two GPUs that are links to /dev/null.
 """

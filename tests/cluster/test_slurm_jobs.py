@@ -1,8 +1,5 @@
-"""Jobs on a real SLURM: through the front door, and with commands that cost nothing in the place of
-runs.
-
-The cheap jobs are submitted first and looked at last, since SLURM takes its time over time limits.
-"""
+"""Jobs on a real SLURM, some with commands in the place of runs: these are submitted first and
+looked at last, since SLURM takes its time over time limits."""
 
 import os
 import re
@@ -14,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import submitit
-from cheap_jobs import TINY, finished, front_door, launched, python, settings
+from cheap_jobs import TINY, front_door, launched, python, settings
+from finished_run import finished
 from small_slurm import SmallSlurm
 
 from turngrid.train.app import main
@@ -82,7 +80,7 @@ def fates(slurm: SmallSlurm, cheap: tuple[Path, Jobs]) -> Fates:
 def test_several_runs_are_one_array_and_the_launch_names_those_that_failed(slurm: SmallSlurm, tmp_path: Path) -> None:
     """Two are refused in their jobs, since they lack a critic; grpo is a finished run."""
     shared = ("critic.enable=false", "output_dir=runs", "cluster=slurm")
-    finished(tmp_path / "runs", "algo=grpo", *shared)
+    finished(tmp_path / "runs", [*TINY, "algo=grpo", *shared])
     launch = front_door("-m", "algo=ppo,grpo,vapo", *TINY, *shared, cwd=tmp_path)
     _, err = launch.communicate(timeout=400)
     assert launch.returncode == 1, err
@@ -103,7 +101,6 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: Sm
     later = "cluster.slurm.additional_parameters={begin: tomorrow}"
     arguments = (*TINY, "cluster=slurm", "cluster.slurm.lost_after_s=2", later)
     launch = front_door(*arguments, cwd=tmp_path)
-    assert launch.stderr is not None
     said = iter(launch.stderr.readline, "")
     job = next(line for line in said if "submitted SLURM job" in line).split("job ")[1].split(":")[0]
     next(line for line in said if "waiting for 1 job;" in line)
@@ -112,7 +109,6 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: Sm
     assert f"scancel {job}" in "".join(said)
     assert slurm.command("squeue", "-h", "-j", job, "-o", "%T").split() == ["PENDING"]
     again = front_door(*arguments, cwd=tmp_path)
-    assert again.stderr is not None
     next(line for line in iter(again.stderr.readline, "") if f"job {job} of an earlier launch is in the queue" in line)
     slurm.command("scancel", job)
     _, err = again.communicate(timeout=400)
@@ -131,15 +127,13 @@ def test_what_sbatch_refuses_is_one_line(
 
 
 def test_what_is_asked_of_slurm(slurm: SmallSlurm, tmp_path: Path) -> None:
-    """SLURM's own words for a job of two nodes with two GPUs each, which it would start
-    tomorrow."""
+    """SLURM's own words for a job of two nodes with two GPUs each."""
     nodes = ("cluster=slurm_multinode", "trainer.n_gpus_per_node=2", "cluster.slurm.cpus_per_task=3")
     more = ("cluster.slurm.additional_parameters={begin: tomorrow}", "cluster.slurm.setup=[echo ready]")
     asked = settings(*nodes, *more, "cluster.slurm.partition=main", "cluster.slurm.timeout_min=90")
     (job,) = launched(tmp_path, asked, {"multinode": ["true"]}).values()
-    shown = dict(
-        word.split("=", 1) for word in slurm.command("scontrol", "-o", "show", "job", job.job_id).split() if "=" in word
-    )
+    words = slurm.command("scontrol", "-o", "show", "job", job.job_id).split()
+    shown = dict(word.split("=", 1) for word in words if "=" in word)
     assert (shown["NumNodes"].split("-")[0], shown["TresPerNode"], shown["CPUs/Task"]) == ("2", "gres:gpu:2", "3")
     assert (shown["Partition"], shown["TimeLimit"], shown["JobName"]) == ("main", "01:30:00", "turngrid")
     assert "echo ready" in next(tmp_path.glob("*_submission.sh")).read_text()
@@ -188,8 +182,7 @@ def test_but_not_for_ever(fates: Fates) -> None:
 
 
 def test_a_job_that_slurm_has_forgotten_is_given_up(slurm: SmallSlurm, fates: Fates, tmp_path: Path) -> None:
-    """Its controller loses all it knows, as after a crash. The last test here: every other job is
-    gone too."""
+    """Its controller loses all it knows. The last test: every other job is gone too."""
     tomorrow = "cluster.slurm.additional_parameters={begin: tomorrow}"
     jobs = launched(tmp_path / "slurm", settings(tomorrow), {"forgotten": ["true"]})
     slurm.forget()

@@ -47,9 +47,8 @@ Path(sys.argv[2]).write_text(json.dumps(facts))
 @pytest.mark.slow
 def test_a_job_of_two_nodes_has_one_driver_and_a_ray_of_its_own(slurm: SmallSlurm, tmp_path: Path) -> None:
     nodes = ("cluster=slurm_multinode", "trainer.n_gpus_per_node=2", "cluster.slurm.cpus_per_task=2")
-    jobs = launched(
-        tmp_path / "slurm", settings(*nodes), {"two nodes": python(DRIVER, tmp_path / "drivers", tmp_path / "facts")}
-    )
+    driver = python(DRIVER, tmp_path / "drivers", tmp_path / "facts")
+    jobs = launched(tmp_path / "slurm", settings(*nodes), {"two nodes": driver})
     assert wait(jobs, 60) == [], next(iter(jobs.values())).stdout()[-5000:]
     facts = json.loads((tmp_path / "facts").read_text())
     assert (tmp_path / "drivers").read_text() == "driver\n"

@@ -24,8 +24,7 @@ def launched() -> Iterator[Browser]:
 
 
 class Tab:
-    """A page that is open; ``complaints`` is whatever the browser's console said, ``asked`` what
-    was loaded."""
+    """An open page; ``complaints``: what the browser's console said, ``asked``: what was loaded."""
 
     def __init__(self, browser: Browser, scheme: str = "light", width: int = 1400) -> None:
         self.complaints: list[str] = []

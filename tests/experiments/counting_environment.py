@@ -1,8 +1,6 @@
-"""An environment whose games cost nothing: say ``add`` as often as the task says. ``drop`` ends a
-game, and loses it.
+"""Games that cost nothing: say ``add`` as often as the task says. ``drop`` loses the game.
 
-A game is its seed modulo ``KINDS``, whatever the task: splits and tasks do share games, unless
-somebody sees to it.
+A game is its seed modulo ``KINDS``, whatever the task: splits and tasks do share games.
 """
 
 from pathlib import Path
@@ -23,10 +21,8 @@ class CountingEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         self.left -= command == "add"
-        won, lost = self.left == 0, command == "drop"
-        return RawStep(
-            self.observe_message("."), float(won), won=won, lost=lost, valid=command in ("add", "drop", "wait")
-        )
+        won, lost, valid = self.left == 0, command == "drop", command in ("add", "drop", "wait")
+        return RawStep(self.observe_message("."), float(won), won=won, lost=lost, valid=valid)
 
     def observe_message(self, message: str) -> Observation:
         return Observation(f"{message} {self.left} left.", legal=("add", "drop", "wait"))

@@ -56,8 +56,7 @@ def _copy_file(source: str, to: str) -> None:
 
 
 def names(run: Path, last: int) -> list[str]:
-    """Files of the run up to step ``last``: what a step that was killed had played goes to
-    ``discarded/`` in any case."""
+    """Files of the run up to step ``last``: the rest goes to ``discarded/`` in any case."""
     found = sorted(path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file())
     return [name for name in found if not name.startswith(LEFT_OUT) and _step(name) <= last and not _seen(name, last)]
 
@@ -80,13 +79,10 @@ def sizes(folder: Path) -> dict[str, int]:
 def lost(run: Path, folder: Path, damaged: str) -> list[str]:
     """Files of ``run`` that are in its copy no more, by their name or in ``discarded/``."""
     aside = folder / DISCARDED / "000"
-    return [
-        name for name in sizes(run) if name != damaged and not ((folder / name).exists() or (aside / name).exists())
-    ]
+    return [name for name in sizes(run) if name != damaged and not any((at / name).exists() for at in (folder, aside))]
 
 
 def go_on(config: DictConfig, folder: Path) -> None:
-    """As the stages of a run that is taken up again: their first look at the folder, and the books
-    that they keep."""
+    """As a run that goes on: its stages' first look at the folder, and their books."""
     discard_beyond_checkpoint(RlFolder(folder))
     ledger(Run(config, folder))

@@ -1,8 +1,4 @@
-"""TextWorld with one bad game: of the first game that is reset, exactly three plays come to a
-start, ever.
-
-So in a group of four samples one fails at its first try and at each retry.
-"""
+"""TextWorld with one bad game: of a group of four samples one fails, also at each retry."""
 
 import os
 from pathlib import Path

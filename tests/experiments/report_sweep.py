@@ -1,5 +1,4 @@
-"""Sweeps of synthetic runs, small enough to work out by hand: 20 games, wins that are chosen one by
-one."""
+"""Sweeps of synthetic runs to work out by hand: 20 games, wins chosen one by one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -61,19 +60,9 @@ class SweepMaker:
         published: str | None = None,
         name: str = "table10_algorithms",
     ) -> Path:
-        sweep = Sweep(
-            name=name,
-            scale="laptop",
-            title="Algorithms & rewards",
-            question="Which <algorithm> learns?",
-            published=published,
-            note="tiny stands for 1.5B",
-            layout=Layout(rows=rows, columns=columns),
-            takeaways=tuple(takeaways),
-            extra=[],
-            runs=self.runs,
-        )
-        return record.write(sweep, self.output)
+        about = ("Algorithms & rewards", "Which <algorithm> learns?", published, "tiny stands for 1.5B")
+        layout = Layout(rows=rows, columns=columns)
+        return record.write(Sweep(name, "laptop", *about, layout, tuple(takeaways), [], self.runs), self.output)
 
     def subject(self, *args: Any, **more: Any) -> Subject:
         (found,) = subjects([self.write(*args, **more)])

@@ -12,6 +12,12 @@ from turngrid.records.process.child import stage_exit_code
 from turngrid.records.resume import RlFolder
 
 
+def checkpoint(rl: RlFolder, step: int) -> None:
+    folder = checkpoints.folder_of(rl.checkpoints, step)
+    (folder / "actor").mkdir(parents=True)
+    checkpoints.seal(folder)
+
+
 def train(file: Path) -> None:
     config = OmegaConf.load(file)
     rl, rate = RlFolder(Path(config.run.folder)), float(config.actor_rollout_ref.actor.optim.lr)
@@ -20,9 +26,7 @@ def train(file: Path) -> None:
         metrics = {"success/train": 0.5, "actor/lr": rate, "actor/ppo_kl": rate * (step > 2)}
         append_metrics(rl.metrics, step, metrics)
         watch(step, metrics)
-        folder = checkpoints.folder_of(rl.checkpoints, step)
-        (folder / "actor").mkdir(parents=True)
-        checkpoints.seal(folder)
+        checkpoint(rl, step)
 
 
 if __name__ == "__main__":

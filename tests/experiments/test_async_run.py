@@ -1,5 +1,4 @@
-"""Whole runs of verl's asynchronous trainers on this machine, killed with -9 between two
-checkpoints and taken up again."""
+"""Whole runs of verl's asynchronous trainers, killed with -9 between two checkpoints."""
 
 from collections import Counter
 from functools import cache
@@ -28,12 +27,8 @@ MODES = {
 
 @pytest.fixture(scope="module", params=MODES)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _killed_and_resumed(tmp_path_factory.mktemp(request.param), request.param)
-
-
-def _killed_and_resumed(output: Path, name: str) -> Path:
-    """Half a batch is played ahead, so that a step trains on groups of two versions and breaks into
-    others."""
+    """Half a batch is played ahead, so that a step trains on groups of two versions."""
+    name, output = request.param, tmp_path_factory.mktemp(request.param)
     mode = (f"trainer.v1.trainer_mode={name}", f"trainer.v1.{name}.num_warmup_batches=0.5", *MODES[name])
     process = small.launch(output, *SETTINGS, *mode)
     try:
@@ -122,8 +117,7 @@ def _versions(episode: dict) -> list[int]:
 
 
 def test_an_episode_says_which_weights_sampled_each_turn(run: Path) -> None:
-    """Weights of the first step and of the checkpoints, which are all that is left to compare
-    with."""
+    """Weights of the first step and of the checkpoints: all that is left to compare with."""
     seen = Counter()
     for version in (0, SAVED, 2 * SAVED):
         for episode in (episode for episodes in steps(run) for episode in episodes):
@@ -159,13 +153,9 @@ def test_what_the_kill_spoilt_is_on_record_and_charged_to_nobody(run: Path) -> N
     charged = [entry for entry in ledger if entry["kind"] == "rl_episode"]
     assert sum(entry["count"] for entry in charged) == STEPS * PROMPTS * SAMPLES
     assert sum(entry["count"] for entry in ledger if entry["kind"] == "discarded") == len(spoilt) > 0
-    clocks = [_clock(episode) for episode in [*spoilt, *(e for episodes in steps(run) for e in episodes)]]
-    assert len(set(clocks)) == len(clocks), "an episode is on record twice"
+    episodes = [*spoilt, *(episode for trained in steps(run) for episode in trained)]
+    clocks = {tuple(turn["act_seconds"] for turn in episode["turns"]) for episode in episodes}
+    assert len(clocks) == len(episodes), "no two plays take the same times: an episode is on record twice"
     assert not list((run / "rl" / "groups").glob("*.jsonl"))
     assert len(list((run / "discarded" / "000" / "rl" / "groups").iterdir())) == 1
     assert not (run / "rl" / "stale").exists()
-
-
-def _clock(episode: dict) -> tuple[float, ...]:
-    """No two plays take the same times."""
-    return tuple(turn["act_seconds"] for turn in episode["turns"])

@@ -1,16 +1,13 @@
-"""One setting of the chat template, four users: RL rollouts, SFT rows, an evaluated model and a
-chat endpoint."""
+"""One chat template for RL rollouts, SFT rows, an evaluated model and a chat endpoint."""
 
 import asyncio
 import itertools
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import counting_environment
 import pytest
 from chat_stub import chat_stub, says
 from omegaconf import DictConfig, OmegaConf
@@ -40,6 +37,7 @@ from turngrid.tasks.splits import read_tasks
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
 from turngrid.verl_plugin.sft import EpisodeSFTTrainer
 
+pytestmark = pytest.mark.usefixtures("importable")
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=1", "env.workers=1"]
 NO_THINKING = "+data.apply_chat_template_kwargs.enable_thinking=false"
 QWEN3_LIKE = (
@@ -57,11 +55,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "assets" / "tiny", folder)
     (folder / "chat_template.jinja").write_text(QWEN3_LIKE)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{Path(counting_environment.__file__).parent}{os.pathsep}{ROOT}")
 
 
 def composed(model: Path, folder: Path, *overrides: str) -> tuple[DictConfig, EvaluationSetting]:
@@ -140,8 +133,7 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
 
 
 def contexts(episode: Episode, end: int) -> list[list[int]]:
-    """The ids between the turns; the token that ends an action may be the model's own or put there
-    for it."""
+    """The ids between the turns, without the token that ends an action."""
     return [turn.context_ids[turn.context_ids[0] == end :] for turn in episode.turns if turn.context_ids]
 
 
@@ -151,8 +143,7 @@ FORMS += ("prompt=tool_call prompt.history=1 prompt.thinking=false env.max_actio
 
 @pytest.mark.parametrize("words", FORMS, ids=lambda words: words.split(" ")[0] or "as the model has it")
 def test_all_four_render_alike(model: Path, tmp_path: Path, words: str) -> None:
-    """With a history every prompt is rendered anew, by an endpoint as by us; in a growing row the
-    first one is."""
+    """With a history every prompt is rendered anew; in a growing row the first one is."""
     config, item = composed(model, tmp_path, *words.split())
     played = evaluated(config, item, model, tmp_path)
     tokenizer: Any = AutoTokenizer.from_pretrained(model)

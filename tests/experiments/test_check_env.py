@@ -1,10 +1,8 @@
 """``python -m experiments.check_env``: all of our environments pass it, flawed ones do not."""
 
-import os
 import shutil
 from pathlib import Path
 
-import flawed_environments
 import pytest
 
 from turngrid.config.compose import Composer
@@ -15,7 +13,6 @@ from turngrid.experiments.check_env.__main__ import Options, check, main
 from turngrid.experiments.check_env.checks import FAIL, NOTE, OK
 from turngrid.tasks.run import Run
 
-ROOT = Path(__file__).parents[2]
 NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of the user's
 NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 # Their games take seconds to make, so only those that other tests use are played
@@ -53,15 +50,13 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
     assert len(found) == 11
 
 
+@pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("name", FLAWS)
 def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{Path(flawed_environments.__file__).parent}{os.pathsep}{ROOT}")
     monkeypatch.setattr(rollouts, "RESETS", 40)
     words = [f"env.name=flawed_environments:{name}", "env.task=letters", f"env.cache_dir={tmp_path}"]
     found = {one.check: one.verdict for one in check(Run(composed(words), tmp_path), Options(games=3))}
-    assert {name: verdict for name, verdict in found.items() if verdict != OK} == {
-        name: verdict for name, verdict in FLAWS[name].items() if verdict != OK
-    }
+    assert {name: verdict for name, verdict in found.items() if verdict != OK} == FLAWS[name]
 
 
 def test_the_exit_code_tells(

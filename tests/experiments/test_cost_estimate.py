@@ -133,10 +133,8 @@ def test_disk_by_hand(composed: Composer) -> None:
         return {key: needed for key, _, needed in estimate.disk(config, wanted, shape)}
 
     shape, tiny = Shape(1000, 4, 64, 1600, 16), shape_of("asset://tiny")
-    assert disk(shape=shape) == {
-        "env.cache_dir": 60 * 400_000,
-        "output_dir": 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 12_000,
-    }
+    run = 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 12_000
+    assert disk(shape=shape) == {"env.cache_dir": 60 * 400_000, "output_dir": run}
     rl = ("budget=rl_only", "budget.rl_steps=11", *PAST[:-1])
     past, first = (disk(*rl, f"{PAST[-1][:-4]}{other}", shape=shape)["output_dir"] for other in ("past", "first"))
     assert past - first == 3 * 4 * 1000
@@ -165,39 +163,17 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     assert needed(10**6, "budget=sft_only") == pytest.approx(16e6 + 8192 * (92 * 4 * 64 + 12 * 1600))
 
 
-@pytest.mark.parametrize("words", ["prompt=think_action", "prompt=think_action algo=ppo budget=rl_only", ""])
-def test_what_is_suggested_for_this_machine_fits(composed: Composer, words: str) -> None:
-    """Four rows of up to 3,584 tokens at once are too many for SmolLM2; fewer fit."""
-    asked = [
-        "model=smollm2_135m",
-        "model.rows_per_pass=4",
-        "model.gradient_checkpointing=false",
-        "precision=fp32",
-        *words.split(),
-    ]
-    config, where = composed(asked), Devices("this machine", 1, 13.7 * GB)
-    shape = shape_of(config.model.path)
-    assert shape is not None
-    (problem,) = memory.problems(config, shape, where)
-    advised = [word for word in problem.split("what fits: ")[1].split() if "=" in word]
-    assert advised and memory.problems(composed([*asked, *advised]), shape, where) == []
-
-
 # ---- on GPUs that are not here
 
 BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, head_size=128)
 
 
-def place(name: str, number: int) -> memory.Devices:
-    return memory.Devices(name, number, gpus.memory(name))
+def place(name: str, number: int) -> Devices:
+    return Devices(name, number, gpus.memory(name))
 
 
 def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:
     return demand(config, shape, place(*card)).peak()
-
-
-def problems(config: DictConfig, card: tuple[str, int], shape: Shape) -> list[str]:
-    return memory.problems(config, shape, place(*card))
 
 
 def test_names() -> None:
@@ -249,7 +225,7 @@ def test_the_review_by_hand(composed: Composer) -> None:
     expected = 16 * shape.parameters + 512 * 24 * 151_936 + 8192 * 2 * 24 * 896 + 2e9
     served = composed([*HALF, "estimate_gpu=RTX4090", f"{SHARE}=0.1"])
     assert memory_bytes(served, card, shape) == pytest.approx(expected) == pytest.approx(12.1e9, rel=0.01)
-    assert problems(config, card, shape) == []
+    assert memory.problems(config, shape, place(*card)) == []
 
 
 def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:
@@ -259,35 +235,39 @@ def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:
     assert demand(config, BILLION, place("24GB", 1)).states(0) == 16e9
 
 
+SMOL = "model=smollm2_135m model.rows_per_pass=4 model.gradient_checkpointing=false precision=fp32"
+HERE, QWEN = Devices("this machine", 1, 13.7 * GB), "model=qwen2.5_1.5b cluster=gpu1"
+
+
 @pytest.mark.parametrize(
-    ("words", "card", "number"),
+    ("words", "where"),
     [
-        ("model=qwen2.5_1.5b cluster=gpu1", "RTX4090", 1),
-        ("model=qwen2.5_1.5b cluster=gpu1 algo=ppo actor_rollout_ref.actor.ppo_max_token_len_per_gpu=65536", "A100", 1),
-        ("model=qwen2.5_1.5b cluster=gpu1 actor_rollout_ref.rollout.gpu_memory_utilization=0.9", "H100", 1),
-        ("model=qwen2.5_7b cluster=gpu8 algo=ppo", "A100-40", 8),
+        (SMOL, HERE),  # four rows of up to 3,584 tokens at once are too many, fewer fit
+        (f"{SMOL} prompt=think_action", HERE),
+        (f"{SMOL} prompt=think_action algo=ppo budget=rl_only", HERE),
+        (f"{QWEN} estimate_gpu=RTX4090", place("RTX4090", 1)),
+        (f"{QWEN} estimate_gpu=A100 algo=ppo {memory.ACTOR}.ppo_max_token_len_per_gpu=65536", place("A100", 1)),
+        (f"{QWEN} estimate_gpu=H100 {SHARE}=0.9", place("H100", 1)),
+        ("model=qwen2.5_7b cluster=gpu8 estimate_gpu=A100-40x8 algo=ppo", place("A100-40", 8)),
     ],
 )
-def test_what_is_suggested_fits(composed: Composer, words: str, card: str, number: int) -> None:
-    """The suggested words, given to the same command, are composed, checked, and no longer
-    refused."""
-    asked = [*words.split(), f"estimate_gpu={card}x{number}"]
-    config = composed(asked)
+def test_what_is_suggested_fits(composed: Composer, words: str, where: Devices) -> None:
+    """The suggested words, given to the same command, are accepted."""
+    config = composed(words.split())
     shape = shape_of(config.model.path)
-    assert shape is not None
-    problem = problems(config, (card, number), shape)[-1]
+    problem = memory.problems(config, shape, where)[-1]
     for change in re.sub(r" \(.*\)", "", problem.split("what fits: ")[1]).split("; or "):
-        advised = change.split()
-        changed = composed([*[word for word in asked if word.split("=")[0] not in change], *advised])
+        keys = {word.split("=")[0] for word in change.split()}
+        asked = [word for word in words.split() if word.split("=")[0] not in keys]
+        changed = composed([*asked, *change.split()])
         assert check(changed) is not None
-        assert problems(changed, (card, number), shape) == []
+        assert memory.problems(changed, shape, where) == []
 
 
 def test_longer_episodes_need_more(composed: Composer) -> None:
-    """vLLM must hold the keys and values of one whole row, whose length follows from the lengths of
-    prompt and response."""
+    """vLLM must hold the keys and values of one whole row, prompt and response."""
     config = composed([*HALF, "estimate_gpu=24GB", "data.max_response_length=29000", "model.context=32768"])
-    problem = problems(config, ("6GB", 1), BILLION)[-1]
+    problem = memory.problems(config, BILLION, place("6GB", 1))[-1]
     assert "for one episode of 32072 tokens" in problem and "or offloading makes it fit" in problem
 
 

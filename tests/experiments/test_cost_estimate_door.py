@@ -21,9 +21,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_estimate_from_a_record(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_a_record(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
     asked = [f"output_dir={tmp_path}/runs"]
     assert main([*asked, "estimate=true"]) == 0
@@ -49,8 +47,6 @@ def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert "47 of 80 GB" in out and "time:" not in out
     assert main(["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1", "estimate_gpu=H100"]) == 2
     assert "memory: " in capfd.readouterr().err
-    assert main(["estimate_gpu=H10"]) == 2
-    assert capfd.readouterr().err.splitlines()[-1].startswith("turngrid: estimate_gpu=H10: unknown; use H100x8")
     assert main(["estimate_gpu=H100"]) == 2
     assert "cluster=cpu has no GPU; use cluster=gpu1" in capfd.readouterr().err
     assert main(["cluster=gpu1", "estimate_gpu=H100", "model.path=nobody/knows"]) == 2
@@ -64,20 +60,8 @@ def test_one_check_of_memory_for_an_estimate_and_a_start(
         total = 16 * GB
 
     monkeypatch.setattr(psutil, "virtual_memory", Memory)
-    model = [
-        "model=smollm2_135m",
-        "model.rows_per_pass=4",
-        "model.gradient_checkpointing=false",
-        "precision=fp32",
-        "prompt=think_action",
-    ]
-    assert main([*model, word, f"output_dir={tmp_path}/runs"]) == 2
+    model = ["model=smollm2_135m", "model.rows_per_pass=4", "model.gradient_checkpointing=false", "precision=fp32"]
+    assert main([*model, "prompt=think_action", word, f"output_dir={tmp_path}/runs"]) == 2
     err = capfd.readouterr().err.splitlines()[-1]
     assert "GB needed, 15 GB there; what fits: " in err and "ppo_micro_batch_size_per_gpu=" in err
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
-def test_a_cluster_that_is_not_here_is_pointed_to_plan_gpu(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["estimate=true", "model=qwen2.5_0.5b", "cluster=gpu1", "budget=sft_only"]) == 2
-    assert "estimate_gpu=H100x1" in capfd.readouterr().err

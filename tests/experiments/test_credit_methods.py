@@ -1,5 +1,4 @@
-"""Methods by name: what is composed, what is refused, and that the same numbers come out as in a
-step of training."""
+"""Methods by name: what is composed and refused; their numbers are those of a training step."""
 
 from dataclasses import replace
 from functools import cache
@@ -115,14 +114,9 @@ def test_estimators_see_the_values_of_a_critic(windows: bool) -> None:
         ("dapo", "chooses filter too"),
         ("infopo", "has the policy score other contexts"),
         ("reinforce_plus_plus+gigpo", "gigpo"),
+        ("grpo grpo", "grpo is named twice"),
     ],
 )
 def test_refused(word: str, answer: str) -> None:
-    with pytest.raises((Refusal, ConfigError), match=answer.replace("?", r"\?")):
-        method(word, [])
-
-
-def test_a_method_comes_once() -> None:
-    with pytest.raises(Refusal, match="grpo is named twice"):
-        methods(["grpo", "grpo"], [])
-    assert [type(one) for one in methods(["salt:state=history"], [])] == [Method]
+    with pytest.raises((Refusal, ConfigError), match=answer):
+        methods(word.split(), [])

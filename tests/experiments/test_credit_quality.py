@@ -1,17 +1,13 @@
-"""``python -m experiments.credit_quality`` on games that cost nothing and whose values are
-known."""
+"""``python -m experiments.credit_quality`` on games whose values are known."""
 
-import base64
-import gzip
 import json
-import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from counting_command import Command, command
+from test_viewer_page import unpacked
 
 from turngrid.experiments.credit_quality.__main__ import main
 from turngrid.experiments.credit_quality.game import MeasuredGame, keys
@@ -21,11 +17,7 @@ from turngrid.records.credit import unpack_runs
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=40", "env.workers=1"]
 SMALL = ["tasks=6", "samples=4", "k=32", "methods=[grpo,rloo,gigpo,graft:backup=mean]"]
 TURNS = 6
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    return command(main, tmp_path, monkeypatch, capfd)
+Call = Callable[..., tuple[int, str, str]]
 
 
 @cache
@@ -41,8 +33,8 @@ def games(folder: Path) -> list[MeasuredGame]:
     return [game for game in found if game.values]
 
 
-def test_values_are_those_of_the_policy_and_methods_are_rated(run: Command, tmp_path: Path) -> None:
-    code, out, err = run("random", *COUNTING, *SMALL, "screen=0")
+def test_values_are_those_of_the_policy_and_methods_are_rated(call: Call, tmp_path: Path) -> None:
+    code, out, err = call(main, "random", *COUNTING, *SMALL, "screen=0")
     assert code == 0, err
     errors, exact = [], []
     for game in games(tmp_path):
@@ -62,15 +54,10 @@ def test_values_are_those_of_the_policy_and_methods_are_rated(run: Command, tmp_
     assert found.differences["r"]["grpo"].mean == 0 == found.methods["r_inside"]["rloo"].mean
     assert found.methods["r_inside"]["graft:backup=mean"].mean > 0.2
     assert f"| `gigpo` | {found.methods['r']['gigpo'].mean:.2f}" in out
-    (shown, *_), truth = told_of_turns(file.with_name("episodes.html")), true_of_first_turn(games(tmp_path)[0])
+    _, (first, *_) = unpacked(file.with_name("episodes.html").read_text())
+    shown, truth = first["turns"][0], true_of_first_turn(games(tmp_path)[0])
     assert list(shown["compared"]) == ["true advantage", "grpo", "rloo", "gigpo", "graft:backup=mean"]
     assert unpack_runs(shown["advantages"]) == pytest.approx([truth])
-
-
-def told_of_turns(page: Path) -> list[dict[str, Any]]:
-    blocks = re.findall(r'class="block">([^<]*)<', page.read_text())
-    episodes = [one for block in blocks for one in json.loads(gzip.decompress(base64.b64decode(block)))]
-    return [turn for one in episodes for turn in one["turns"]]
 
 
 def true_of_first_turn(game: MeasuredGame) -> float:
@@ -78,9 +65,9 @@ def true_of_first_turn(game: MeasuredGame) -> float:
     return (after[0] if after else float(game.episodes[0].won)) - first
 
 
-def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Command, tmp_path: Path) -> None:
+def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(call: Call, tmp_path: Path) -> None:
     small = ["random", *COUNTING, "tasks=4", "samples=4", "k=8", "methods=[grpo]"]
-    assert run(*small)[0] == 0
+    assert call(main, *small)[0] == 0
     (file,) = tmp_path.glob("out/credit_quality/*/results.json")
     whole = json.loads(file.read_text())
     folder = file.parent / "games"
@@ -89,12 +76,12 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Command, t
         path.unlink()  # as a kill leaves them: not there, since a game's file is written whole
     half = json.loads(measured[3].read_text())
     measured[3].write_text(json.dumps(half | {"episodes": [], "values": {}}))  # screened only
-    assert run(*small)[0] == 0
+    assert call(main, *small)[0] == 0
     again = json.loads(file.read_text())
     assert {**again["about"], "cpu_seconds": 0} == {**whole["about"], "cpu_seconds": 0}
     assert again["methods"] == whole["methods"] and again["truth"] == whole["truth"]
     before = games(tmp_path)
-    assert run(*small, "k=16", "samples=6")[0] == 0
+    assert call(main, *small, "k=16", "samples=6")[0] == 0
     after = games(tmp_path)
     for old, new in zip(before, after, strict=True):
         assert [episode.to_dict() for episode in new.episodes[:4]] == [episode.to_dict() for episode in old.episodes]
@@ -113,11 +100,11 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(run: Command, t
         (["random", "base"], "one policy, not 2"),
     ],
 )
-def test_refused_before_anything_is_played(run: Command, arguments: list[str], answer: str) -> None:
-    code, _, err = run(*arguments, *COUNTING)
+def test_refused_before_anything_is_played(call: Call, arguments: list[str], answer: str) -> None:
+    code, _, err = call(main, *arguments, *COUNTING)
     assert code == 2 and answer in err
 
 
-def test_too_few_games_of_middling_difficulty(run: Command) -> None:
-    code, _, err = run("expert", *COUNTING, "tasks=2", "eval.games=4")
+def test_too_few_games_of_middling_difficulty(call: Call) -> None:
+    code, _, err = call(main, "expert", *COUNTING, "tasks=2", "eval.games=4")
     assert code == 2 and "won in 10% to 90% of 8 other episodes" in err

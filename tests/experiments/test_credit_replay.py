@@ -7,29 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from flawed_environments import Remembering
 from transformers import AutoConfig, AutoModelForTokenClassification
 
 from turngrid.config.base import ROOT
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
-from turngrid.envs.text_env import RawStep
-from turngrid.envs.textworld.env import TextWorldEnv
-from turngrid.envs.types import Observation, TaskRef
-from turngrid.experiments.credit_quality.game import (
-    GameTree,
-    MeasuredGame,
-    Measurement,
-    NotReplayed,
-    keys,
-    prefixes,
-)
-from turngrid.experiments.credit_quality.policy_model import (
-    WEIGHTS,
-    PolicyModel,
-    critic_file,
-    rows,
-    run_critic,
-)
+from turngrid.envs.types import TaskRef
+from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, keys, prefixes
+from turngrid.experiments.credit_quality.policy_model import WEIGHTS, PolicyModel, critic_file, rows, run_critic
 from turngrid.experiments.credit_quality.study import ModelRollouts
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.chat_settings import ChatSettings
@@ -81,11 +67,8 @@ def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
 def test_textworld_goes_back_to_any_state(games: list[TaskRef]) -> None:
     """Along the plan and aside from it, in any order, it answers as a fresh game does."""
     plan, tree = list(games[1].expert_plan), GameTree(TEXTWORLD.env, games[1])
-    paths = [
-        [*plan[:length], aside]
-        for length in range(len(plan))
-        for aside in ("look", "inventory", "go east", plan[length])
-    ]
+    aside = ("look", "inventory", "go east")
+    paths = [[*plan[:length], action] for length in range(len(plan)) for action in (*aside, plan[length])]
     for path in [*reversed(paths), *paths]:
         node = tree.root
         for action in path:
@@ -102,34 +85,14 @@ def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, game
     asyncio.run(measurement.measure(game, samples=3, k=2))
     known = prefixes(game.episodes)
     assert set(game.values) == set(known) and all(len(values) == 2 for values in game.values.values())
-    assert len({keys(episode)[0] for episode in game.episodes}) == 1 and len(known) < sum(
-        len(e.turns) for e in game.episodes
-    )
+    assert len({keys(episode)[0] for episode in game.episodes}) == 1
+    assert len(known) < sum(len(episode.turns) for episode in game.episodes)
     assert game.known(3, 2) and game.known(2, 1) and not game.known(3, 3) and not game.known(4, 2)
 
 
-class Forgetful(TextWorldEnv):
-    """ScienceWorld's kind: what an action does depends on how often the game was played."""
-
-    def __init__(self, plays: list[int]) -> None:
-        super().__init__()
-        self.plays = plays
-
-    def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self.plays[0] += 1
-        return super().reset_game(task, seed)
-
-    def step_game(self, command: str) -> RawStep:
-        raw = super().step_game(command)
-        return replace(raw, observation=replace(raw.observation, text=f"{raw.observation.text} ({self.plays[0]})"))
-
-    def save_game(self) -> None:
-        """So that the game is played again from its start."""
-
-
 def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
-    plays = [0]
-    measurement = Measurement(rollouts, lambda: Forgetful(plays), spec_of(games[3]), "sparse")
+    """Its scores depend on how often it was reset."""
+    measurement = Measurement(rollouts, Remembering.Game, spec_of(games[3]), "sparse")
     with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))
 
@@ -149,11 +112,8 @@ def model() -> PolicyModel:
     return PolicyModel(str(ROOT / "assets" / "tiny"), temperature=0.7)
 
 
-def test_gradients_are_those_of_the_log_probabilities_that_were_sampled(
-    model: PolicyModel, played: list[MeasuredGame]
-) -> None:
-    """A small step along a gradient changes the sum by the step times its squared length; columns
-    do not mix."""
+def test_gradients_are_those_of_what_was_sampled(model: PolicyModel, played: list[MeasuredGame]) -> None:
+    """A small step along it changes the sum by the step times its squared length."""
     episodes = played[0].episodes
     sampled = np.concatenate([turn.logprobs for episode in episodes for turn in episode.turns])
     credit = np.random.default_rng(0).standard_normal((2, len(sampled)))
@@ -179,7 +139,6 @@ def test_the_critic_of_a_checkpoint_is_read(tmp_path: Path, played: list[Measure
     assert critic_file(str(policy)) is None
     torch.save(critic.state_dict(), folder / WEIGHTS)
     file, episode = critic_file(str(policy)), played[0].episodes[0]
-    assert file
     ids = torch.tensor([episode.prompt_ids + [i for t in episode.turns for i in t.action_ids + t.context_ids]])
     with torch.no_grad():
         wanted = critic(input_ids=ids).logits[0, len(episode.prompt_ids) - 1, 0].item()

@@ -1,7 +1,6 @@
 """``python -m experiments.evaluate``: who plays, what is kept, and what is refused in one line."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 
 import pytest
 import small
-from counting_command import Command, command
 from omegaconf import DictConfig
 
 from turngrid.config.base import ROOT
@@ -24,19 +22,13 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
 from turngrid.records.process.exit_codes import FAILED, exit_code
 from turngrid.records.run_folder import identity
-from turngrid.rollouts.sampling import SampleRequest
 from turngrid.tasks.demonstrations import make_demonstrations
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets, through_servers
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file, write_tasks
-from turngrid.verl_plugin.rollout.local_rollouts import generator_on
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5", "env.workers=1"]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    return command(main, tmp_path, monkeypatch, capfd)
+Call = Callable[..., tuple[int, str, str]]
 
 
 def results(folder: Path) -> list[dict]:
@@ -54,8 +46,8 @@ def won(result: dict, policy: str) -> list[tuple[str, int, int]]:
 # ---- on games that cost nothing
 
 
-def test_expert_and_random_on_two_tasks(run: Command, tmp_path: Path) -> None:
-    code, out, _ = run("expert", "random", *COUNTING, "eval.tasks=[count-2,count-9]", "eval.samples_per_game=2")
+def test_expert_and_random_on_two_tasks(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call(main, "expert", "random", *COUNTING, "eval.tasks=[count-2,count-9]", "eval.samples_per_game=2")
     assert code == 0
     (result,) = results(tmp_path)
     assert won(result, "expert") == [("count-2", 10, 5), ("count-9", 10, 5)]
@@ -65,39 +57,34 @@ def test_expert_and_random_on_two_tasks(run: Command, tmp_path: Path) -> None:
     assert result["matrix"][0]["turns_over_optimal"] == 3
 
 
-def test_another_policy_is_added_and_nothing_is_played_again(run: Command, tmp_path: Path) -> None:
-    run("expert", *COUNTING)
+def test_another_policy_is_added_and_only_what_is_damaged_is_played_again(call: Call, tmp_path: Path) -> None:
+    call(main, "expert", *COUNTING)
     (file,) = tmp_path.glob("out/evaluations/*/evaluation/expert.jsonl")
     before = file.stat().st_mtime_ns
-    code, out, _ = run("expert", "random", *COUNTING)
+    code, out, _ = call(main, "expert", "random", *COUNTING)
     assert (code, file.stat().st_mtime_ns) == (0, before)
     (result,) = results(tmp_path)
     assert [row["label"] for row in result["policies"]] == ["expert", "random"]
     assert "random - expert" in out
-    run("expert", *COUNTING, "fresh=true")
+    file.write_bytes(file.read_bytes()[:-20])
+    code, _, told = call(main, "expert", *COUNTING)
+    assert code == 0 and won(results(tmp_path)[0], "expert") == won(result, "expert")
+    assert "evaluation/expert.jsonl is broken" in told
+    assert (file.parents[1] / "discarded/000/evaluation/expert.jsonl").exists()
+    before = file.stat().st_mtime_ns
+    call(main, "expert", *COUNTING, "fresh=true")
     assert file.stat().st_mtime_ns > before
 
 
-def test_damaged_episodes_are_named_and_played_again(run: Command, tmp_path: Path) -> None:
-    run("expert", *COUNTING)
-    (file,) = tmp_path.glob("out/evaluations/*/evaluation/expert.jsonl")
-    (before,) = results(tmp_path)
-    file.write_bytes(file.read_bytes()[:-20])
-    code, _, told = run("expert", *COUNTING)
-    assert code == 0 and results(tmp_path)[0]["matrix"][0]["successes"] == before["matrix"][0]["successes"]
-    assert "evaluation/expert.jsonl is broken" in told
-    assert (file.parents[1] / "discarded/000/evaluation/expert.jsonl").exists()
-
-
-def test_other_games_or_other_rules_have_another_folder(run: Command, tmp_path: Path) -> None:
+def test_other_games_or_other_rules_have_another_folder(call: Call, tmp_path: Path) -> None:
     for change in ([], ["eval.games=4"], ["eval.max_turns=2"], ["eval.seed=1"], ["env.task=count-3"]):
-        assert run("expert", *COUNTING, *change)[0] == 0
-    assert run("expert", *COUNTING, "env.workers=2", "seed=5")[0] == 0  # where, and what is trained: no matter
+        assert call(main, "expert", *COUNTING, *change)[0] == 0
+    assert call(main, "expert", *COUNTING, "env.workers=2", "seed=5")[0] == 0  # where, and what is trained: no matter
     assert len(results(tmp_path)) == 5
 
 
-def test_evaluation_sets_of_another_environment_and_of_a_mixture(run: Command, tmp_path: Path) -> None:
-    code, out, _ = run("expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
+def test_evaluation_sets_of_another_environment_and_of_a_mixture(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call(main, "expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
     assert code == 0
     (result,) = results(tmp_path)
     assert [(evaluation["env"], evaluation["task"], evaluation["successes"]) for evaluation in result["matrix"]] == [
@@ -106,7 +93,7 @@ def test_evaluation_sets_of_another_environment_and_of_a_mixture(run: Command, t
     ]
     assert "gym/FrozenLake-v1" in out
     mixture = [word for word in COUNTING if not word.startswith("env.task")]
-    assert run("expert", *mixture, "env.tasks=[count-2,count-4]")[0] == 0
+    assert call(main, "expert", *mixture, "env.tasks=[count-2,count-4]")[0] == 0
     (mixed,) = [found for found in results(tmp_path) if found != result]
     assert won(mixed, "expert") == [("count-2", 5, 5), ("count-4", 5, 5)], "each task is an evaluation set"
 
@@ -135,13 +122,10 @@ def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytes
     [
         ([], "which policy?"),
         (["bse"], "no policy bse; use base"),
-        (["./runs/nothing-like-this"], "does not exist"),
         (["expert", "expert"], "expert is named twice"),
         (["expert", "--multirun"], "everything else is KEY=VALUE"),
-        (["expert", "env.task=w2o3"], "unknown task 'w2o3'"),
         (["expert", "eval.tasks=[w2-o3-q4,w2-o3-q4]"], "w2-o3-q4 stands there twice"),
         (["expert", "eval.temperatures=[0,0]"], "0.0 stands there twice"),
-        (["expert", "eval.samples_per_game=0"], "eval.samples_per_game=0"),
         (["expert", "evl.samples_per_game=2"], "use eval.samples_per_game"),
         (["endpoint_model=parrot"], "belong to endpoint=URL"),
         (["endpoint=localhost:8000", "endpoint_model=parrot"], "must be an address"),
@@ -150,8 +134,8 @@ def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytes
         (["expert", "at_once=none"], "must be a number"),
     ],
 )
-def test_refused_in_one_line(run: Command, tmp_path: Path, arguments: list[str], words: str) -> None:
-    code, out, err = run(*arguments)
+def test_refused_in_one_line(call: Call, tmp_path: Path, arguments: list[str], words: str) -> None:
+    code, out, err = call(main, *arguments)
     assert (code, out) == (2, "")
     (line,) = err.splitlines()
     assert line.startswith("turngrid: ") and words in line
@@ -174,21 +158,21 @@ def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypat
         policies(["runs/gone"], None, compose([]))
 
 
-def test_an_expert_needs_plans(run: Command) -> None:
+def test_an_expert_needs_plans(call: Call) -> None:
     """A slippery lake has no plan that surely wins."""
-    code, _, err = run("expert", "env=gym", "env.kwargs={is_slippery: true}", "eval.games=2", "env.workers=1")
+    code, _, err = call(main, "expert", "env=gym", "env.kwargs={is_slippery: true}", "eval.games=2", "env.workers=1")
     assert code == 2
     assert "expert: 2 of 2 games have no expert plan" in err.splitlines()[-1]
 
 
-def test_a_run_of_another_environment_plays_only_where_that_is_said(run: Command, tmp_path: Path) -> None:
+def test_a_run_of_another_environment_plays_only_where_that_is_said(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "a-run"
     (folder / "sft" / "model").mkdir(parents=True)
     (folder / "sft" / "model" / "config.json").write_text("{}")
     (folder / "attempts.jsonl").write_text("")
     (folder / "config.yaml").write_text("env: {name: alfworld}\n")
     RunResult("a-run", str(folder), 0, [], units=0).write(folder)
-    code, _, err = run(str(folder))
+    code, _, err = call(main, str(folder))
     assert code == 2
     assert "was trained on env=alfworld" in err and "env=textworld" in err
 
@@ -209,12 +193,8 @@ def evaluate_tiny(config: DictConfig, folder: Path) -> None:
 
 @pytest.mark.parametrize("stage", [demonstrate, pytest.param(evaluate_tiny, marks=pytest.mark.slow)])
 def test_a_stage_ends_with_the_cause_and_its_place(
-    stage: Callable[[DictConfig, Path], None],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (Path(__file__).parent, ROOT))))
+    stage: Callable[[DictConfig, Path], None], importable: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["env.name=flaky_environment:Broken", "env.task=count-2", "env.workers=1", "eval.games=1"]
     config = compose([*words, f"env.cache_dir={tmp_path / 'cache'}"])
     assert exit_code(lambda: stage(config, tmp_path)) == FAILED
@@ -227,24 +207,12 @@ def test_a_stage_ends_with_the_cause_and_its_place(
 
 
 @pytest.mark.parametrize(
-    ("words", "served"),
-    [
-        ([], False),
-        (["cluster=gpu8"], True),
-        (["cluster=gpu8", "eval.servers=false"], False),
-    ],
+    ("words", "served"), [([], False), (["cluster=gpu8"], True), (["cluster=gpu8", "eval.servers=false"], False)]
 )
 def test_gpus_with_vllm_play_through_servers(words: list[str], served: bool) -> None:
     config = compose(words)
     assert through_servers(config) is served
     assert identity(config) == identity(compose([]))
-
-
-def test_on_a_cpu_the_process_plays_in_fp32() -> None:
-    generator = generator_on("cpu", "assets/tiny")
-    assert str(generator.model.dtype) == "torch.float32"
-    (answer,) = generator.generate([SampleRequest("0/0/0", (1, 2, 3), max_tokens=3, temperature=0.0, seed=0)])
-    assert answer.token_ids
 
 
 def episodes(folder: Path) -> list[dict[str, Any]]:
@@ -255,8 +223,7 @@ def episodes(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_servers_and_one_process_play_the_same_episodes(tmp_path: Path) -> None:
-    """Requests have the same seeds, so ids differ where rounding decides a draw alone: in none of
-    these."""
+    """Requests have the same seeds; ids could differ where rounding decides a draw."""
     asked = ["base", "eval.games=8", "env.max_turns=6"]
     for servers in ("false", "true"):
         assert main([*asked, f"eval.servers={servers}", f"output_dir={tmp_path / servers}"]) == 0

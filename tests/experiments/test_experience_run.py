@@ -14,13 +14,9 @@ EXPERIENCE = ("budget.sft_share=1", "budget.units=12", "demos.experience=world_m
 SFT = ("model.sft.epochs=3", "budget.episode_cost=0.5")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_what_the_model_did_in_the_experts_place_is_learned_from_and_charged(tmp_path: Path) -> None:
     """4 demonstrations at 2 + 2 x 0.5 units."""
-    return small.finish(tmp_path_factory.mktemp("experience"), *EXPERIENCE, *SFT, timeout_s=SECONDS)
-
-
-def test_what_the_model_did_in_the_experts_place_is_learned_from(run: Path) -> None:
+    run = small.finish(tmp_path, *EXPERIENCE, *SFT, timeout_s=SECONDS)
     shown = {episode.task: episode for episode in read_episodes(run / "episodes" / "demonstrations.jsonl")}
     drawn = list(read_episodes(run / "episodes" / "alternatives.jsonl"))
     assert len(shown) == 4 and drawn
@@ -33,9 +29,6 @@ def test_what_the_model_did_in_the_experts_place_is_learned_from(run: Path) -> N
     rows = list(read_episodes(run / "episodes" / "experience.jsonl"))
     assert [row.turns[0].action for row in rows] == [episode.final_observation for episode in drawn]
     assert all(row.turns[0].observation == ASK and row.turns[0].action_ids and row.prompt_ids for row in rows)
-
-
-def test_it_takes_as_many_updates_as_imitation_and_is_charged(run: Path) -> None:
-    assert len(small.lines(run / "sft" / "metrics.jsonl")) == 3  # epochs of 4 rows in batches of 4
+    assert len(small.lines(run / "sft" / "metrics.jsonl")) == 3, "as imitation: epochs of 4 rows in batches of 4"
     units = {line["kind"]: line["units"] for line in small.lines(run / "ledger.jsonl")}
     assert (units["demonstration"], units["alternative"]) == (8, 4)

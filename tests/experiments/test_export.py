@@ -1,5 +1,4 @@
-"""An exported model: the run's logits in plain transformers, its figures on the card, and nothing
-half written."""
+"""An exported model: the run's logits in plain transformers, and its figures on the card."""
 
 import json
 import shutil
@@ -41,7 +40,6 @@ def run(tmp_path: Path) -> Path:
     write_config(folder)
     Attempt("0123456789abcdef", False, {"verl": "0.9.1"}, 0.0).record(folder / "attempts.jsonl")
     result = RunResult.read(folder)
-    assert result
     figures = [EvaluationResult(name, "textworld", "w2-o3-q4", out_of_reach=0, **ONE_OF_TWO) for name in ("base", "rl")]
     replace(result, matrix=figures).write(folder)
     return folder
@@ -58,8 +56,7 @@ def logits(folder: Path) -> torch.Tensor:
 
 
 def test_plain_transformers_gets_the_logits_of_the_checkpoint(run: Path, tmp_path: Path) -> None:
-    """And vLLM samples as the run did: it takes what the generation config says where a request
-    does not."""
+    """And vLLM samples as the run did: its defaults are those of the generation config."""
     file = run / STEP / MODEL / "generation_config.json"
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "do_sample": True, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05}))
@@ -114,9 +111,7 @@ def test_a_checkpoint_that_was_not_evaluated_says_so(run: Path, tmp_path: Path) 
     assert "Not measured" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_what_cannot_be_exported_is_refused_in_one_line(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_exported_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
 
     def refused(*arguments: str) -> str:

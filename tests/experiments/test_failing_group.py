@@ -1,5 +1,4 @@
-"""One sample of a group that cannot be saved: the whole group goes, another takes its place, and it
-is counted; and what a tracker was told of that run."""
+"""A group of which one sample cannot be saved is replaced and counted; what a tracker sees."""
 
 import os
 import re

@@ -1,9 +1,7 @@
-"""kill -9 in each stage, then the same command: the run ends as if nothing had happened. With a
-method in every slot of a step, some of which have a state."""
+"""kill -9 in each stage, then the same command, with a method in every slot: nothing is lost."""
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +13,31 @@ from turngrid.experiments.stages.ledger import read_ledger
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
-METHODS = (
-    "algo=gigpo",
-    "shaping=[turn_bonus,invalid_action]",
-    "filter=[void_turns]",
-    "filter.void_turns.void=invalid",
-    "loss=turn_clip",
-    "terms=[epo]",
-    "buffer=self_imitation",
-    "buffer.self_imitation.capacity=1",
-)
+METHODS = ("algo=gigpo", "shaping=[turn_bonus,invalid_action]", "filter=[void_turns]", "filter.void_turns.void=invalid")
+METHODS += ("loss=turn_clip", "terms=[epo]", "buffer=self_imitation", "buffer.self_imitation.capacity=1")
 IDS = ("fa2a0ef295375625", "6f6f47157c0068e6", "6cfdc7b34a038d8c")  # of the three steps' episodes
 GRAD_NORMS, LOSSES = (3.3240287, 0.9811405, 0.7809200), (-0.9593759, -0.2033279, -0.1680117)
 SPLITS = ("train", "demonstrations", "test")
 
 
-def _making_games(output: Path, cache: Path) -> bool:
-    return len(list(cache.rglob("game.z8"))) >= 3
-
-
-def _demonstrating(output: Path, cache: Path) -> bool:
-    return bool(list(output.glob("*/tasks/train.jsonl"))) and bool(list(output.glob("*/tasks/test.jsonl")))
-
-
-def _imitating(output: Path, cache: Path) -> bool:
-    return bool(list(output.glob("*/logs/sft.log")))
-
-
-def _starting_rl(output: Path, cache: Path) -> bool:
-    return bool(list(output.glob("*/rl/config.yaml")))
-
-
-def _saving(output: Path, cache: Path) -> bool:
-    return bool(list(output.glob("*/rl/checkpoints/global_step_1")))
-
-
-def _evaluating(output: Path, cache: Path) -> bool:
-    return bool(list(output.glob("*/evaluation/base.jsonl")))
-
-
-# stage -> (when it is killed, what must not be there yet at that moment)
-MOMENTS: dict[str, tuple[Callable[[Path, Path], bool], str]] = {
-    "games": (_making_games, "tasks/test.jsonl"),
-    "demonstrations": (_demonstrating, "episodes/demonstrations.jsonl"),
-    "sft": (_imitating, "sft/model"),
-    "rl start": (_starting_rl, "rl/metrics.jsonl"),
-    "rl checkpoint": (_saving, "evaluation/base.jsonl"),
-    "evaluation": (_evaluating, "evaluation/rl.jsonl"),
+# stage -> (files that are there when it is killed, how many, what must not be there yet)
+MOMENTS = {
+    "games": ("cache/**/game.z8", 3, "tasks/test.jsonl"),
+    "demonstrations": ("runs/*/tasks/skipped.json", 1, "episodes/demonstrations.jsonl"),
+    "sft": ("runs/*/logs/sft.log", 1, "sft/model"),
+    "rl start": ("runs/*/rl/config.yaml", 1, "rl/metrics.jsonl"),
+    "rl checkpoint": ("runs/*/rl/checkpoints/global_step_1", 1, "evaluation/base.jsonl"),
+    "evaluation": ("runs/*/evaluation/base.jsonl", 1, "evaluation/rl.jsonl"),
 }
+
+
+def killed(folder: Path, stage: str, *words: str) -> None:
+    """Start a run in ``folder``/runs and kill it in this stage."""
+    files, count, not_yet = MOMENTS[stage]
+    process = small.launch(folder / "runs", *words)
+    small.wait_for(lambda: len(list(folder.glob(files))) >= count, 400)
+    small.kill(process)
+    assert not list(folder.glob(f"runs/*/{not_yet}")), "killed too late to show anything"
 
 
 @pytest.fixture(scope="module")
@@ -73,19 +48,13 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("stage", MOMENTS)
 @pytest.mark.timeout(900)
 def test_a_run_killed_in_a_stage_ends_as_an_unbroken_one(stage: str, unbroken: Path, tmp_path: Path) -> None:
-    moment, not_yet = MOMENTS[stage]
-    cache = tmp_path / "cache"
-    own_cache = [f"env.cache_dir={cache}"] if stage == "games" else []
-    process = small.launch(tmp_path / "runs", *METHODS, *own_cache)
-    small.wait_for(lambda: moment(tmp_path / "runs", cache), 400)
-    small.kill(process)
-    assert not list((tmp_path / "runs").glob(f"*/{not_yet}")), "killed too late to show anything"
+    own_cache = [f"env.cache_dir={tmp_path / 'cache'}"] if stage == "games" else []
+    killed(tmp_path, stage, *METHODS, *own_cache)
     assert_same(small.finish(tmp_path / "runs", *METHODS, *own_cache), unbroken)
 
 
 def test_the_tiny_models_tokens_and_metrics_are_those_on_record(unbroken: Path) -> None:
-    """Recorded on a processor with AVX-512; another one may round differently and draw other
-    tokens."""
+    """Recorded on a processor with AVX-512; another one may draw other tokens."""
     for step, ids in enumerate(IDS, 1):
         episodes = read_episodes(unbroken / "rl" / "episodes" / f"{step:06d}.jsonl")
         tokens = [[e.prompt_ids, [(t.action_ids, t.context_ids) for t in e.turns]] for e in episodes]
@@ -98,9 +67,7 @@ def test_the_tiny_models_tokens_and_metrics_are_those_on_record(unbroken: Path) 
 @pytest.mark.timeout(900)
 def test_a_killed_run_in_bf16_repeats_its_bits(tmp_path: Path) -> None:
     half = "precision=bf16"
-    process = small.launch(tmp_path / "runs", *METHODS, half)
-    small.wait_for(lambda: _saving(tmp_path / "runs", tmp_path), 400)
-    small.kill(process)
+    killed(tmp_path, "rl checkpoint", *METHODS, half)
     assert_same(*(small.finish(tmp_path / name, *METHODS, half) for name in ("runs", "unbroken")))
 
 

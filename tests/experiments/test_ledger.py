@@ -1,5 +1,4 @@
-"""The ledger, from folders as runs leave them: what is charged, what is only listed, both
-totals."""
+"""The ledger of folders as runs leave them: what is charged, what is listed, both totals."""
 
 import json
 from dataclasses import replace
@@ -33,9 +32,8 @@ def config(count: str, model: str = "asset://tiny") -> DictConfig:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two demonstrations; step 1 on games 1 and 2, step 2 on 2 and 3 with a dropped group and
-    retries; a step 3 that a kill threw away, of which one group was whole, and a validation; a
-    validation; an evaluation."""
+    """Two demonstrations; steps 1 and 2, the second with a dropped group and retries; a step 3 and
+    a validation that a kill threw away; a validation; an evaluation."""
     run = tmp_path / "run"
     write_episodes(run / "episodes" / "demonstrations.jsonl", episodes(8, 9))
     write_episodes(run / "rl" / "episodes" / "000001.jsonl", episodes(1, 1, 2, 2, step=1))
@@ -60,9 +58,10 @@ def row(entry: Entry) -> tuple[str, int, int, int, float, float]:
     return entry.kind, entry.step, entry.count, entry.games, entry.units, entry.uncharged
 
 
-@pytest.mark.parametrize(("count", "charged"), [("games", [2, 1]), ("rollouts", [4, 4])])
-def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> None:
-    assert [row(entry) for entry in ledger(Run(config(count), folder))] == [
+@pytest.mark.parametrize(("count", "charged", "units"), [("games", [2, 1], 23), ("rollouts", [4, 4], 28)])
+def test_every_line_and_both_totals_by_hand(folder: Path, count: str, charged: list[int], units: float) -> None:
+    entries = ledger(Run(config(count), folder))
+    assert [row(entry) for entry in entries] == [
         ("demonstration", 0, 2, 2, 20, 0),
         ("sft", 0, 4, 0, 0, 0),
         ("rl_episode", 1, 4, 2, charged[0], 0),
@@ -73,11 +72,15 @@ def test_every_line_by_hand(folder: Path, count: str, charged: list[int]) -> Non
         ("evaluation/rl", 0, 3, 3, 0, 3),
         ("evaluation/w4/rl", 0, 1, 1, 0, 1),
     ]
+    write_ledger(folder / "ledger.jsonl", entries)
+    assert read_ledger(folder / "ledger.jsonl") == entries
+    sums = spent(config(count), entries)
+    assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
+    assert (sums["kinds"]["rl_episode"]["count"], sums["kinds"]["rl_episode"]["wall_seconds"]) == (8, 6.0)
 
 
 def test_own_turns_alone_are_paid_for(folder: Path) -> None:
-    """A group of which one episode begins after a replayed turn, one with a turn of another, and
-    one was only played."""
+    """One episode begins after a replayed turn, one shares a turn, one was only played."""
     plain, begun, branched, spare = episodes(1, 1, 1, 1, step=1)
     begun.prefix = [Turn("a hall.", "go", [4, 5], context_ids=[6, 7], sampled=False)]
     branched.parent, branched.turns = 0, [replace(plain.turns[0], shared=True), plain.turns[1]]
@@ -99,17 +102,6 @@ def test_when_and_how_long(folder: Path) -> None:
     assert first.ended == (folder / "rl" / "episodes" / "000001.jsonl").stat().st_mtime
 
 
-@pytest.mark.parametrize(("count", "units"), [("games", 23), ("rollouts", 28)])
-def test_both_totals_whichever_is_charged(folder: Path, count: str, units: float) -> None:
-    entries = ledger(Run(config(count), folder))
-    sums = spent(config(count), entries)
-    write_ledger(folder / "ledger.jsonl", entries)
-    assert read_ledger(folder / "ledger.jsonl") == entries
-    assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
-    assert sums["kinds"]["rl_episode"]["count"] == 8
-    assert sums["kinds"]["rl_episode"]["wall_seconds"] == 6.0
-
-
 @pytest.mark.parametrize(
     ("model", "count", "units"),
     [
@@ -118,9 +110,7 @@ def test_both_totals_whichever_is_charged(folder: Path, count: str, units: float
         ("rl/checkpoints/global_step_1/actor/huggingface", 2 + 4, 22),  # and one step
     ],
 )
-def test_a_prior_is_listed_with_what_it_cost_and_not_charged(
-    folder: Path, model: str, count: int, units: float
-) -> None:
+def test_a_prior_is_listed_with_its_cost_and_not_charged(folder: Path, model: str, count: int, units: float) -> None:
     OmegaConf.save(config("games"), folder / "config.yaml")
     (folder / model).mkdir(parents=True, exist_ok=True)
     mine = config("games", model=str(folder / model))

@@ -1,23 +1,38 @@
-"""The cells and pairs of a matrix from episodes worked by hand, and the tables that show them."""
+"""Cells, pairs and ratings of a matrix by hand, their tables, the result file, the run summary."""
 
 from dataclasses import replace
+from math import log10
 from pathlib import Path
 
+import numpy as np
 import pytest
+from finished_run import ONE_OF_TWO
 
 from turngrid.envs.types import TaskRef
+from turngrid.experiments.evaluation.ratings import fitted, rated, ratings_of
 from turngrid.experiments.evaluation.result import (
+    DamagedResult,
     EvaluationResult,
+    RunResult,
+    StageResult,
     evaluations_of,
     results_of,
 )
-from turngrid.experiments.evaluation.tables import comparisons_table, manner_table, matrix_tables, p_value, plain_text
+from turngrid.experiments.evaluation.tables import (
+    comparisons_table,
+    manner_table,
+    matrix_tables,
+    p_value,
+    plain_text,
+    ratings_table,
+    summary_table,
+)
 from turngrid.records.statistics import sign_flip, wilson
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.tasks.evaluation_sets import EvaluationSet, EvaluationSetting
 from turngrid.tasks.splits import write_tasks
 
-LOST, WON = Outcome.OUT_OF_TURNS, Outcome.WON
+LOST, DRAWN, WON = Outcome.OUT_OF_TURNS, Outcome.DRAWN, Outcome.WON
 
 
 def evaluation_set(**fields: object) -> EvaluationSet:
@@ -48,19 +63,17 @@ def once(tmp_path: Path) -> EvaluationSetting:
 
 def test_an_evaluation_by_hand(once: EvaluationSetting) -> None:
     played = [episode(WON, 2, 4), episode(LOST, 6, 1), episode(WON, 4, 4), episode(Outcome.LOST, 1, 5)]
+    played[0].turns[1].valid = played[3].turns[0].valid = played[3].turns[0].parsed = False
     (evaluation,) = evaluations_of(once, {"rl": played})
-    assert (evaluation.policy, evaluation.env, evaluation.task, evaluation.games_hash) == (
-        "rl",
-        "doors",
-        "d2",
-        "ab" * 32,
-    )
+    assert (evaluation.policy, evaluation.env, evaluation.task) == ("rl", "doors", "d2")
+    assert evaluation.games_hash == "ab" * 32
     assert (evaluation.successes, evaluation.games, evaluation.samples_per_game) == (2, 4, 1)
     assert (evaluation.interval.low, evaluation.interval.high) == (wilson(2, 4).low, wilson(2, 4).high)
     assert evaluation.mean_turns_to_success == 3
     assert evaluation.tokens_per_turn == pytest.approx((2 * 4 + 6 * 1 + 4 * 4 + 1 * 5) / 13)
     assert (evaluation.max_turns, evaluation.optimal_turns, evaluation.turns_over_optimal) == (6, 2, 3)
     assert evaluation.outcomes == {"lost": 1, "out_of_turns": 1, "won": 2}
+    assert (evaluation.invalid_share, evaluation.unparsed_share) == (2 / 13, 1 / 13)
     assert evaluation.pass_at == {}
 
 
@@ -79,9 +92,7 @@ def test_the_mean_score_by_hand(once: EvaluationSetting, played: list, mean: flo
 
 
 def test_a_score_is_shown_where_it_says_more_than_success(once: EvaluationSetting) -> None:
-    (won,) = evaluations_of(
-        once, {"rl": [episode(outcome, score=float(outcome is WON)) for outcome in (WON, LOST)] * 2}
-    )
+    (won,) = evaluations_of(once, {"rl": [episode(WON, score=1.0), episode(LOST, score=0.0)] * 2})
     (part,) = evaluations_of(once, {"sft": [episode(LOST, score=0.25)] * 4})
     assert "score" not in plain_text(matrix_tables([won]))
     shown = plain_text(matrix_tables([won, part]))
@@ -100,6 +111,7 @@ def test_several_samples_by_hand(once: EvaluationSetting) -> None:
     (many,) = evaluations_of(replace(once, samples_per_game=6), {"expert": [episode(LOST, tokens=0)] * 24})
     assert (list(many.pass_at), many.pass_at["6"]) == (["2", "4", "6"], [0.0, 0.0, wilson(0, 4).high])
     assert many.tokens_per_turn is None  # of a policy that answers in text
+    assert many.mean_turns_to_success is None
 
 
 def test_a_comparison_by_hand(once: EvaluationSetting) -> None:
@@ -122,16 +134,12 @@ def test_a_comparison_of_several_samples_counts_games(once: EvaluationSetting) -
 
 
 def test_a_mixture_has_an_evaluation_of_its_own_for_each_task(tmp_path: Path) -> None:
-    """Games of d2 and d3 take turns, each played twice; the second of d2 and both plays of the
-    first of d3 are won."""
+    """Games of d2 and d3 in turn, each played twice; 2 of 4 plays of d3 are won, 1 of d2."""
     write_tasks(tmp_path / "mixed.jsonl", [game(1), game(2, "d3"), game(3), game(4, "d3")])
     item = EvaluationSetting("", evaluation_set(task="d2+d3", file=str(tmp_path / "mixed.jsonl")), 0.4, 2)
     whole, first, second = evaluations_of(item, {"rl": episodes(0, 0, 1, 1, 0, 1, 0, 0)})
-    assert [(c.task, c.successes, c.games) for c in (whole, first, second)] == [
-        ("d2+d3", 3, 4),
-        ("d2", 1, 2),
-        ("d3", 2, 2),
-    ]
+    found = [(c.task, c.successes, c.games) for c in (whole, first, second)]
+    assert found == [("d2+d3", 3, 4), ("d2", 1, 2), ("d3", 2, 2)]
     assert len({c.games_hash for c in (whole, first, second)}) == 3
 
 
@@ -140,9 +148,8 @@ def test_a_mixture_has_an_evaluation_of_its_own_for_each_task(tmp_path: Path) ->
 
 @pytest.fixture
 def evaluations(once: EvaluationSetting) -> list[EvaluationResult]:
-    harder = replace(
-        once, evaluation_set=replace(once.evaluation_set, task="d9", sha256="cd" * 32, max_turns=24, optimal_turns=8.0)
-    )
+    of_d9 = replace(once.evaluation_set, task="d9", sha256="cd" * 32, max_turns=24, optimal_turns=8.0)
+    harder = replace(once, evaluation_set=of_d9)
     easy = evaluations_of(once, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 1, 0, 1)})
     return easy + evaluations_of(harder, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 0, 0, 0)})
 
@@ -177,3 +184,100 @@ def test_the_matrix_has_policies_down_and_evaluation_sets_across(evaluations: li
 )
 def test_p_values_as_shown(p: float, shown: str) -> None:
     assert p_value(p) == shown
+
+
+# ---- ratings
+
+
+def apart(points: float, matches: int) -> float:
+    """The difference of two players who only met each other, and drew one match more."""
+    share = (points + 0.5) / (matches + 1)
+    return 400 * log10(share / (1 - share))
+
+
+def test_two_players_and_a_chain_by_hand() -> None:
+    points = np.zeros((3, 3))
+    points[0, 1], points[1, 0] = 7, 2
+    assert fitted(points[:2, :2], 1) == pytest.approx([1000 + 400 * log10(3), 1000])  # 7.5 of 10
+    points[2, 0], points[0, 2] = 4, 0  # won every match
+    assert fitted(points, 1) == pytest.approx([1190.84850, 1000, 1190.84850 + apart(4, 4)], abs=1e-5)
+
+
+def test_each_player_is_expected_to_score_what_it_scored() -> None:
+    """The equations of the maximum, for players who all met; matches against itself say nothing."""
+    points = np.random.default_rng(0).integers(0, 9, (4, 4)).astype(float)
+    ratings = fitted(points, 2)
+    expected = 1 / (1 + 10 ** ((ratings[None] - ratings[:, None]) / 400))
+    apart = (points - np.diag(np.diag(points))) + 0.5 * (1 - np.eye(4))
+    assert (apart.sum(1) - ((apart + apart.T) * expected).sum(1)) == pytest.approx(0, abs=1e-6)
+    order = [3, 1, 0, 2]
+    assert fitted(points[order][:, order], 3) == pytest.approx(ratings[order])
+
+
+def test_openings_are_drawn_again() -> None:
+    """Two openings, one won and one lost: a quarter of the draws has one of them twice."""
+    points = np.zeros((2, 2, 2))
+    points[0, 0, 1] = points[1, 1, 0] = 2
+    policy, anchor = rated(points, 1)
+    assert (policy.mean, policy.low, policy.high) == pytest.approx((1000, 1000 + apart(0, 4), 1000 + apart(4, 4)))
+    assert (anchor.mean, anchor.low, anchor.high) == (1000, 1000, 1000)
+
+
+def test_the_matches_of_a_run() -> None:
+    """Two openings, both seats, two opponents; ``random`` is a policy and an opponent."""
+    ends = {
+        "random": {"rl": (WON, WON, DRAWN, LOST), "random": (WON, LOST, WON, WON)},
+        "exact": {"rl": (LOST, DRAWN, LOST, LOST), "random": (LOST,) * 4},
+    }
+    of_set = evaluation_set(games=2)
+    settings = [EvaluationSetting("", of_set, 0.4, 2, name) for name in ends]
+    played = {name: {one: list(map(episode, own)) for one, own in of.items()} for name, of in ends.items()}
+    ratings = ratings_of(settings, lambda item: played[item.opponent])
+    assert [(one.policy, one.matches) for one in ratings] == [("rl", 8), ("random", 8), ("exact", 8)]
+    points = np.array([[0, 2.5, 0.5], [1.5, 0, 0], [3.5, 4, 0]])
+    assert [one.rating for one in ratings] == pytest.approx(fitted(points, 1))
+    shown = [line.split("│") for line in plain_text(ratings_table(ratings)).splitlines() if "d2" in line]
+    assert [line[1].strip() for line in shown] == ["exact", "after RL", "random"]
+    assert shown[2][3].strip() == "1000 [1000, 1000]"
+    assert ratings_of(settings[1:], lambda _: {"rl": played["exact"]["rl"]}) == []
+    assert ratings_of([EvaluationSetting("", of_set, 0.4, 2)], lambda _: {}) == [] and ratings_table([]) == []
+
+
+# ---- a run's result
+
+
+def stage(name: str, **own: float | None) -> StageResult:
+    return StageResult(name=name, checkpoint=f"/runs/{name}", **{**ONE_OF_TWO, "games": 200, **own})
+
+
+@pytest.fixture
+def result() -> RunResult:
+    rl = stage("rl", successes=80, low=0.3346, high=0.4692, units=400, tokens=123456, seconds=321.4)
+    stages, folder = [stage("base", successes=20), stage("sft", successes=50), rl], "/somewhere with a space/a-run"
+    return RunResult("a-run", folder, 0, stages, units=1000, seconds=401)
+
+
+def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
+    assert RunResult.read(tmp_path) is None
+    path = result.write(tmp_path)
+    assert RunResult.read(tmp_path) == result and [*tmp_path.iterdir()] == [path]
+    path.write_text(path.read_text().replace('"successes"', '"success_rate"'))
+    with pytest.raises(DamagedResult, match="cannot be read"):
+        RunResult.read(tmp_path)
+
+
+def test_the_table_at_the_end(result: RunResult) -> None:
+    sums = {"units_by_games": 1000.0, "units_by_rollouts": 3800.0}
+    text = summary_table(replace(result, notes={"spent": sums, "no_signal": "in steps 1 to 3 ..."}))
+    (row,) = [line.split("│") for line in text.splitlines() if "after RL" in line]
+    shown = ["after RL", "40.0", "33.5 to 46.9", "200", "3.0", "400", "123,456", "321"]
+    assert [cell.strip() for cell in row[1:-1]] == shown
+    report = f"python -m turngrid.experiments.report '{result.folder}'"
+    assert f"run folder:     {result.folder}\ncurves:         {report}\n" in text
+    assert "temperature 0.4, at most 12 turns" in text
+    assert "1000 units spent, 0 left (1000 counting games, 3800 counting rollouts); 401 s in all" in text
+    assert text.endswith("\nno signal:      in steps 1 to 3 ...\n")
+    lost = stage("base", successes=0, mean_turns_to_success=None)
+    text = summary_table(replace(result, stages=[lost]))
+    (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]
+    assert row[5].strip() == "-"

@@ -1,10 +1,9 @@
-"""Every method trains for ten steps without a NaN, and killed in the tenth (kill -9) it ends with
-the same bits.
+"""Every method trains for ten steps without a NaN; killed in the tenth it ends with the same bits.
 
     python -m pytest -n 0 -m slow tests/experiments/test_methods_killed.py -k spear
 
-The run is killed once its tenth step is saved. Its folder is put aside, that checkpoint taken away,
-as where the kill came before it was written, and the same command goes on from the fifth step.
+The checkpoint of the tenth step is taken away, as if the kill came before it was written, and the
+same command goes on from the fifth step.
 """
 
 import math
@@ -26,32 +25,22 @@ from turngrid.records.files.checkpoints import MANIFEST
 
 pytestmark = pytest.mark.slow
 SAVED, STEPS = 5, 10
-OVERRIDES = (
-    "budget=rl_only",
-    "budget.sft_share=0",
-    f"budget.rl_steps={STEPS}",
-    "budget.units=40",
-    f"trainer.save_freq={SAVED}",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
-    "eval.games=2",
-)
+OVERRIDES = ("budget=rl_only", "budget.sft_share=0", f"budget.rl_steps={STEPS}", "budget.units=40", "eval.games=2")
+OVERRIDES += (f"trainer.save_freq={SAVED}", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
 AEM = "credit.aem.sharpness={linear:[0.5,1,10]}"
 PRICES = "shaping=[invalid_action]"  # or most groups of the small model would have equal scores
 REPLAYS = ("terms=[epo]", "buffer.self_imitation.capacity=2")  # as soon as it has 4: some from before the kill
 SUMMARIES = ("rollout_form=summary", "rollout_form.summary.tokens=280", "rollout_form.summary.length=12")
-MATCHES = (  # in which any words are a legal answer, so that both seats act
-    "env=two_player",
-    "env.id=SimpleNegotiation-v0",
-    "model=tiny_all",
-    "shaping=[cosine_length]",
-    "data.max_prompt_length=640",
-    "data.max_response_length=1408",
-)
+# In which any words are a legal answer, so that both seats act
+MATCHES = ("env=two_player", "env.id=SimpleNegotiation-v0", "model=tiny_all", "shaping=[cosine_length]")
+MATCHES += ("data.max_prompt_length=640", "data.max_response_length=1408")
+OPPONENTS = ("rollout_form.self_play.opponent={self: 1, past: 1, random: 1}", "rollout_form.self_play.past_every=2")
 ROLES = (  # all of them, in one graph: a verifier, a planner, an actor, a proposer and a checker answer every turn
     "roles=[verifier,planner,actor,proposer,checker,searcher,answerer]",
     "roles.verifier.next={yes: answerer, otherwise: planner}",
     "roles.actor.next={replan: searcher, otherwise: proposer}",
 )
+GATED = ("shaping=[g_ra]", "shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]")
 EXPERIENCE = ("library.experience.warmup=1", "library.experience.least=2")
 SKILLS = ("terms=[self_distill]", "terms.self_distill.hint=skill")
 CASES = {  # options that have no state share a run
@@ -78,26 +67,15 @@ CASES = {  # options that have no state share a run
     "vapo": ("algo=vapo", "shaping=[f1,invalid_action]", "filter=[entropy_turns]"),
     "bi_level_gae": ("algo=bi_level_gae", PRICES),
     "task_replay": ("algo=rapo", PRICES, "filter.solved.share=0.5", "budget.units=8", "env.task=w2-o3-q2"),
-    "hgpo": (
-        "algo=hgpo",
-        "shaping=[g_ra]",
-        "shaping.g_ra.levels=[{reward: parsed, gate: 1}, {reward: valid}]",
-        "loss=gspo",
-    ),
+    "hgpo": ("algo=hgpo", "loss=gspo", *GATED),
     "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
     "igpo": ("algo=igpo", "env=search", "env.task=h1", "env.worlds=2", "env.passages=120", "budget.units=8"),
-    "spiral": (
-        "algo=spiral",
-        *MATCHES,
-        "rollout_form.self_play.opponent={self: 1, past: 1, random: 1}",
-        "rollout_form.self_play.past_every=2",
-    ),
+    "spiral": ("algo=spiral", *MATCHES, *OPPONENTS),
     "marshal": ("algo=marshal", *MATCHES),
     "dr_mas": ("algo=dr_mas", PRICES, *ROLES),
     "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
 }
-# what a step after the kill tells of a method that need not do anything; else equal bits would show
-# nothing of it
+# What a step after the kill tells of a method that need not do anything
 ACTED = {
     "spear": "buffer/self_imitation/replayed",
     "task_replay": "buffer/task_replay/replaced",
@@ -141,8 +119,11 @@ def test_a_method_trains_and_a_killed_run_ends_as_an_unbroken_one(name: str, tmp
     kept = Path(shutil.copytree(whole, tmp_path / "unbroken"))
     metrics = small.lines(kept / "metrics.jsonl")
     assert [line["step"] for line in metrics] == list(range(1, STEPS + 1))
-    assert not [(line["step"], key) for line in metrics for key, value in line.items() if not _finite(value)]
-    assert _learned(kept) and (name not in ACTED or any(line.get(ACTED[name]) for line in metrics[SAVED:]))
+    numbers = {(line["step"], key): line[key] for line in metrics for key in line if isinstance(line[key], float)}
+    assert not [place for place, value in numbers.items() if not math.isfinite(value)]
+    before, after = (_checkpoint(kept, step) / "actor/huggingface/model.safetensors" for step in (SAVED, STEPS))
+    assert before.read_bytes() != after.read_bytes(), "nothing was learned: equal bits would show nothing"
+    assert name not in ACTED or any(line.get(ACTED[name]) for line in metrics[SAVED:])
     shutil.rmtree(whole / "checkpoints" / f"global_step_{STEPS}")
     assert_same(_killed_after_the_last_step(tmp_path, words), kept)
 
@@ -167,23 +148,12 @@ def _killed_after_the_last_step(output: Path, words: tuple[str, ...]) -> Path:
     return small.run_folder(output) / "rl"
 
 
-def _finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
-
-
-def _learned(rl: Path) -> bool:
-    """Else equal bits would show nothing."""
-    first, last = (_content(_checkpoint(rl, step) / "actor/huggingface/model.safetensors") for step in (SAVED, STEPS))
-    return first != last
-
-
 def _checkpoint(rl: Path, step: int) -> Path:
     return rl / "checkpoints" / f"global_step_{step}"
 
 
 def _content(file: Path) -> Any:
-    """Bytes; of what torch saved those of each tensor, since the pickle beside them holds hashes
-    that each process salts anew."""
+    """Bytes; of torch's files those of each tensor: the pickle beside them has salted hashes."""
     if not zipfile.is_zipfile(file):
         return file.read_bytes()
     with zipfile.ZipFile(file) as parts:

@@ -1,5 +1,4 @@
-"""``python -m experiments.mismatch``: gradients by hand, and corrections where sampler and trainer
-differ, and where they do not."""
+"""``python -m experiments.mismatch``: gradients by hand, and what corrections do to them."""
 
 import json
 import re
@@ -24,17 +23,7 @@ from turngrid.experiments.mismatch.game import (
     commanded,
     log_probs,
 )
-from turngrid.experiments.mismatch.results import (
-    Figures,
-    advice,
-    biases,
-    cells,
-    compared,
-    figures,
-    line,
-    read,
-    whole,
-)
+from turngrid.experiments.mismatch.results import Figures, advice, biases, cells, compared, figures, line, read, whole
 from turngrid.experiments.mismatch.samplers import HEALTHY, SAMPLERS, quantised
 from turngrid.experiments.mismatch.study import Cell, Size, rated, sampled, step_gradients
 from turngrid.experiments.tables import listed
@@ -143,8 +132,7 @@ def test_icepop_drops_what_is_out_of_its_bounds() -> None:
 
 
 def test_a_step_is_the_mean_over_tokens_that_are_left() -> None:
-    """Rows whose mean log-ratio is off are dropped; so is the one that is then alone in its
-    group."""
+    """Rows whose mean log-ratio is off are dropped; so is one that is alone in its group."""
     ratio = torch.zeros(8, 4)
     ratio[[1, 5, 6], 0] = 0.1  # of two groups of two in each of two steps
     scores = torch.tensor([1.0, 0, 1, 0, 1, 0, 0, 1])
@@ -216,9 +204,8 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, capsys: pytest.
     file.write_text(first.splitlines()[0] + "\n" + first.splitlines()[1][:50])  # killed while it wrote
     assert main([*SMALL, f"results={file}"]) == 0
     assert file.read_text().splitlines()[2] == first.splitlines()[1]
-    assert (
-        "| `noise_0.2` |" in capsys.readouterr().out and "## noise_0.2, 2 turns" in (tmp_path / "tables.md").read_text()
-    )
+    assert "| `noise_0.2` |" in capsys.readouterr().out
+    assert "## noise_0.2, 2 turns" in (tmp_path / "tables.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Reports on runs that no sweep made, and the command itself."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,20 +15,20 @@ from turngrid.experiments.report.gather import coordinates, shared_and_varied, s
 from turngrid.experiments.sweep import record
 
 
-def config(algo: str, lr: float, seed: int) -> dict:
+def config(algo: str, lr: float, seed: int, test: str) -> dict:
     actor = {"optim": {"lr": lr}, "data_loader_seed": seed}
-    watched = {"tracking": {"name": f"watcher {seed}"}, "extend": f"runs/short-s{seed}"}
-    return {"algo": {"name": algo}, "actor_rollout_ref": {"actor": actor}, **watched}
+    own = {"tracking": {"name": f"watcher {seed}"}, "extend": f"runs/short-s{seed}"}
+    env = {"name": "textworld", "task": test}
+    return {"algo": {"name": algo}, "env": env, "actor_rollout_ref": {"actor": actor}, **own}
 
 
-def run(output: Path, algo: str, lr: float, seed: int) -> Path:
-    folder = output / f"{algo}-{lr:g}-s{seed}"
-    return make_run(folder, {"base": {TASK: BASE}, "rl": {TASK: wins(10)}}, seed, config(algo, lr, seed))
+def run(output: Path, algo: str, lr: float = 1e-4, seed: int = 0, won: int = 10, test: str = TASK) -> Path:
+    folder, played = output / f"{test}-{algo}-{lr:g}-s{seed}", {"base": {test: BASE}, "rl": {test: wins(won)}}
+    return make_run(folder, played, seed, config(algo, lr, seed, test))
 
 
 def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
-    """A learning rate that only follows from the algorithm is no axis; seeds, trackers and extended
-    runs never are."""
+    """Nor is a learning rate that follows from the algorithm, nor a tracker, nor ``extend``."""
     for seed in (0, 1):
         run(tmp_path, "ppo", 1e-4, seed)
         run(tmp_path, "grpo", 2e-4, seed)
@@ -60,33 +59,25 @@ def test_several_evaluation_sets_are_columns(tmp_path: Path) -> None:
     assert list(subject.sweep.layout.columns) == ["base on near", "rl on near", "base on far", "rl on far"]
 
 
-def played(output: Path, algo: str, seed: int, won: int, test: str, curve: Sequence[float] = (), **env: object) -> Path:
-    settings = {"algo": {"name": algo}, "env": {"name": "textworld", "task": test, **env}}
-    folder = output / f"{test}-{algo}-s{seed}"
-    return make_run(folder, {"base": {test: BASE}, "rl": {test: wins(won)}}, seed, settings, curve)
-
-
 def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed in (0, 1):
         for algo, won in (("grpo", 8), ("ppo", 12)):
-            played(tmp_path, algo, seed, won, "near")
-            played(tmp_path, algo, seed, won, "far")
-    played(tmp_path, "ppo", 0, 12, "alone")
-    begin_run(tmp_path / "began", 3, {"env": {"name": "textworld", "task": "near"}, "algo": {"name": "rloo"}})
+            for test in ("near", "far"):
+                run(tmp_path, algo, seed=seed, won=won, test=test)
+    run(tmp_path, "ppo", test="alone")
+    begin_run(tmp_path / "began", 3, config("rloo", 1e-4, 3, "near"))
     begin_run(tmp_path / "unlike", 3, {"env": {"name": "textworld", "task": "other"}})
     found = subjects([tmp_path])
-    assert [(item.folder.relative_to(tmp_path), len(item.runs)) for item in found] == [
-        (Path("reports/textworld-near"), 5),
-        (Path("reports/textworld-far"), 4),
-    ]
+    reports = {str(item.folder.relative_to(tmp_path)): len(item.runs) for item in found}
+    assert reports == {"reports/textworld-near": 5, "reports/textworld-far": 4}
     assert len(differences(found[0].runs)) == 3
     assert main([str(tmp_path), "--out", str(tmp_path / "pages")]) == 0
     told = capsys.readouterr()
-    assert [line.split(": ")[3] for line in told.err.splitlines()] == ["alone-ppo-s0", "unlike"]
+    assert [line.split(": ")[3] for line in told.err.splitlines()] == ["alone-ppo-0.0001-s0", "unlike"]
     page = (tmp_path / "pages" / "textworld-near" / "report.html").read_text()
-    assert "alone-ppo-s0: finished, no other run" in page and page.count("ppo − grpo") == 1
+    assert "alone-ppo-0.0001-s0: finished, no other run" in page and page.count("ppo − grpo") == 1
     assert [len(item.runs) for item in subjects(sorted(tmp_path.glob("near-*")))] == [4]  # named one by one
 
 
@@ -100,12 +91,9 @@ def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Pat
     grid = msgspec.structs.replace(record.read(folder), scale="")
     (subject,) = subjects([record.write(grid, tmp_path)])
     found = {one.name: one.contrast for one in differences(subject.runs)}
-    assert {names: pytest.approx(contrast.interval.mean) for names, contrast in found.items()} == {
-        "grpo − ppo": 0.0,
-        "rloo − ppo": 0.2,
-        "rloo − grpo": 0.2,
-        "lr=2e-4 − lr=1e-4": 0.2,
-    }
+    means = {names: contrast.interval.mean for names, contrast in found.items()}
+    of_rloo = dict.fromkeys(("rloo − ppo", "rloo − grpo", "lr=2e-4 − lr=1e-4"), 0.2)
+    assert means == pytest.approx({"grpo − ppo": 0.0, **of_rloo})
     assert found["grpo − ppo"].p == 1
     lines = [" ".join(line.replace("│", " ").split()) for line in text(subject).splitlines()]
     assert any(line.startswith("rloo lr=2e-4 70.0 [50.0, 90.0], 2 seeds") for line in lines)

@@ -1,5 +1,4 @@
-"""The report's table: which runs a cell takes, what it says of them, and the published figure
-beside it."""
+"""The report's table: runs of a cell, published figures; that of our sweeps before anything ran."""
 
 import json
 from pathlib import Path
@@ -10,10 +9,16 @@ from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks import synthetic_runs as synthetic
 from turngrid.experiments.evaluation.result import RunResult
-from turngrid.experiments.report.cells import TableCell, table_cells
-from turngrid.experiments.report.gather import Subject
+from turngrid.experiments.report.cells import TableCell, table_cells, table_of, tables
+from turngrid.experiments.report.comparisons import Word
+from turngrid.experiments.report.contents import contents, html, markdown
+from turngrid.experiments.report.gather import Subject, subjects
 from turngrid.experiments.report.runs import read_run
 from turngrid.experiments.report.samples import shares_of
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import load, names, points
+from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.statistics import mean_interval, wilson
 from turngrid.rollouts.store import write_episodes
 
@@ -36,7 +41,6 @@ def test_an_evaluation_is_the_mean_over_seeds_with_games_drawn_anew(maker: Sweep
     for seed, row in enumerate(rows):
         maker.run({"base": BASE, "rl": row}, seed, algo="ppo")
     found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
-    assert found is not None
     assert found.interval.mean == pytest.approx(0.55)
     assert found.interval == mean_interval(np.mean(rows, axis=0))
     assert found.by_seed == {0: 0.5, 1: 0.6}
@@ -50,7 +54,6 @@ def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> No
     subject = maker.subject(ROWS, {"won": {}, "scored": {"measure": "score"}})
     found = cells(subject)
     won, scored = found["won"].estimate, found["scored"].estimate
-    assert won is not None and scored is not None
     assert won.interval == wilson(5, 20)
     assert scored.interval == mean_interval(half)
     assert scored.interval.mean == 0.5
@@ -67,13 +70,7 @@ def test_published_figures_stand_beside(maker: SweepMaker) -> None:
         maker.run({"base": BASE, "rl": wins(10)}, seed, algo="ppo")
     columns = {**COLUMNS, "sft": {"stage": "sft", "published": "none"}, "ours": {"algo": "ppo"}}
     found = cells(maker.subject(ROWS, columns, published="table10_algorithms"))
-    assert {name: cell.published for name, cell in found.items()} == {
-        "base": 0.15,
-        "ppo": 0.88,
-        "grpo": 0.18,
-        "sft": None,
-        "ours": None,
-    }
+    assert [found[name].published for name in (*COLUMNS, "sft", "ours")] == [0.15, 0.88, 0.18, None, None]
     assert found["ours"].estimate is not None  # no such column in the paper: our figure stands alone
     base = found["base"].estimate  # however many runs have it
     assert base is not None and (base.interval, base.seeds) == (wilson(4, 20), "1 measurement")
@@ -85,12 +82,8 @@ def test_an_empty_cell_says_why(maker: SweepMaker) -> None:
     maker.failed(0, algo="grpo")
     maker.unfinished(1, algo="grpo")
     maker.not_started(2, algo="grpo")
-    more = {
-        "sft": {"algo": "ppo", "stage": "sft"},
-        "far": {"algo": "ppo", "evaluation_set": "w9-o9-q9"},
-        "rloo": {"algo": "rloo"},
-    }
-    found = cells(maker.subject(ROWS, {**COLUMNS, **more}))
+    more = {"sft": {"algo": "ppo", "stage": "sft"}, "far": {"algo": "ppo", "evaluation_set": "w9-o9-q9"}}
+    found = cells(maker.subject(ROWS, {**COLUMNS, **more, "rloo": {"algo": "rloo"}}))
     assert {name: cell.why for name, cell in found.items() if cell.estimate is None} == {
         "grpo": "1 failed, 1 unfinished, 1 not started",
         "sft": "no model after SFT",
@@ -105,7 +98,6 @@ def test_axes_left_open_are_averaged_and_said_so(maker: SweepMaker) -> None:
         maker.run({"rl": {"easy": wins(12)}}, seed, algo="ppo", task="easy")
         maker.run({"rl": {"hard": wins(4)}}, seed, algo="ppo", task="hard")
     found = cells(maker.subject({"all": {}}, COLUMNS))["ppo"].estimate
-    assert found is not None
     assert found.interval.mean == pytest.approx(0.4)
     assert (found.interval.low < 0.35, found.interval.high > 0.45) == (True, True)
     assert (found.games, found.notes) == (40, ("mean of 2 settings",))
@@ -129,12 +121,10 @@ def test_without_the_episodes_a_cell_is_empty(maker: SweepMaker, damage: str, wh
 
 
 def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None:
-    """Six games of a mixture, taken in turn from two tasks: 3 wins of 3 easy ones, 1 of 3 hard
-    ones."""
+    """Six games of two tasks in turn: 3 wins of 3 easy ones, 1 of 3 hard ones."""
     won = [1, 0, 1, 1, 1, 0]
-    episodes = [
-        synthetic.episode(task, game, win, 2) for game, (task, win) in enumerate(zip("eheheh", won, strict=True))
-    ]
+    played = enumerate(zip("eheheh", won, strict=True))
+    episodes = [synthetic.episode(task, game, win, 2) for game, (task, win) in played]
     folder = synthetic.begin_run(tmp_path / "run", seed=0)
     write_episodes(folder / "evaluation" / "rl.jsonl", episodes)
     parts = {"mixture": episodes, "e": episodes[::2], "h": episodes[1::2]}
@@ -143,3 +133,64 @@ def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None
     run = read_run(folder)
     shares = {evaluation.task: shares_of(run, evaluation).tolist() for evaluation in run.evaluations}
     assert shares == {"mixture": won, "e": [1, 1, 1], "h": [0, 1, 0]}
+
+
+# ---- sweeps that have not run
+
+
+def planned(name: str, scale: str, output: Path) -> Subject:
+    definition = load(name)
+    chosen = definition.scales[scale]
+    runs = [
+        SweepRun(dict(point.coordinates), point.seed, list(point.overrides), f"run-{number}")
+        for number, point in enumerate(points(chosen, chosen.seeds, [], {}))
+    ]
+    about = (definition.title, definition.question, definition.published, chosen.note, chosen.layout, chosen.takeaways)
+    folder = record.write(Sweep(name, scale, *about, [], runs), output)
+    (subject,) = subjects([folder])
+    return subject
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_sweep_that_has_not_run(name: str, tmp_path: Path) -> None:
+    for scale in load(name).scales:
+        subject = planned(name, scale, tmp_path)
+        found = contents(subject)
+        assert {cell.estimate for row in found["table"] for cell in row} == {None}
+        assert {verdict.word for verdict in found["verdicts"]} <= {Word.NOT_ENOUGH}
+        assert len(found["missing"]) == len(subject.runs)
+        page = html(subject, tmp_path)
+        assert page.count("<svg") == sum(len(row) for row in found["table"])
+        text = markdown(subject, tmp_path).replace("\\|", "|").replace("&lt;", "<")
+        assert [row[0].row for row in found["table"] if row[0].row not in text] == []
+    of_tests = "swe" in (table := str(load(name).published)) or table == "released_recipes"
+    assert ("mean shares of tests that pass" in text) == of_tests, "said of the paper's scale, the last one"
+
+
+# ---- the published figures, read off the paper's tables
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "value"),
+    [
+        ("table10_algorithms", "w2-o3-q4/1.5B", "rloo", 0.51),
+        ("table4_exploration_budget.swegym", "calls=40,context=6k", "grpo", 0.22),
+        ("table9_sft_rl_budget", "sft=100,rl=0", "sft_ppo_in_domain", None),  # not reported
+        ("table11_reward_density", "base", "dense2", 0.29),  # one figure for the untrained model, whatever the reward
+        ("table5_generalisation", "none", "w2-o12-q4", None),  # a row of ours that the paper does not have
+    ],
+)
+def test_a_figure_is_found(table: str, row: str, column: str, value: float | None) -> None:
+    assert table_of(table).figure(row, column) == value
+
+
+def test_every_table_of_the_paper_is_there_and_every_figure_is_a_share() -> None:
+    assert {table.title for table in tables().values()} == {*(f"table {n}" for n in range(1, 14)), "released recipes"}
+    assert table_of("table4_exploration_budget.swegym").title == "table 4"
+    for name, table in tables().items():
+        cells = [value for row in table.rows.values() for value in row.values()]
+        assert cells and all(value is None or 0 <= value <= 1 for value in cells), name
+    assert table_of("table13_hyperparameters").protocol["epochs"] == 30
+    assert "standard error" in table_of("table9_sft_rl_budget").note
+    with pytest.raises(Refusal, match="use published=table10_algorithms"):
+        table_of("table10_algorithm")

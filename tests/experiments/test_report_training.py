@@ -1,7 +1,4 @@
-"""Curves of training beside success: which metrics, how they are smoothed, what a run of one step
-looks like."""
-
-from __future__ import annotations
+"""Curves of training beside success: which metrics, and alarms on them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +9,11 @@ from turngrid.experiments.report.runs import Run, curve_of
 from turngrid.records.health.alarms import Alarm
 
 
-def run(name: str, seed: int, others: dict[str, dict[int, float]], steps: int = 2) -> Run:
-    lines = [
-        {"step": step, "success/train": 0.5, "rollout/episodes": 8}
-        | {metric: values[step] for metric, values in others.items() if step in values}
-        for step in range(1, steps + 1)
-    ]
+def run(name: str, seed: int, others: dict[str, dict[int, float]]) -> Run:
+    """Of two steps."""
+    lines = [{"step": step, "success/train": 0.5, "rollout/episodes": 8} for step in (1, 2)]
+    for line in lines:
+        line |= {metric: values[line["step"]] for metric, values in others.items() if line["step"] in values}
     return Run(Path(f"{name}-s{seed}"), {"algo": name}, seed, State.UNFINISHED, curve=curve_of(lines))
 
 
@@ -59,9 +55,8 @@ def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
     runs = [ill, run("ppo", 1, {"rollout/entropy": {1: 1.0, 2: 2.0}})]
     for metric in ("success/train", "rollout/entropy"):
         assert over_seeds(runs, metric)["alarm"].to_dict() == {1: False, 2: True}
-        marked, plain = (
-            draw_panels("training", [Panel("", "", {"a": over_seeds(own, metric)})]) for own in (runs, runs[1:])
-        )
+        panels = (Panel("", "", {"a": over_seeds(own, metric)}) for own in (runs, runs[1:]))
+        marked, plain = (draw_panels("training", [panel]) for panel in panels)
         assert marked.count("<use") == plain.count("<use") + 1
     assert not over_seeds(runs, "rollout/episodes")["alarm"].any()
     assert "Triangles are alarms (docs/health.md): ppo-s0: entropy_up in step 2." in curves(runs)[0].note

@@ -1,5 +1,4 @@
-"""What the bar of the RL stage says, from folders as a trainer leaves them at each moment of a
-step."""
+"""What the bar of the RL stage says, from folders at each moment of a step."""
 
 import asyncio
 import io
@@ -12,12 +11,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import pipeline
-from turngrid.experiments.stages.rl import (
-    STARTING,
-    Progress,
-    doing,
-    rl_config,
-)
+from turngrid.experiments.stages.rl import STARTING, Progress, doing, rl_config
 from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -36,9 +30,7 @@ def groups(rl: RlFolder, step: int, count: int) -> None:
 def gathered(rl: RlFolder, step: int, won: float, what: str = "success/train") -> None:
     """As the trainer ends a step: one file, then the line of metrics."""
     folder = rl.episodes / f"{step:06d}"
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+    remove_folder(folder)
     folder.with_suffix(".jsonl").touch()
     append_metrics(rl.metrics, step, {what: won})
 
@@ -66,8 +58,7 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
 
 
 async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> None:
-    """As soon as they are written; those of a step that has ended and lost its folder are
-    nobody's."""
+    """As soon as they are written; those of a step that has ended count no more."""
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
     step, ended = rl.episodes / "000001", rl.episodes / "000000"

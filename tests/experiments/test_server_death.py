@@ -1,5 +1,4 @@
-"""Runs of which a process is killed, or hangs: they end and say why, and the same command goes on.
-Of the first one the context is too small for its turns."""
+"""Runs of which a process is killed, or hangs, end and say why; the same command goes on."""
 
 import json
 import subprocess
@@ -16,8 +15,6 @@ from turngrid.verl_plugin.training.watchdog import BETWEEN
 
 pytestmark = pytest.mark.slow
 ROOM = 150  # tokens after the first prompt: three turns or so of the six
-
-
 WORDS = ("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=2", "eval.games=1", "cluster.hung_after_s=15")
 
 
@@ -29,9 +26,9 @@ def process_of(run: subprocess.Popen[str], name: str) -> psutil.Process:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("death")
-    settings = ("budget=rl_only", "budget.sft_share=0", f"data.max_response_length={ROOM}", "eval.games=4")
-    keep_all = ("trainer.max_actor_ckpt_to_keep=9",)
-    process = small.launch(output, *settings, *keep_all)
+    words = ["budget=rl_only", "budget.sft_share=0", "eval.games=4", "trainer.max_actor_ckpt_to_keep=9"]
+    words.append(f"data.max_response_length={ROOM}")
+    process = small.launch(output, *words)
     try:
         small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_1/manifest.json"))), 900)
         process_of(process, "ray::TransformersServer").kill()
@@ -40,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if process.poll() is None:
             small.kill(process)
     assert "rollout server" in (output / "stdout.txt").read_text()
-    return small.finish(output, *settings, *keep_all, timeout_s=900)
+    return small.finish(output, *words, timeout_s=900)
 
 
 @pytest.mark.timeout(2000)

@@ -1,5 +1,4 @@
-"""A real instruct model through the whole path: SmolLM2-135M, one SFT step and two RL steps; and
-two RL steps on real games and real tests of two other environments."""
+"""A real instruct model, SmolLM2-135M, in all stages; and in RL on two other environments."""
 
 from pathlib import Path
 
@@ -12,15 +11,9 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
-TWO_STEPS = (
-    "model=smollm2_135m",
-    "budget.rl_steps=2",
-    "data.train_batch_size=2",
-    "actor_rollout_ref.rollout.n=2",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=2",
-    "env.max_turns=3",
-    "eval.games=2",
-)
+RL = "actor_rollout_ref"
+TWO_STEPS = ("model=smollm2_135m", "budget.rl_steps=2", "env.max_turns=3", "eval.games=2")
+TWO_STEPS += ("data.train_batch_size=2", f"{RL}.rollout.n=2", f"{RL}.actor.ppo_mini_batch_size=2")
 RL_ONLY = (*TWO_STEPS, "budget=rl_only", "budget.units=4", "budget.sft_share=0")
 ENVIRONMENTS = {"alfworld": ("algo=rloo", "sparse"), "repo_repair": ("algo=grpo", "ratio")}
 

@@ -19,12 +19,12 @@ scales:
     layout: {rows: {all: {}}, columns: {ppo: {algo: ppo, stage: rl}}}
     takeaways: [{claim: C, higher: {algo: ppo}, lower: {algo: grpo, minus: {stage: base}}}]
 """
-BROKEN = {
-    "ROWS: 1": "unknown field `ROWS`",
-    "stage: lr": "stage: lr is none of base, sft, rl, last",
-    "algoo: ppo": "no axis algoo; use algo",
-    "algo: pppo": "axis algo has no pppo (values: ppo, grpo)",
-    "measure: wins": "measure: wins is none of success, score",
+BROKEN = {  # what takes the place of a part of it
+    "title: T": ("title: T\nROWS: 1", "unknown field `ROWS`"),
+    "stage: rl": ("stage: lr", "stage: lr is none of base, sft, rl, last"),
+    "{algo: ppo, stage": ("{algoo: ppo, stage", "no axis algoo; use algo"),
+    "higher: {algo: ppo}": ("higher: {algo: pppo}", "axis algo has no pppo (values: ppo, grpo)"),
+    "stage: rl}}": ("measure: wins}}", "measure: wins is none of success, score"),
 }
 
 
@@ -43,13 +43,12 @@ def test_a_scales_measure_is_that_of_selectors_that_name_none(tmp_path: Path) ->
     assert claim.lower == {"measure": "success", "minus": {"stage": "base", "measure": "score"}}
 
 
-@pytest.mark.parametrize("text", BROKEN)
-def test_a_broken_file_says_where(text: str, tmp_path: Path) -> None:
-    key = text.split(":")[0]
-    place = "title: T" if key == "ROWS" else "{algo: ppo, stage: rl}"
+@pytest.mark.parametrize("part", BROKEN)
+def test_a_broken_file_says_where(part: str, tmp_path: Path) -> None:
+    wrong, said = BROKEN[part]
     with pytest.raises(SweepError, match="mine.yaml") as caught:
-        load(written(tmp_path, GOOD.replace(place, f"{text}\n{place}" if key == "ROWS" else f"{{{text}}}", 1)))
-    assert BROKEN[text] in str(caught.value)
+        load(written(tmp_path, GOOD.replace(part, wrong)))
+    assert said in str(caught.value)
 
 
 def test_an_unknown_sweep_is_answered_with_the_nearest() -> None:
@@ -72,7 +71,6 @@ def test_a_new_seed_joins_the_record_and_what_the_sweep_no_longer_has_leaves_it(
     assert folder == tmp_path / "sweeps" / "s-laptop"
     record.write(sweep(run(1), run(1, "grpo", "g")), tmp_path)
     kept = record.read(folder)
-    assert kept is not None
     assert [found.folder for found in kept.runs] == ["f0", "g0", "f1", "g1"]
     record.write(sweep(run(0, folder="new")), tmp_path)
     again = record.read(folder)

@@ -1,7 +1,4 @@
-"""The page in a real browser: what it shows, what its filters and keys do, and that nothing in it
-can attack it."""
-
-from __future__ import annotations
+"""The page in a real browser: what it shows, its filters and keys, and that it is safe."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -36,11 +33,8 @@ Open = Callable[..., Tab]  # of a page, or of episodes
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[Shown]:
-    return [
-        item
-        for file in episode_files([samples.run_folder(tmp_path_factory.mktemp("viewer") / "a-run")])
-        for item in file.shown()
-    ]
+    run = samples.run_folder(tmp_path_factory.mktemp("viewer") / "a-run")
+    return [item for file in episode_files([run]) for item in file.shown()]
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +109,7 @@ def test_a_window_that_moves_on_is_shown_where_it_begins(opened: Open) -> None:
 
 
 def test_a_history_and_admissible_actions_are_told_once(opened: Open) -> None:
-    """With ``prompt.history`` each turn has a prompt of its own; the thought is among the
-    tokens."""
+    """With ``prompt.history`` each turn has a prompt; the thought is among the tokens."""
     told = samples.episode(1)
     for number, turn in enumerate(told.turns):
         turn.admissible = ["open box", f"<b>take {number}</b>"]
@@ -139,9 +132,8 @@ def test_an_answer_without_an_action_and_what_shaping_added_are_told(opened: Ope
     tab = opened([Shown(shaped, tokenizer=samples.TINY)])
     assert tab.find(".flag").all_text_contents() == ["not understood", "no action"]
     facts = " ".join(tab.find("header dl").inner_text().split())
-    assert all(
-        words in facts for words in ("without an action 1", "reward trained \u22120.25", "shaping format \u22120.25")
-    )
+    for words in ("without an action 1", "reward trained \u22120.25", "shaping format \u22120.25"):
+        assert words in facts
     expect(tab.find(".strip button").nth(1)).to_have_attribute("title", "turn 2\nreward \u22120.25\nno action")
 
 
@@ -175,7 +167,6 @@ def test_advantages_of_either_sign_have_their_own_colour(tab: Tab, shown: list[S
     item = next(item for item in shown if item.credit)
     tab.page.evaluate(f"location.hash = '{item.address}'")
     expect(tab.find(".row[aria-selected=true]")).to_contain_text("step 2")
-    assert item.credit
     signs = tab.find(".action .token").evaluate_all("nodes => nodes.map((node) => node.className.split(' ')[1])")
     assert signs == ["minus" if number < 0 else "plus" if number else "" for number in item.credit.advantages]
     assert tab.find(".strip rect.minus").count() + tab.find(".strip rect.plus").count() == len(item.episode.turns)
@@ -237,9 +228,7 @@ def test_keys_lead_from_one_to_the_next(tab: Tab) -> None:
     expect(tab.find("dialog")).to_be_visible()
 
 
-def test_an_address_opens_its_episode_and_none_the_last_training_step(
-    opened: Open, file: Path, shown: list[Shown]
-) -> None:
+def test_an_address_opens_its_episode_and_none_the_last_step(opened: Open, file: Path, shown: list[Shown]) -> None:
     expect(opened(file).find(".row[aria-selected=true]")).to_contain_text("step 3")
     tab = opened(file, f"#{shown[20].address}")
     expect(tab.find(".row[aria-selected=true]")).to_have_attribute("data-number", "20")
@@ -269,10 +258,8 @@ def test_two_checkpoints_on_one_game_side_by_side(opened: Open) -> None:
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One step of three games: the samples of the first earned the same; those of the second
-    branch, with a replayed beginning, and the branch, which is learned from, comes first; of the
-    third, one had an answer without an action. Turn by turn the first two share their
-    observations."""
+    """One step of three games. The first's samples earned the same. The second's branch off, with a
+    replayed beginning; the branch comes first. Of the third's, one has an answer without action."""
     flat = [samples.episode(1, step=1, sample=sample) for sample in range(2)]
     tree = [samples.episode(2, step=1, sample=sample, won=sample == 1, parent=[None, 0][sample]) for sample in range(2)]
     tree[1].turns[0].shared = True
@@ -289,8 +276,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(episode: Episode) -> Credit:
-    """Credit whose layers are 0.5 by the estimator, less 0.25 by a method; 0 for the first
-    game's."""
+    """Layers of 0.5 by the estimator, less 0.25 by a method; 0 for the first game."""
     gain = 0.0 if episode.seed == 1 else 0.5
     layers = {"grpo": [gain] * len(episode.turns), "gigpo": [gain / 2] * len(episode.turns)}
     return replace(samples.credit(episode), layers=layers)
@@ -361,9 +347,8 @@ def test_what_models_and_environments_say_is_text(opened: Open, tmp_path: Path) 
     )  # fmt: skip
     attacked.turns[1] = replace(attacked.turns[1], observation="Here:\n#_P#\n#_O#\n####")
     path = tmp_path / "attacked.html"
-    path.write_text(
-        page([Shown(attacked, run=samples.ATTACK, stage=samples.ATTACK)] * 2, samples.ATTACK, note=samples.ATTACK)
-    )
+    shown = [Shown(attacked, run=samples.ATTACK, stage=samples.ATTACK)] * 2
+    path.write_text(page(shown, samples.ATTACK, note=samples.ATTACK))
     tab = opened(path)
     expect(tab.find(".turn[data-turn='0'] .seen")).to_have_text(samples.ATTACK)
     assert tab.find(".map").all_text_contents() == ["Here:\n#_P#\n#_O#\n####"]  # in a font of equal widths

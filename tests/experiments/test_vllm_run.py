@@ -1,8 +1,5 @@
-"""A whole GRPO run whose rollouts are verl's vLLM server, on a CPU: weights change, and it goes on
-playing what they say.
-
-`make test-vllm-cpu`: vLLM has an environment of its own.
-"""
+"""A whole GRPO run with verl's vLLM server on a CPU (`make test-vllm-cpu`), which plays with the
+weights that are trained."""
 
 import os
 import signal
@@ -60,8 +57,7 @@ def test_sampled_tokens_have_the_logprobs_of_the_weights_before(run: Path, step:
 
 
 def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
-    """The server's probabilities of what it sampled are those that the trainer computes of base and
-    adapter."""
+    """The server's probabilities are those that the trainer computes of base and adapter."""
     model = model_with_heads_of_32(tmp_path / "model")
     lora = ("model.lora_rank=8", "algorithm.rollout_correction.bypass_mode=false", "shaping=[invalid_action]")
     short = ("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=2", "eval.games=2")
@@ -72,8 +68,7 @@ def test_vllm_plays_with_what_lora_has_learned(tmp_path: Path) -> None:
 
 @contextmanager
 def vllm_serve(model: Path, log: Path) -> Iterator[str]:
-    """docs/export.md's command, in fp32 as the run is, on a free port and with little memory: the
-    endpoint's address."""
+    """docs/export.md's command, in fp32 and with little memory: the endpoint's address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -105,19 +100,13 @@ def answers(port: int) -> bool:
 
 
 def test_the_exported_folder_plays_the_same_behind_vllm_serve(run: Path, tmp_path: Path) -> None:
-    """Greedily, in the run's test games: what it does and what becomes of it are those of the run's
-    own evaluation."""
+    """Greedily, in the run's test games: as in the run's own evaluation."""
     model = tmp_path / "my-model"
     assert export([str(run), "--to", str(model)]) == 0
-    words = (
-        "env=textworld",
-        "eval.games=8",
-        f"eval.max_turns={TURNS}",
-        "eval.temperatures=[0]",
-        f"output_dir={tmp_path}",
-    )
+    words = ["env=textworld", "eval.games=8", f"eval.max_turns={TURNS}", "eval.temperatures=[0]"]
     with vllm_serve(model, tmp_path / "vllm.log") as endpoint:
-        assert evaluate.main([f"endpoint={endpoint}", f"endpoint_model={model.name}", *words]) == 0
+        words += [f"endpoint={endpoint}", f"endpoint_model={model.name}", f"output_dir={tmp_path}"]
+        assert evaluate.main(words) == 0
     (file,) = tmp_path.glob("evaluations/*/evaluation/*.jsonl")
     served, own = ({e.task: e for e in read_episodes(path)} for path in (file, run / "evaluation" / "rl.jsonl"))
     assert len(own) == 8

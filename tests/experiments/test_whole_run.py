@@ -1,5 +1,4 @@
-"""One real run through the front door, looked at from every side; a copy of it half-way, damaged
-and taken up again; and every file of that copy, damaged in every way."""
+"""One real run, looked at from every side; copies of it half-way, damaged and taken up again."""
 
 import shutil
 from pathlib import Path
@@ -63,9 +62,8 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Taken up again, after four of its files were damaged as well, and killed with -9 after its
-    last step: by the console script, from a folder that holds somebody else's modules under our
-    names."""
+    """Four of its files are damaged; it goes on by the console script, in a folder with modules of
+    our names, and is killed with -9 after its last step."""
     output = tmp_path_factory.mktemp("killed")
     folder = Path(shutil.copytree(half_way, output / half_way.name))
     for name in DAMAGED[:2]:
@@ -133,7 +131,6 @@ def test_every_step_is_logged_once_with_its_episodes(run: Path):
 
 def test_the_result_adds_up(run: Path):
     result = RunResult.read(run)
-    assert result is not None
     assert [(stage.name, stage.games) for stage in result.stages] == [("base", 8), ("sft", 8), ("rl", 8)]
     assert set(result.notes["skipped"]) == {"demonstrations", "train", "test", "validation"}
     ledger = small.lines(run / "ledger.jsonl")
@@ -233,8 +230,7 @@ def test_other_test_games_must_not_change_the_training_games(run: Path, tmp_path
 @pytest.mark.parametrize("one_of", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", damages.WAYS, ids=lambda how: how.__name__)
 def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, how: damages.Way, one_of: int):
-    """No training here: up to where the run has decided what to do next, and has read its books.
-    Half of the files are damaged in one of four ways each; all in all ways in the slow test."""
+    """Up to where it has decided what to do next. Half of the files in a way; all if slow."""
     names, config = damages.names(half_way, 2), OmegaConf.load(half_way / "config.yaml")
     assert len(names) > 40
     for name in names[damages.WAYS.index(how) % one_of :: one_of]:
@@ -254,8 +250,7 @@ def test_a_run_goes_on_after_damage_to_any_file(half_way: Path, tmp_path: Path, 
 
 
 def _step_after(name: str, how: damages.Way) -> int:
-    """A checkpoint whose manifest is missing is none; verl's note makes the newest one an
-    exception."""
+    """A checkpoint without a manifest is none, but for the newest one, which verl notes."""
     sealed = name.startswith("rl/checkpoints/global_step_2/")
     noted = name.endswith("global_step_2/manifest.json") and how is damages.missing
     of_step = name in ("rl/episodes/000002.jsonl", "rl/metrics.jsonl")

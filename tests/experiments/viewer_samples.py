@@ -1,7 +1,7 @@
 """Episodes to look at, with real tokens of the tiny model, and a run folder that holds them."""
 
 import json
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -30,39 +30,19 @@ def _ids(text: str) -> tuple[int, ...]:
 
 
 def turn(number: int, action: str = "open box", *, reward: float = 0.0, **other: object) -> Turn:
-    written = ids(action)
-    return Turn(
-        observation=f"You see box {number}.",
-        action=action,
-        action_ids=written,
-        logprobs=[-0.25 * (place + 1) for place in range(len(written))],
-        context_ids=ids(f"you see box {number + 1}."),
-        rewards={"sparse": reward, "shaped": reward / 2},
-        **other,
-    )
+    written, rewards = ids(action), {"sparse": reward, "shaped": reward / 2}
+    logprobs = [-0.25 * (place + 1) for place in range(len(written))]
+    context = ids(f"you see box {number + 1}.")
+    return Turn(f"You see box {number}.", action, written, logprobs, context, rewards=rewards, **other)
 
 
 def episode(game: int, *, won: bool = False, turns: int = 3, **other: object) -> Episode:
     played = [turn(number, reward=float(won and number == turns - 1)) for number in range(turns)]
     played[-1].context_ids = []
-    return Episode(
-        **{
-            "task": f"textworld/w2-o3-q4/{game}",
-            "seed": game,
-            "split": "train",
-            "goal": "open every box",
-            "messages": [
-                {"role": "user", "content": "You are in a room."},
-                {"role": "assistant", "content": "open box"},
-            ],
-            "prompt_ids": ids("you are in a room."),
-            "turns": played,
-            "outcome": Outcome.WON if won else Outcome.OUT_OF_TURNS,
-            "final_observation": "The box is open.",
-            "policy": "model",
-            **other,
-        }
-    )
+    messages = [{"role": "user", "content": "You are in a room."}, {"role": "assistant", "content": "open box"}]
+    outcome, task = Outcome.WON if won else Outcome.OUT_OF_TURNS, f"textworld/w2-o3-q4/{game}"
+    plain = Episode(task, game, "train", "open every box", messages, ids("you are in a room."), played, outcome)
+    return replace(plain, **{"final_observation": "The box is open.", "policy": "model", **other})
 
 
 def credit(episode: Episode) -> Credit:
@@ -73,16 +53,6 @@ def credit(episode: Episode) -> Credit:
         [1.0] * tokens,
         [place / 100 for place in range(tokens)],
     )
-
-
-def training(steps: int, games: int = 2, samples: int = 4) -> Iterator[list[Episode]]:
-    """By step; of each game, the first ``step`` samples are won."""
-    for step in range(1, steps + 1):
-        yield [
-            episode(100 + game, won=sample < step, turns=2 + sample, step=step, sample=sample, policy_version=step - 1)
-            for game in range(games)
-            for sample in range(samples)
-        ]
 
 
 def run_folder(path: Path, steps: int = 3) -> Path:
@@ -98,7 +68,10 @@ def run_folder(path: Path, steps: int = 3) -> Path:
     write_episodes(path / "episodes" / "demonstrations.jsonl", expert)
     tested = [episode(game, won=game % 2 == 0, task=f"textworld/w4-o6-q8/{game}", split="test") for game in range(5)]
     write_episodes(path / "evaluation" / "rl.jsonl", tested)
-    for step, episodes in enumerate(training(steps), start=1):
+    for step in range(1, steps + 1):  # of each game, the first ``step`` samples are won
+        own = {"step": step, "policy_version": step - 1}
+        places = [(game, sample) for game in (100, 101) for sample in range(4)]
+        episodes = [episode(game, won=at < step, turns=2 + at, sample=at, **own) for game, at in places]
         write_episodes(path / "rl" / "episodes" / f"{step:06d}.jsonl", episodes)
         if step > 1:
             write_credit(path / "rl" / "credit" / f"{step:06d}.jsonl", [credit(item) for item in episodes])

@@ -67,8 +67,7 @@ def test_a_failing_stage_is_reported_with_the_end_of_its_log(tmp_path: Path):
 
 
 def test_a_foreseen_error_of_a_stage_is_reported_in_its_own_words(tmp_path: Path):
-    """Other processes still write to the log; a stage that fails next in another way is not taken
-    for this one."""
+    """Other processes still write to the log; the stage then fails in another way."""
     (tmp_path / "bad.py").write_text(FORESEEN)
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
     place = {"folder": tmp_path, "log": tmp_path / "log", "variables": {"PYTHONPATH": path}}

@@ -29,15 +29,12 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_run_is_its_last_whole_checkpoint(run: Path, tmp_path: Path) -> None:
+def test_a_run_is_its_last_whole_checkpoint_or_its_sft_model(run: Path, tmp_path: Path) -> None:
     last = run / "rl" / "checkpoints" / "global_step_5" / "actor" / "huggingface"
     assert resolve_model(str(run), tmp_path) == str(last)
     assert resolve_model(f"run://{run}", tmp_path) == str(last)
     assert resolve_model(str(last.parents[1]), tmp_path) == str(last)
     assert resolve_model(str(run / "sft" / "model"), tmp_path) == str(run / "sft" / "model")
-
-
-def test_a_run_without_rl_is_its_sft_model(run: Path, tmp_path: Path) -> None:
     (run / "rl" / "checkpoints" / "latest_checkpointed_iteration.txt").unlink()
     assert resolve_model(str(run), tmp_path) == str(run / "sft" / "model")
 

@@ -41,9 +41,7 @@ OTHERS = ["algo=ppo", "seed=1", "eval.games=100", LEARNING_RATE, "env.max_turns=
 
 
 @pytest.mark.parametrize("override", [*WHERE_AND_HOW, *DEFAULTS, *OTHERS])
-def test_what_is_asked_for_is_the_identity_and_where_and_how_are_not(
-    composed: Composer, default: str, override: str
-) -> None:
+def test_identity_is_what_is_asked_for_and_not_where_or_how(composed: Composer, default: str, override: str) -> None:
     assert (identity(composed([override])) != default) is (override in OTHERS)
 
 
@@ -88,11 +86,7 @@ def test_the_folder_holds_config_and_attempt(config: DictConfig, tmp_path: Path)
 
 
 def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
-    with (
-        open_run(config, tmp_path),
-        pytest.raises(RunFolderBusy, match="another process"),
-        open_run(config, tmp_path),
-    ):
+    with open_run(config, tmp_path), pytest.raises(RunFolderBusy, match="another process"), open_run(config, tmp_path):
         pass
     with open_run(config, tmp_path):
         pass  # let go of at the end of the block

@@ -1,5 +1,4 @@
-"""What trackers get to know: Weights & Biases and trackio for real, each in a process of its own,
-killed and started again."""
+"""What trackers get to know: W&B and trackio for real, killed and started again."""
 
 import json
 import os
@@ -65,9 +64,8 @@ def log(
     own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # another test's wandb may run
     environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
     command = [sys.executable, "-c", LOG, json.dumps(run)]
-    ended = subprocess.run(
-        command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=300
-    )
+    how = {"capture_output": True, "text": True, "timeout": 300}
+    ended = subprocess.run(command, check=False, cwd=folder, env=environment, **how)
     assert ended.returncode == (0 if finish else -signal.SIGKILL), ended.stderr
 
 
@@ -102,19 +100,23 @@ def test_tags_are_what_a_user_filters_by(config: DictConfig, tmp_path: Path) -> 
 # ---- Weights & Biases
 
 
-@pytest.fixture(scope="module")
-def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WandbRun]:
+def killed_and_resumed(config: DictConfig, root: Path) -> Path:
     """Killed after step 4, of which 2 is the last with a checkpoint; what is left of metrics.jsonl
     then, as a resume leaves it, goes on to step 5."""
-    config = settings()
-    with open_run(config, tmp_path_factory.mktemp("runs")) as run:
+    with open_run(config, root) as run:
         log(config, run.path, (1, 4), kept=2, finish=False)
         path = run.path / "rl" / "metrics.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-    with open_run(config, run.path.parent) as run:
+    with open_run(config, root) as run:
         log(config, run.path, (3, 5), kept=5)
-    (found,) = read_runs(run.path)
-    return run.path, found
+    return run.path
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WandbRun]:
+    folder = killed_and_resumed(settings(), tmp_path_factory.mktemp("runs"))
+    (found,) = read_runs(folder)
+    return folder, found
 
 
 def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Path, WandbRun]) -> None:
@@ -167,11 +169,7 @@ def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_
 def test_trackio_holds_each_step_once(config: DictConfig, tmp_path: Path) -> None:
     """Two runs of one name in one project: a killed one that goes on leaves the other alone."""
     config.trainer.logger = ["console", "trackio"]
-    with open_run(config, tmp_path) as run:
-        log(config, run.path, (1, 4), kept=2, finish=False)
-        path = run.path / "rl" / "metrics.jsonl"
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-        log(config, run.path, (3, 5), kept=5)
+    killed_and_resumed(config, tmp_path)
     with open_run(OmegaConf.merge(config, {"seed": 4}), tmp_path) as other:
         log(config, other.path, (1, 1), kept=1)
     with sqlite3.connect(tmp_path / "trackio" / "turngrid.db") as base:
@@ -194,10 +192,5 @@ def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) ->
                 tracker.log(step, {"attempt": first})
         events = EventAccumulator(str(run.path / "tensorboard" / "rl"))
     events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("attempt")] == [
-        (1, 1),
-        (2, 1),
-        (3, 3),
-        (4, 3),
-        (5, 3),
-    ]
+    shown = [(event.step, event.value) for event in events.Scalars("attempt")]
+    assert shown == [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3)]

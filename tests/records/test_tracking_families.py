@@ -41,8 +41,7 @@ def batch() -> DataProto:
 
 
 def test_verls_names_have_families(batch: DataProto) -> None:
-    """verl's own functions say what the names are: what is in no family of ours would show under
-    ``verl/``."""
+    """verl's functions say the names; what has no family would show under ``verl/``."""
     clock = {"step": 2.0, "gen": 1.0, "update_actor": 0.5}
     names = [*compute_data_metrics(batch), *compute_timing_metrics(batch, clock)]
     named = in_families(dict.fromkeys(names + list(compute_throughout_metrics(batch, clock, 1)), 0.0))
@@ -56,24 +55,13 @@ def test_verls_names_have_families(batch: DataProto) -> None:
 
 
 def test_naming_twice_is_naming_once() -> None:
-    old = [
-        *RENAMED,
-        "actor/grad_norm",
-        "success/train",
-        "timing_s/step",
-        "critic/advantages/max",
-        "training/epoch",
-        "perf/throughput",
-        "actor/perf/mfu",
-    ]
-    for name in old:
+    for name in (*RENAMED, "actor/grad_norm", "success/train", "timing_s/step", "perf/throughput", "actor/perf/mfu"):
         assert family_name(family_name(name)) == family_name(name)
         assert family_name(name).split("/")[0] in FAMILIES
 
 
 def test_moments_by_hand(batch: DataProto) -> None:
-    """Advantages 1, -1, 0: deviation sqrt(2 / 3); returns 2, 2, 5: sqrt 2; values 0, 0, 3: sqrt
-    2."""
+    """Deviations: of advantages 1, -1, 0 sqrt(2 / 3), of 2, 2, 5 and of 0, 0, 3 sqrt 2."""
     assert moments(batch) == pytest.approx(
         {
             "credit/advantage/std": (2 / 3) ** 0.5,
@@ -93,10 +81,8 @@ def test_advantages_follow_rewards_or_do_not(batch: DataProto, sign: int) -> Non
 
 
 def test_a_steps_metrics_by_hand() -> None:
-    groups = [
-        [episode("a", [0.0, 1.0], won=True), episode("a", [1.0])],
-        [episode("b", [0.5]), episode("b", [0.0], tokens=4)],
-    ]
+    won, other = [episode("a", [0.0, 1.0], won=True), episode("a", [1.0])], episode("b", [0.0], tokens=4)
+    groups = [won, [episode("b", [0.5]), other]]
     for one in groups[0]:
         one.turns[0].info = {"refused": "import", "task_type": "clean"}
     unread = groups[1][1].turns[0]
@@ -141,9 +127,7 @@ def test_a_steps_metrics_by_hand() -> None:
     assert {name: metrics[name] for name in expected} == pytest.approx(expected, abs=1e-6)
     assert {name.split("/")[0] for name in metrics} <= set(FAMILIES)
     assert step_metrics(groups, "sparse")["credit/groups_without_signal"] == 1.0
-    groups[0][0].turns[0].rewards["trained"] = (
-        0.25  # what transforms made of it, of which there is only one in its group
-    )
+    groups[0][0].turns[0].rewards["trained"] = 0.25  # what transforms made of it, of which its group has one alone
     assert step_metrics(groups, "sparse")["credit/groups_without_signal"] == 0.5
     assert "credit/groups_without_signal" not in step_metrics([[episode("a", [1.0])]], "dense")
 
@@ -168,8 +152,7 @@ def test_the_page_names_every_family_and_every_new_name() -> None:
 
 
 def test_a_validation_by_hand() -> None:
-    """Two plays a game: of the first game one is won in 1 turn, of the second none in 2 turns
-    each."""
+    """Two plays a game: 1 win of 2 in the first game's 1 turn, none in the second's 2 turns."""
     played = [episode("a", [1.0], won=True), episode("a", [0.0]), episode("b", [0.0] * 2), episode("b", [0.0] * 2)]
     found = validation_metrics(played, samples=2)
     assert found["success/validation"] == 0.25

@@ -1,8 +1,5 @@
-"""Breaks the transfer of weights after some steps, in whatever process it runs: ``FAULTS`` of the
-environment has the fault of each step, as JSON.
-
-Reaches that process as the ``sitecustomize`` of a folder on ``PYTHONPATH``.
-"""
+"""Breaks the transfer of weights after the steps of ``FAULTS``, JSON in the environment, as the
+``sitecustomize`` of a folder on ``PYTHONPATH``."""
 
 import json
 import os

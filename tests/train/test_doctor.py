@@ -36,9 +36,8 @@ def test_faults_by_their_names_and_no_other(
     (folder,) = (tmp_path / "runs").iterdir()
     seen, episodes = findings.read_steps(folder)
     assert not list(findings.of_steps(seen[:2], FP32)) and seen[0].moved > 0.05
-    assert set(seen[0].turn) == {0, 1, 2, 3} and len(seen[0].turn) == sum(
-        len(turn.action_ids) for episode in episodes[:8] for turn in episode.turns
-    )
+    tokens = sum(len(turn.action_ids) for episode in episodes[:8] for turn in episode.turns)
+    assert set(seen[0].turn) == {0, 1, 2, 3} and len(seen[0].turn) == tokens
     tokenizer = AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny")
     compared, wrong = findings.of_template(episodes, tokenizer, {})
     assert compared > 6 * 8 and not wrong
@@ -48,9 +47,7 @@ def test_faults_by_their_names_and_no_other(
 
 
 @pytest.mark.parametrize("words", [["-m"], ["--cfg", "job"], ["model=tinny"], ["actor_rollout_ref.rollout.n=0"]])
-def test_what_is_refused_before_anything_starts(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_before_anything_starts(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.main([*words, f"output_dir={tmp_path}/runs"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("turngrid: ") and not list(tmp_path.iterdir())

@@ -1,5 +1,4 @@
-"""Every file of ``sweeps/``: its runs can be launched, and at paper scale they are the study's
-(arXiv 2510.01132)."""
+"""Every file of ``sweeps/`` can be launched; at paper scale it is arXiv 2510.01132's study."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -16,21 +15,15 @@ from turngrid.tasks.budget import allocate_budget
 SCALES = ("laptop", "paper")
 FILES = {name: file for name in names() if (file := load(name)).suite is None}  # test_suite.py has the suite
 SMALL = {"small": pytest.mark.slow}  # the laptop's axes with another model
-EACH = [
-    pytest.param(name, scale, id=f"{name}-{scale}", marks=SMALL.get(scale, ()))
-    for name in FILES
-    for scale in FILES[name].scales
-]
-
+SCALED = [(name, scale) for name in FILES for scale in FILES[name].scales]
+EACH = [pytest.param(*one, id="-".join(one), marks=SMALL.get(one[1], ())) for one in SCALED]
 KEY = "OPENAI_API_KEY"
-
 Composed = Callable[[SweepRun], DictConfig]
 
 
 @pytest.fixture(scope="module")
 def composed() -> Iterator[Composed]:
-    """The config of a run, composed once whoever asks for it; the seed changes nothing that is
-    looked at here, nor does what has been run on this machine, which a fresh run does not ask."""
+    """The config of a run, composed once, whatever the seed and what this machine has run."""
     with composer() as compose:
         found = cache(lambda overrides: compose([*overrides, "fresh=true"]))
         yield lambda point: found(tuple(point.overrides))
@@ -49,22 +42,16 @@ def selected(scale: Scale, selector: Selector) -> list[SweepRun]:
 def fills(config: DictConfig, selector: Selector) -> bool:
     """Whether a run has the stage and the evaluation set that a cell asks for."""
     allocation = allocate_budget(config)
-    stages = {"base", "last"} | {
-        name for name, there in (("sft", allocation.demonstrations), ("rl", allocation.steps)) if there
-    }
-    evaluation_sets = [*config.eval.tasks] or [config.env.task]
-    return (
-        selector.get("stage", "last") in stages
-        and selector.get("evaluation_set", evaluation_sets[0]) in evaluation_sets
-    )
+    there = {"base": 1, "last": 1, "sft": allocation.demonstrations, "rl": allocation.steps}
+    sets = [*config.eval.tasks] or [config.env.task]
+    return bool(there[selector.get("stage", "last")]) and selector.get("evaluation_set", sets[0]) in sets
 
 
 @pytest.mark.parametrize(("name", "scale"), EACH)
 def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "a key")  # of the judge that wants one
     warnings = [warning for point in runs(FILES[name].scales[scale]) for warning in check(composed(point))]
-    # on the cluster=cpu of this test; and what the study's learning rate does with 300
-    # demonstrations
+    # on the cluster=cpu of this test; and what the study's learning rate does with demonstrations
     paper = ("takes days on CPUs", "change next to nothing, which is the study's")
     expected = paper if scale == "paper" else ("pre-trained on textworld alone",)
     assert all(any(words in warning for words in expected) for warning in warnings), warnings
@@ -105,9 +92,8 @@ def test_every_table_has_a_file_with_both_scales() -> None:
         assert {*SCALES} <= {*file.scales} <= {*SCALES, "small"}
 
 
-# The study's settings, as in its protocol: models, training games, epochs (passes over them, one
-# episode each), turns, demonstrations. A number in a row's own name (tables 9 and 13, the recipes)
-# is not here.
+# The study's protocol: models, training games, epochs (passes over them, one episode each), turns,
+# demonstrations. A number in a row's own name (tables 9 and 13, the recipes) is not here.
 SMALL, LARGE, SWE = "Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B"
 STUDY: dict[str, tuple[set[str], int, int, set[int], int]] = {
     "table1_complexity": ({SMALL}, 5000, 150, {12}, 0),
@@ -133,19 +119,9 @@ ALGORITHMS = {  # the columns of the protocol's table of hyper-parameters
     "grpo": {"prompts": 32, "n": 8, "actor_lr": 1e-6, "kl_in_reward": False, "kl_in_loss": True, "kl": 0.001},
     "grpo on SWE": {"prompts": 16, "n": 4, "actor_lr": 1e-6, "kl_in_reward": False, "kl_in_loss": True, "kl": 0.001},
 }
-EVERYWHERE = {
-    "temperature": 0.7,
-    "validation": [0.4],
-    "gamma": 1.0,
-    "lambda": 1.0,
-    "clip": (0.2, 0.2, 0.2),
-    "dual": 3.0,
-    "value_clip": 0.5,
-    "entropy": 0,
-    "loss": "token-mean",
-    "ppo_epochs": 1,
-    "sft": (1e-6, 1),
-}
+EVERYWHERE = {"temperature": 0.7, "validation": [0.4], "gamma": 1.0, "lambda": 1.0, "sft": (1e-6, 1)}
+EVERYWHERE |= {"clip": (0.2, 0.2, 0.2), "dual": 3.0, "value_clip": 0.5}
+EVERYWHERE |= {"entropy": 0, "loss": "token-mean", "ppo_epochs": 1}
 CONTEXT = {10: 3072, 24: 4096, 25: 4096, 40: 6144}  # of SWE-Gym's answers, by turns
 RECIPE = {"kl": 0.01, "actor_lr": 1e-6, "critic_lr": 1e-5}  # PPO, best of table 13
 

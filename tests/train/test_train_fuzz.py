@@ -1,5 +1,4 @@
-"""Overrides that could be typed: each is refused in a line that names its key, or makes a config
-that resolves, with values of the same kinds.
+"""Overrides that could be typed are refused by their key, or make a config of the same kinds.
 
 ``TURNGRID_FUZZ_SEED=7`` before pytest draws others.
 """

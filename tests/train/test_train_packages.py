@@ -1,12 +1,10 @@
-"""Names that other packages offer, as their metadata on the path says it: none of them is installed
-or imported."""
+"""Names that other packages offer by their metadata: none is installed or imported."""
 
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig
 
 from turngrid.config import suggest
 from turngrid.config.checks.check import check
@@ -60,14 +58,7 @@ def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
     assert "hill" not in sys.modules
 
 
-def composed(words: list[str]) -> DictConfig:
-    args = parsed(words)
-    return compose(args.overrides, args.config_dir)
-
-
-def test_a_grid_finds_them_and_options_of_ones_own(
-    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grid_finds_them_and_own_options(offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer("hill", {"conf": "hill.conf"}, "recipe/hilly.yaml")
     mine = tmp_path / "own" / "budget" / "mine.yaml"
     mine.parent.mkdir(parents=True)
@@ -76,8 +67,9 @@ def test_a_grid_finds_them_and_options_of_ones_own(
     monkeypatch.setattr(one_run, "call", lambda arguments: started.append(arguments[3:]) or 0)
     words = [f"--config-dir={tmp_path / 'own'}", "budget=mine", "recipe=hilly", "seed=0,1", f"output_dir={tmp_path}"]
     assert main(["-m", *words]) == 0
-    started = [arguments[1:] for arguments in started if arguments[0] == "turngrid.train"]
-    assert [(run.budget.sft_share, run.seed) for run in map(composed, started)] == [(0.25, 0), (0.25, 1)]
+    asked = [parsed(arguments[1:]) for arguments in started if arguments[0] == "turngrid.train"]
+    runs = [compose(run.overrides, run.config_dir) for run in asked]
+    assert [(run.budget.sft_share, run.seed) for run in runs] == [(0.25, 0), (0.25, 1)]
 
 
 NAME, CONF = "env.name=x", "env=x"

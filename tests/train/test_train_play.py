@@ -19,8 +19,6 @@ from turngrid.envs.registry import make_environment
 from turngrid.train.play.__main__ import main, split_settings
 
 LAKE = ["env=gym", "env.kwargs={desc: [SFF,FHF,FFG]}"]  # its plan: down, down, right, right
-
-
 Play = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -39,14 +37,10 @@ def play(game_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capf
     return played
 
 
-def statuses(out: str) -> list[str]:
-    return re.findall(r"^\[(.*)\]$", out, re.MULTILINE)
-
-
 def test_a_game_is_won_by_hand(play: Play, tmp_path: Path) -> None:
     done = play(*LAKE, says="down\ndance\ndown\nRIGHT\nright\n")
     assert (done.returncode, done.stderr) == (0, "")
-    assert statuses(done.stdout) == [
+    assert re.findall(r"^\[(.*)\]$", done.stdout, re.MULTILINE) == [
         "turn 1 of 16, score 0 of 1",
         "turn 2 of 16, score 0 of 1, sparse reward +0",
         "turn 3 of 16, score 0 of 1, not a valid action, sparse reward +0",
@@ -85,6 +79,7 @@ def test_the_next_game_is_another_one_and_lost_is_not_won(play: Play) -> None:
 def test_a_game_cannot_steer_the_terminal(play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor what is typed, which is shown where it came through a pipe."""
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'envs'}")
+    monkeypatch.syspath_prepend(ROOT / "tests" / "envs")  # which is there only if its tests are collected too
     words = ["env.name=fragile:Fragile", "env.task=fast", f"env.cache_dir={tmp_path}"]
     done = play(*words, says="noise \x1b[2J\x07\nscream\n")
     assert done.returncode == 1 and done.stdout.count("before") == 2 and "before" in done.stderr
@@ -92,8 +87,7 @@ def test_a_game_cannot_steer_the_terminal(play: Play, tmp_path: Path, monkeypatc
 
 
 def test_an_action_of_several_lines_keeps_its_indents(play: Play, game_cache: Path) -> None:
-    """A repair is an edit command with the new lines below it; without their indents they would not
-    compile."""
+    """A repair is an edit command with new lines, which compile with their indents only."""
     catalogue = Catalogue(make_environment("repo_repair"), game_cache)
     [task] = catalogue.tasks("lines-easy", "test", 1, "ratio", workers=1, progress=False)
     assert any("\n    " in action for action in task.expert_plan)
@@ -122,15 +116,11 @@ def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
         (["--multirun", "env=gym"], "takes KEY=VALUE, --config-dir and --help"),
     ],
 )
-def test_what_cannot_be_is_answered_in_one_line(
-    arguments: list[str], answer: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_in_one_line(arguments: list[str], answer: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) != 0
     out, err = capfd.readouterr()
-    assert out == ""
     (line,) = err.splitlines()
-    assert line.startswith("turngrid: ")
-    assert answer in line
+    assert out == "" and line.startswith("turngrid: ") and answer in line
 
 
 def test_no_key_of_a_run_is_taken_for_one_of_ours() -> None:

@@ -41,9 +41,8 @@ def mine(tmp_path: Path) -> str:
 
 
 def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> None:
-    launch = prepare_launch(
-        [mine, "seed=3,4", "algo=ppo,grpo", f"output_dir={tmp_path}", "cluster=cpu", "cluster.trainer_threads=1"]
-    )
+    words = ["seed=3,4", "algo=ppo,grpo", "cluster=cpu", "cluster.trainer_threads=1"]
+    launch = prepare_launch([mine, *words, f"output_dir={tmp_path}"])
     sweep = launch.sweep
     assert [run.label for run in sweep.runs[:2]] == ["budget=rl algo=ppo seed=3", "budget=rl algo=grpo seed=3"]
     assert len(sweep.runs) == 8
@@ -71,13 +70,13 @@ def test_a_part_of_a_sweep(mine: str, tmp_path: Path) -> None:
         (["only.budget=bth"], "no value of budget bth; use both (choices: rl, both)"),
         (["scale=papr"], "no scale=papr (choices: laptop)"),
         (["seed=one"], "seeds are whole numbers"),
+        (["dry_run=maybe"], "dry_run=maybe must be true or false"),
+        (["fresh=perhaps"], "fresh=perhaps must be true or false"),
         (["algo=pppo"], "budget=rl seed=0: unknown option algo=pppo; use algo=ppo"),
         (["actor_rollout_ref.rollout.n=1"], "budget=rl seed=0: "),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(
-    words: list[str], answer: str, mine: str, tmp_path: Path
-) -> None:
+def test_refused_before_anything_starts(words: list[str], answer: str, mine: str, tmp_path: Path) -> None:
     with pytest.raises(Refusal) as caught:
         prepare_launch([mine, f"output_dir={tmp_path / 'runs'}", *words])
     assert answer in str(caught.value)
@@ -112,8 +111,7 @@ def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str])
 def test_a_grid_ends_with_its_own_table_and_is_one_group(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs are synthetic: grpo wins 4 of 20 games, gigpo 12. A second launch with another seed
-    joins the first."""
+    """grpo wins 4 of 20 games, gigpo 12. A second launch with another seed joins the first."""
     groups: set[str] = set()
 
     def child(command: list[str]) -> int:
@@ -148,9 +146,7 @@ def test_a_grids_name_in_trackers_is_what_was_typed_whatever_signs_it_has() -> N
     assert [config.tracking.run_name for config in composed] == launch.labels
 
 
-def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(
-    mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fresh_puts_aside_once_and_not_in_the_runs(mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [mine, f"output_dir={tmp_path / 'runs'}", "fresh=true"]
     folder = tmp_path / "runs" / prepare_launch(words).sweep.runs[0].folder
     finish(folder)
@@ -163,8 +159,7 @@ def test_fresh_puts_aside_once_and_is_no_word_of_the_runs(
 
 
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:
-    """One run is finished; the other has failed by itself and fails again, before it. Each is a
-    process, for which modules and configs of the working folder do not stand in for ours."""
+    """One run is finished; the other fails again, whatever modules the folder has."""
     home = small.somebody_elses(tmp_path / "home")
     before = {path.name for path in home.iterdir()}
     words = [mine, f"output_dir={tmp_path / 'runs'}", "trainer.project_name=p"]
@@ -176,7 +171,8 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
     with pytest.raises(FileExistsError):
         main([*launch.sweep.runs[1].overrides, *words[1:]])
     assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 1
-    done = _front_door("-m", *words, cwd=home)
+    command, env = [sys.executable, "-P", "-m", "turngrid.train", "-m", *words], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, check=False, cwd=home, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 1
     assert "1 runs to go, 1 finished" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")
@@ -187,9 +183,3 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
     assert str(place / "report.html") in done.stdout and "1 finished" in done.stdout
     sweep = record.read(place)
     assert sweep is not None and [run.folder for run in sweep.runs] == [folder.name for folder in folders]
-
-
-def _front_door(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=500)

@@ -1,7 +1,6 @@
-"""Breaks a run from outside: Python imports this module in each process whose PYTHONPATH has it.
+"""Breaks a run from outside, in each process whose PYTHONPATH has this folder.
 
-``TURNGRID_TEST_ILLNESS`` names the illness. Its function gets one of our modules as soon as that
-has been imported, and replaces a part of it.
+``TURNGRID_TEST_ILLNESS`` names the illness, whose function replaces a part of a module.
 """
 
 import functools
@@ -22,8 +21,7 @@ ESTIMATORS, SERVER = (
 
 
 def around(name, change):
-    """Call ``change`` in place of the module's function, or a class's method, with the real one
-    before its arguments."""
+    """Call ``change`` in place of a function or method, with the real one before its arguments."""
 
     def breaks(module):
         *owners, last = name.split(".")
