@@ -7,6 +7,7 @@ import pytest
 
 from turngrid.envs import registry
 from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.jvm import machine
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -39,6 +40,12 @@ def games(game_cache):
     from alfworld_stock import one_of_each
 
     return one_of_each(game_cache)
+
+
+@pytest.fixture(scope="module")
+def no_jvm_is_left():
+    yield
+    machine.close_all()
 
 
 @pytest.fixture

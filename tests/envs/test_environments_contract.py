@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from turngrid.envs import registry
+from turngrid.envs.functions import calls_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
@@ -27,6 +29,8 @@ NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 MATCHES = {"two_player"}  # nonsense loses a match, and there is no expert plan: tests of its own
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA | MATCHES]
 JAVALESS = {*NAMES} - NEEDS_JAVA
+TELL_NO_PLAN = {"textarena", "bfcl"}  # whose observations have no field ``expert``
+pytestmark = pytest.mark.usefixtures("no_jvm_is_left")
 GARBAGE = (
     *("quit", "restart", "undo", "", "\n\n", "\\", "x" * 10_000, "\x00\x1b[2J", "\u2192\u2028\u2192"),
     *("dance\nquit\nsave", f"replace a.py:{' ' * 100_000}y", f"edit a.py {'9' * 5_000}", "([{" * 30_000),
@@ -141,6 +145,29 @@ def test_a_broken_game_is_an_error_in_one_line_and_ends_nothing(seen: Seen) -> N
     """The games that ``again`` played came after the errors."""
     assert len(seen.broken) == len(SPOILED)
     assert all("is not the one that was accepted" in text and "\n" not in text for text in seen.broken)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plan_wins_from_a_saved_state_and_as_calls_while_its_rest_is_told(
+    name: str, tasks: dict[str, TaskRef]
+) -> None:
+    """If the environment's state can be copied, and if it has functions."""
+    if lacks_java(name):
+        pytest.skip("there is no java on the PATH")
+    task, environment = tasks[name], place(name)
+    with closing(environment.new_env(legal=True, expert=True)) as env:
+        seen, saved = env.reset(task, 0), None
+        for number, action in enumerate(task.expert_plan):
+            assert seen.expert == (() if name in TELL_NO_PLAN else task.expert_plan[number:])
+            if number == 1 and (saved := env.saved()):
+                rest = [env.step(other) for other in task.expert_plan[1:]]
+                env.restore(saved)
+            seen = (result := env.step(action)).observation
+        assert result.won and (not saved or result == rest[-1])
+        env.reset(task, 0)
+        for action in task.expert_plan if environment.prompt.functions else ():
+            result = env.step("\n".join(map(str, calls_of(environment.prompt.functions, action))))
+        assert result.won
 
 
 MAKE = """

@@ -8,21 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
-from made import played
+from made import gone, played
 
 from turngrid.envs import registry
 from turngrid.envs.hosting import process
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, GameStuck, TaskError
 from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
-
-
-def alive(pid):
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture
@@ -72,9 +69,9 @@ def test_sessions_play_their_own_games_also_when_their_workers_are_killed(custom
             assert all(result.won and result.score_delta == 1.0 for result in results)
             return texts
 
-    env = registry.make_environment("textworld").env()
-    for texts, task in zip(asyncio.run(main()), custom_games * 2, strict=True):
-        assert texts == [result.observation.text for result in played(env, task)[1]]
+    with closing(registry.make_environment("textworld").env()) as env:
+        for texts, task in zip(asyncio.run(main()), custom_games * 2, strict=True):
+            assert texts == [result.observation.text for result in played(env, task)[1]]
 
 
 async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
@@ -270,13 +267,10 @@ asyncio.run(main())
     owner = subprocess.Popen([sys.executable, "-c", script, task], env=env, stdout=subprocess.PIPE)
     pid = int(owner.stdout.readline())
     time.sleep(0.3)
-    assert alive(pid)
+    assert psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     owner.kill()
     owner.wait()
-    end = time.monotonic() + 100
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not alive(pid)
+    assert gone(pid)
 
 
 async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed):

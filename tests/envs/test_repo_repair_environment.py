@@ -3,11 +3,13 @@ is seen twice."""
 
 import itertools
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made import played
+from repair_samples import task as game
 
 from turngrid.envs import registry
 from turngrid.envs.environment import Rejected
@@ -119,6 +121,40 @@ def test_an_instance_has_the_tests_that_fail_and_the_repair():
     said = made.problem_statement  # speaks of tests and promises, and shows no line
     assert said.startswith(f"2 of {TESTS['intervals']} tests of the library intervals fail.")
     assert "- first fit may fill a part exactly" in said and "stop - begin" not in said
+
+
+# Named in docs/sandbox.md: answers of which no grader that has only these tests can tell.
+ENCODED = {"": "", "abc": "abc", "aaab": "3ab", "abbbb": "a4b", "a" * 12: "12a", "aa3": r"2a\3", "111": r"3\1"}
+ENCODED |= {"\\": r"\\", "  ": "2 "}
+UNDETECTABLE = {
+    "the library's own __eq__": (
+        ("matrices", "lambda a, b: a + b", "lambda a, b: a - b"),
+        ["replace matrices.py: isinstance(other, Matrix) and self.rows == other.rows => isinstance(other, Matrix)"],
+    ),
+    "answers written down": (
+        ("encoding", 'return "".join(parts)', "return None"),
+        [f"replace runs.py: return None => return {ENCODED}[text]"],
+    ),
+    "the input remembered": (
+        ("encoding", "if number % 2 == 0 else -(", "if number % 2 != 0 else -("),
+        [
+            "replace compact.py: return number // 2 if number % 2 != 0 else -(number + 1) // 2 => return _given.pop(0)",
+            "replace compact.py: return number * 2 if => _given.append(number); return number * 2 if",
+            "replace compact.py: listed = list(numbers) => listed = list(numbers); _given.clear()",
+            "edit compact.py 6-5\n_given = []",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDETECTABLE)
+def test_what_no_grader_can_tell_is_in_the_docs(name, tmp_path):
+    """If one of these is no longer paid, its line in the page is to go."""
+    assert f"- **{name}**" in (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+    place, actions = UNDETECTABLE[name]
+    with closing(registry.make_environment("repo_repair").env()) as env:
+        results = played(env, game(tmp_path, making.instance_of(bug(*place))), [*actions, "submit"])[1]
+    assert results[-1].won, [result.observation.text for result in results]
 
 
 def test_games_are_easy_distinct_and_of_several_libraries(easy_listing):

@@ -5,18 +5,13 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from made import made, played
+from made import gone, made, played
 
 from turngrid.envs.environment import Rejected
-from turngrid.envs.functions import calls_of
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.jvm import machine
 from turngrid.envs.registry import make_environment
@@ -24,33 +19,14 @@ from turngrid.envs.textworldexpress import environment as express
 from turngrid.envs.textworldexpress.environment import OPTIONS
 from turngrid.envs.types import EnvError, TaskRef
 
-ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH")
-LAUNCH = """
-import time
-from turngrid.envs.jvm.machine import jar, jvm
-print(jvm(jar("textworld_express", "textworld-express.jar")).pid, flush=True)
-time.sleep(1000)
-"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_jvm_is_left() -> Iterator[None]:
-    yield
-    machine.close_all()
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH"),
+    pytest.mark.usefixtures("no_jvm_is_left"),
+]
 
 
 def game(folder: Path, task: str, seed: int = 1) -> TaskRef:
     return made(make_environment("textworldexpress"), task, seed, folder / f"{task}{seed}")
-
-
-def gone(pid: int) -> bool:
-    end = time.monotonic() + 60
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def own_jvm() -> machine.Jvm:
@@ -58,16 +34,12 @@ def own_jvm() -> machine.Jvm:
 
 
 def test_every_game_is_won_by_its_gold_path_in_points_that_add_up_to_one(tmp_path: Path) -> None:
-    functions = make_environment("textworldexpress").prompt.functions
     for name in OPTIONS:
         task = game(tmp_path, name)
-        env = make_environment("textworldexpress").new_env(legal=True, expert=True)
-        first, results = played(env, task, [str(calls_of(functions, action)[0]) for action in task.expert_plan])
-        assert first.expert == task.expert_plan
+        _, results = played(make_environment("textworldexpress").new_env(legal=True), task)
         assert [result.won for result in results] == [False] * (len(results) - 1) + [True], name
         assert sum(result.score_delta for result in results) == pytest.approx(1)
         assert all(result.valid and result.observation.legal for result in results[:-1])
-        assert results[0].observation.expert == task.expert_plan[1:]
 
 
 def test_a_wrong_object_loses_and_what_is_not_possible_changes_nothing(tmp_path: Path) -> None:
@@ -125,18 +97,8 @@ def test_a_jvm_is_bounded_listens_on_the_loopback_and_wants_a_token() -> None:
         own_jvm().ask(own_jvm().names.java.lang.Math.floorDiv, 1, 0)
 
 
-def test_a_jvm_ends_with_its_process_even_if_that_is_killed_and_the_jvm_stopped() -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen([sys.executable, "-c", LAUNCH], env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        pid = int(process.stdout.readline())
-        assert psutil.pid_exists(pid)
-        os.kill(pid, signal.SIGSTOP)
-        process.kill()
-    assert gone(pid)
-
-
 def test_a_killed_worker_takes_its_jvm_along_and_another_plays_on(tmp_path: Path) -> None:
+    """Even a JVM that is stopped, which does not see that its input is closed."""
     task = game(tmp_path, "sorting")
     machine.close_all()
 
@@ -146,6 +108,7 @@ def test_a_killed_worker_takes_its_jvm_along_and_another_plays_on(tmp_path: Path
             await session.reset(task, 0)
             await session.step(task.expert_plan[0])
             [java] = psutil.Process(pool.pids[0]).children()
+            os.kill(java.pid, signal.SIGSTOP)
             os.kill(pool.pids[0], signal.SIGKILL)
             results = [await session.step(action) for action in task.expert_plan[1:]]
             assert results[-1].won and gone(java.pid)
@@ -153,11 +116,3 @@ def test_a_killed_worker_takes_its_jvm_along_and_another_plays_on(tmp_path: Path
         assert gone(java.pid)
 
     asyncio.run(episode())
-
-
-@pytest.mark.slow
-def test_the_expert_wins_a_hundred_of_a_hundred(tmp_path: Path) -> None:
-    """A game that its expert does not win again is rejected."""
-    names = list(OPTIONS)
-    tasks = [game(tmp_path, names[number % len(names)], 30_001 + number) for number in range(100)]
-    assert all(task.expert_plan for task in tasks)
