@@ -1,4 +1,4 @@
-"""A seed's game, made in this process as the catalogue's makers do, its play, and a process's end."""
+"""A seed's game, made in this process as the catalogue's makers do; its play; a process's end."""
 
 import time
 from collections.abc import Iterable

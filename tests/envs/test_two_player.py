@@ -53,9 +53,7 @@ def test_legal_play_ends_in_a_result_of_both_seats(name, tmp_path: Path) -> None
         assert result.observation.seat == "" and sum(result.scores.values()) == 0
         assert set(result.scores) == {"0", "1"} and not (result.won or result.lost or result.score_delta)
         assert sum(text[0] == "0" for text in texts) <= environment(name).max_turns(name)
-        state = random.getstate()
         assert played(task, seed, noise=True)[0] == texts, "its chance is its own"
-        assert random.getstate() != state or name  # noise alone drew
 
 
 def test_kuhn_poker_begins_with_the_second_seat_and_hides_the_other_card(tmp_path: Path) -> None:
