@@ -93,12 +93,6 @@ def test_splits_of_a_run_share_no_game(fragile):
     assert all(left.stop <= right.start for left, right in itertools.pairwise(apart))
 
 
-def test_without_a_count_a_split_is_all_its_acceptable_seeds(fragile):
-    listing = fragile.listing("fast", "test_paper", None, progress=False)
-    assert seeds(listing.tasks) == [seed for seed in range(1, 101) if seed % 3]
-    assert len(listing.rejected) == 33
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

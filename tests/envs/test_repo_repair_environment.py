@@ -22,8 +22,6 @@ from turngrid.envs.repair.instance import Instance, patch_lines
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Turn
 
-SPLIT_PAIRS = list(itertools.combinations(PRECEDENCE, 2))
-
 
 @pytest.fixture(scope="module")
 def catalogue(game_cache):
@@ -78,7 +76,7 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
         params = environment.for_split(environment.parse_task(task), split)
         pools[split] = set(making_bugs.singles(tuple(params["libraries"]), params["shares"], params["split"]))
         assert pools[split]
-    for one, other in SPLIT_PAIRS:
+    for one, other in itertools.combinations(PRECEDENCE, 2):
         same = making_bugs.SAME.get(one, one) == making_bugs.SAME.get(other, other)
         assert pools[one] == pools[other] if same else not pools[one] & pools[other]
 
@@ -163,13 +161,6 @@ def test_games_are_easy_distinct_and_of_several_libraries(easy_listing):
     assert len({one.repo for one in made}) >= 3
     assert not {one.repo for one in made} & set(UNSEEN)
     assert all(1 <= one.meta["patch_lines"] <= 2 for one in made)
-    reasons = {reason.split(":")[0] for _, reason in easy_listing.rejected}
-    assert reasons <= {
-        "no test notices it",
-        "every test fails",
-        "the tests do not end well",
-        "the tests cannot be collected",
-    }
 
 
 def test_longer_repairs_have_their_length_and_give_the_library_back(longer_tasks):

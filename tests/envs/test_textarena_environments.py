@@ -62,12 +62,10 @@ def test_guesses_are_answered_and_the_plan_halves(tasks) -> None:
 
 
 def test_another_game_than_the_accepted_one_is_not_played(tasks, tmp_path: Path) -> None:
-    """A changed file, and a file whose seed gives another board here."""
-    task = tasks["Sokoban-v0"][0]
-    for change, answer in (("}", "is not the one"), (None, "makes another game of its seed")):
-        file = tmp_path / "game.json"
-        game = json.loads(Path(task.game_file).read_text())
-        file.write_text(change or json.dumps({**game, "seed": game["seed"] + 1}))
-        sha256 = task.sha256 if change else place().game_sha256(file)
-        with pytest.raises(EnvError, match=answer):
-            steps(dataclasses.replace(task, game_file=str(file), sha256=sha256), [])
+    """A file whose seed gives another board here."""
+    task, file = tasks["Sokoban-v0"][0], tmp_path / "game.json"
+    game = json.loads(Path(task.game_file).read_text())
+    file.write_text(json.dumps({**game, "seed": game["seed"] + 1}))
+    other = dataclasses.replace(task, game_file=str(file), sha256=place().game_sha256(file))
+    with pytest.raises(EnvError, match="makes another game of its seed"):
+        steps(other, [])
