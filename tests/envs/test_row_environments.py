@@ -65,7 +65,7 @@ def mirror(tmp_path: Path) -> tuple[Path, str]:
 
 
 def of_git(commit: str, **changes: object) -> dict[str, object]:
-    return row(base_commit=commit, files={}, test_patch=TEST_PATCH, **changes)
+    return row(**{"base_commit": commit, "files": {}, "test_patch": TEST_PATCH, **changes})
 
 
 def write_rows(path: Path, rows: list[object]) -> str:
@@ -128,30 +128,21 @@ def test_a_mirrored_instance_is_played_with_its_hidden_tests(mirror, tmp_path):
 def test_what_is_no_task_is_skipped_and_counted(mirror, tmp_path):
     mirrors, broken = mirror
     good = of_git(broken)
-    rows = [
-        good,
-        "{cut off",
-        {"instance_id": "bare"},
-        {**good, "instance_id": "no-commit", "base_commit": "f" * 40},
-        {**good, "instance_id": "no-repair", "patch": GOLD.replace("+    return a + b", "+    return a")},
-        {**good, "instance_id": "bad-patch", "test_patch": TEST_PATCH.replace("mul", "div")},
-        {**good, "instance_id": "again"},
-    ]
-    source = write_rows(tmp_path / "i.jsonl", rows)
+    none = {
+        "a row is not JSON": "{cut off",
+        "bare: field repo is missing or empty": {"instance_id": "bare"},
+        "has no commit fff": {**good, "instance_id": "no-commit", "base_commit": "f" * 40},
+        "the expert plan does not win": {**good, "instance_id": "no-repair", "patch": GOLD.replace("a + b", "a")},
+        "hunk at line 1 of tests/test_calc.py does not fit": of_git(
+            broken, instance_id="bad-patch", test_patch=TEST_PATCH.replace("mul", "div")
+        ),
+        "the same game as another seed's": {**good, "instance_id": "again"},
+    }
+    source = write_rows(tmp_path / "i.jsonl", [good, *none.values()])
     settings = {"instances": source, "mirror_dir": str(mirrors), "test_share": 0.0}
     found = listing(tmp_path, settings)
-    assert len(found.tasks) == 1
-    reasons = " / ".join(sorted(reason for _, reason in found.rejected))
-    assert len(found.rejected) == 6
-    for reason in (
-        "a row is not JSON",
-        "bare: field repo is missing or empty",
-        "has no commit fff",
-        "the expert plan does not win",
-        "the hunk at line 1 of tests/test_calc.py does not fit",
-        "the same game as another seed's",
-    ):
-        assert reason in reasons
+    assert len(found.tasks) == 1 and len(found.rejected) == len(none)
+    assert all(any(reason in said for _, said in found.rejected) for reason in none)
     with pytest.raises(TaskError, match="split train has 1 games of the 2 asked for; 6 seeds rejected"):
         listing(tmp_path, settings, count=2)
 
