@@ -32,14 +32,9 @@ class FragileEnv(TextEnv):
     def step_game(self, command: str) -> RawStep:
         if command == "sleep":
             time.sleep(600)
-        if command == "die":
-            os._exit(3)
-        if command == "die once" and not (marker := Path(self.task.game_file + ".died")).exists():
-            marker.touch()
-            os._exit(3)
-        if command == "note and die":
-            with open(self.task.game_file + ".deaths", "a") as notes:
-                notes.write("x")
+        deaths = Path(f"{self.task.game_file}.deaths")
+        if command == "die" or (command == "die once" and not deaths.exists()):
+            deaths.write_text(f"{deaths.read_text() if deaths.exists() else ''}x")
             os._exit(3)
         if command == "shout":
             print('{"ok": {}}', flush=True)

@@ -21,9 +21,8 @@ SCRIPT = f"""
 import sys
 sys.path.append({str(Path(__file__).parent)!r})
 from turngrid.envs import registry
-registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
 from turngrid.envs.games.catalogue import Catalogue, games_hash
-environment = registry.make_environment("fragile")
+environment = registry.make_environment("fragile:Fragile")
 print(games_hash(Catalogue(environment, sys.argv[1]).tasks("slow", "test", 8, workers=2, progress=False)), flush=True)
 """
 
@@ -48,9 +47,8 @@ def test_the_first_accepted_seeds_are_listed_whatever_the_workers(fragile, tmp_p
     listed = asyncio.run(listing(5))
     assert seeds(listed.tasks) == [1, 2, 4, 5, 7]
     assert listed.rejected == [(3, "divisible by three"), (6, "divisible by three")]
-    longer = Catalogue(registry.make_environment("fragile"), tmp_path / "other").tasks(
-        "fast", "test", 8, workers=3, progress=False
-    )
+    other = Catalogue(registry.make_environment("fragile:Fragile"), tmp_path / "other")
+    longer = other.tasks("fast", "test", 8, workers=3, progress=False)
     assert games_hash(longer[:5]) == games_hash(listed.tasks) != games_hash(longer)
 
 
@@ -62,14 +60,14 @@ def test_what_is_in_the_cache_is_taken_as_it_is_and_leftovers_are_swept(fragile,
     old.mkdir(parents=True)
     os.utime(old, (1, 1))
     monkeypatch.setattr(subprocess, "Popen", None)
-    again = Catalogue(registry.make_environment("fragile"), tmp_path / "cache with space")
+    again = Catalogue(registry.make_environment("fragile:Fragile"), tmp_path / "cache with space")
     assert again.tasks("fast", "test", 3, progress=False) == listed
     assert not old.exists()
 
 
 def test_a_listed_split_keeps_its_order_and_counts_what_is_broken(listed):
-    settings = registry.make_environment("listed", OmegaConf.create({"numbers": [3], "unknown": 1})).settings
-    assert settings.numbers == (3,) and registry.make_environment("listed").settings.numbers == []
+    settings = registry.make_environment("fragile:Listed", OmegaConf.create({"numbers": [3], "unknown": 1})).settings
+    assert settings.numbers == (3,) and registry.make_environment("fragile:Listed").settings.numbers == []
     listing = listed.listing("", "train", None, progress=False)
     assert [task.seed for task in listing.tasks] == [3, 2, 9]
     assert listing.rejected == [(-1, "a broken file")]
@@ -99,7 +97,7 @@ def test_splits_of_a_run_share_no_game(fragile):
         (("nothing", "test", 3), "unknown task"),
         (("fast", "train", None), "split train has no end"),
         (("fast", "tests", 3), "unknown split 'tests'"),
-        (("fast", "test", 3, "balanced"), "fragile offers sparse, dense, not 'balanced'"),
+        (("fast", "test", 3, "balanced"), "offers sparse, dense, not 'balanced'"),
         (("fast", "test_paper", 90), "test_paper has 67 games"),
         (("never", "test", 250), "never: split test has 0 games .* never"),
         (("few", "test", 5), r"4 games of the 5 asked for; \d+ seeds rejected"),

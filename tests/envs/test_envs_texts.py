@@ -82,7 +82,7 @@ def test_marks_of_known_families_are_broken_up(mark: str) -> None:
 
 async def test_observations_goals_and_errors_leave_an_environment_printable(fragile: Catalogue) -> None:
     (task,) = fragile.tasks("fast", "test", 1, progress=False)
-    async with EnvPool("fragile", workers=1, step_deadline_s=20.0) as pool:
+    async with EnvPool("fragile:Fragile", workers=1, step_deadline_s=20.0) as pool:
         session = await pool.open()
         opening = await session.reset(task, 0)
         seen = (await session.step("noise")).observation
