@@ -1,7 +1,7 @@
 """An environment small enough to be wrong in every way on command; real worker processes play it.
 
 Its games are text files with a number: ``add`` counts up to it and wins. Other commands hang, die,
-shout, fail or lose. Scores and wins are numpy's, as games of other packages have them.
+shout or fail. Scores and wins are numpy's, as games of other packages have them.
 """
 
 import os
@@ -53,7 +53,7 @@ class FragileEnv(TextEnv):
         more += (NOISE + HALVES) * command.startswith("noise")
         seen = Observation(text=f"{self.count} of {self.goal}{more}", goal=f"{self.task.goal}{more}")
         score, won = np.float64(self.count), np.bool_(self.count >= self.goal)
-        return RawStep(seen, score, won=won, lost=command == "lose", info=info)
+        return RawStep(seen, score, won=won, info=info)
 
     def finish_game(self) -> RawStep:
         won = self.count >= self.goal - 1
