@@ -139,21 +139,15 @@ def test_a_transcript_has_the_ids_of_an_episode(transcripts: list[Transcript]) -
         stream.add_sampled(stream.encode_action(messages[place]["content"]))
         if place + 1 < len(messages):
             stream.add_context(messages[place + 1 : place + 2])
-    ids = Encoder(tokenizer(TINY)).row(messages).ids
-    assert list(stream.ids) == ids[: len(stream.ids)]
-    assert tokenizer(TINY).decode(ids[len(stream.ids) :]) == "\n"
+    row = Encoder(tokenizer(TINY)).row(messages)
+    assert list(stream.ids) == row.ids[: len(stream.ids)]
+    assert tokenizer(TINY).decode(row.ids[len(stream.ids) :]) == "\n"
+    assert marked(TINY, row, CHOSEN) == "".join(f"{action.lower()}<|im_end|>" for action in contents(messages[1::2]))
 
 
 def marked(folder: Path, row: Any, *kinds: Any) -> str:
     """The text of a row's tokens of these kinds."""
     return tokenizer(folder).decode([token for token, kind in zip(row.ids, row.kinds, strict=True) if kind in kinds])
-
-
-def test_only_actions_and_their_end_are_marked_as_acted(transcripts: list[Transcript]) -> None:
-    for messages in transcripts:
-        actions = contents(messages[1::2])
-        row = Encoder(tokenizer(TINY)).row(messages)
-        assert marked(TINY, row, CHOSEN) == "".join(f"{action.lower()}<|im_end|>" for action in actions)
 
 
 def test_a_row_has_the_tokens_of_play_and_trains_what_the_searcher_chose() -> None:

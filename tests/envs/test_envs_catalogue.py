@@ -1,4 +1,5 @@
-"""Which games a split holds, how they get into the cache, and what a kill leaves behind."""
+"""Which games a split holds, how they get into the cache, and what a kill leaves behind: whole
+games or none, and no process."""
 
 import asyncio
 import itertools
@@ -10,16 +11,16 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
+from made import gone
 from omegaconf import OmegaConf
 
 from turngrid.envs import registry
 from turngrid.envs.games.catalogue import SPLITS, Catalogue, games_hash
 from turngrid.envs.types import EnvError, TaskError
 
-SCRIPT = f"""
-import sys
-sys.path.append({str(Path(__file__).parent)!r})
+MAKE = """
 from turngrid.envs import registry
 from turngrid.envs.games.catalogue import Catalogue, games_hash
 environment = registry.make_environment("fragile:Fragile")
@@ -31,9 +32,10 @@ def seeds(tasks):
     return [task.seed for task in tasks]
 
 
-def run_script(cache):
+def run_script(script, *arguments):
     env = {**os.environ, "PYTHONPATH": os.getcwd()}
-    command = [sys.executable, "-c", SCRIPT, str(cache)]
+    whole = f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\n{script}"
+    command = [sys.executable, "-c", whole, *arguments]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
@@ -116,7 +118,7 @@ def test_a_generator_that_kills_its_process_is_an_error(fragile):
 
 def test_killed_while_making_it_leaves_whole_games_or_none(fragile, tmp_path):
     cache = tmp_path / "killed"
-    script = run_script(cache)
+    script = run_script(MAKE, cache)
     while not list(cache.glob("games/*/*/*/entry.json")):
         assert script.poll() is None, script.stderr.read()
         time.sleep(0.01)
@@ -125,14 +127,14 @@ def test_killed_while_making_it_leaves_whole_games_or_none(fragile, tmp_path):
     for folder in cache.glob("games/*/*/*"):
         entry = json.loads((folder / "entry.json").read_text())
         assert "rejected" in entry or {p.name for p in folder.iterdir()} == {"entry.json", "game.txt", "late.txt"}
-    finished = run_script(cache)
+    finished = run_script(MAKE, cache)
     whole = fragile.tasks("slow", "test", 8, progress=False)
     assert finished.communicate()[0].decode().strip() == games_hash(whole)
 
 
 def test_two_processes_share_a_cache(fragile, tmp_path):
     cache = tmp_path / "shared"
-    outputs = [script.communicate() for script in [run_script(cache), run_script(cache)]]
+    outputs = [script.communicate() for script in [run_script(MAKE, cache), run_script(MAKE, cache)]]
     hashes = {out.decode().strip() for out, _ in outputs}
     assert len(hashes) == 1, outputs
     assert not list((cache / "building").iterdir())
@@ -143,3 +145,33 @@ def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
     catalogue = Catalogue(registry.make_environment("textworld"), tmp_path / "file")
     with pytest.raises(TaskError, match=f"^games cannot be kept in {tmp_path}/file .*TURNGRID_CACHE$"):
         catalogue.tasks("w2-o3-q4", "test", 1, progress=False)
+
+
+PLAY = """
+import asyncio, json
+from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.types import TaskRef
+
+async def main():
+    async with EnvPool("fragile:Fragile", 1, 600.0) as pool:
+        session = await pool.open()
+        await session.reset(TaskRef.from_dict(json.loads(sys.argv[1])), 0)
+        print(pool.pids[0], flush=True)
+        await session.step(sys.argv[2])
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("action", ["add", "sleep"])
+def test_no_worker_outlives_a_killed_owner(fragile, action):
+    """Not even one whose game hangs and that never reads its socket again."""
+    [task] = fragile.tasks("fast", "test", 1, progress=False)
+    owner = run_script(PLAY, json.dumps(task.to_dict()), action)
+    pid = int(owner.stdout.readline())
+    time.sleep(0.3)
+    assert psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    owner.kill()
+    owner.wait()
+    assert gone(pid)

@@ -2,22 +2,21 @@
 turn."""
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from made import gone
+import pytest_asyncio
 
 from turngrid.envs.hosting import process
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, GameStuck, TaskError
 from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture
@@ -25,11 +24,12 @@ def counting(fragile):
     return fragile.tasks("fast", "test", 4, progress=False)
 
 
-@pytest.fixture(scope="module")
-def pool(pool_of_one):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool():
     """One worker, or the one that took its place. A session that other tests left open does nothing
     before its next step."""
-    return pool_of_one("fragile:Fragile")
+    async with EnvPool("fragile:Fragile", 1, 60.0, legal=True) as pool:
+        yield pool
 
 
 async def started(pool, *tasks):
@@ -67,34 +67,27 @@ async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
 
 
 @pytest.mark.parametrize("answer", [b'{"ok": {}}\n', b"half\n"], ids=["of no request", "no JSON"])
-def test_a_worker_that_dies_or_answers_out_of_turn_is_replaced(runner, pool, counting, answer, tmp_path):
-    async def main():
-        (session,) = await started(pool, counting[2])
-        pids = pool.pids
-        await session.step("add")
-        await session.step("die once")
-        pool._slots[0].process.data_received(answer)
-        assert (await session.step("add")).observation.text == "2 of 3"
-        assert not set(pool.pids) & set(pids)
-
-    runner.run(main())
+async def test_a_worker_that_dies_or_answers_out_of_turn_is_replaced(pool, counting, answer):
+    (session,) = await started(pool, counting[2])
+    pids = pool.pids
+    await session.step("add")
+    await session.step("die once")
+    pool._slots[0].process.data_received(answer)
+    assert (await session.step("add")).observation.text == "2 of 3"
+    assert not set(pool.pids) & set(pids)
 
 
-def test_neighbours_bear_any_number_of_lost_workers(runner, pool, counting):
+async def test_neighbours_bear_any_number_of_lost_workers(pool, counting):
     """Three games bring down two workers each, an error for their policies alone; the fourth is
     played again from its beginning each time, and goes on."""
-
-    async def main():
-        other, *deadly = await started(pool, *[counting[1]] * 4)
-        await finish(other, 2)
-        ends = await asyncio.gather(*(s.step("die") for s in deadly), other.step("add"), return_exceptions=True)
-        assert all(isinstance(end, GameStuck) and "worker died" in str(end) for end in ends[:3])
-        assert ends[3].won
-
-    runner.run(main())
+    other, *deadly = await started(pool, *[counting[1]] * 4)
+    await finish(other, 2)
+    ends = await asyncio.gather(*(s.step("die") for s in deadly), other.step("add"), return_exceptions=True)
+    assert all(isinstance(end, GameStuck) and "worker died" in str(end) for end in ends[:3])
+    assert ends[3].won
 
 
-def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(runner, pool, counting):
+async def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(pool, counting):
     """Not by another try of the whole episode either: its actions would be the same."""
     opened = []
 
@@ -103,28 +96,21 @@ def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(runner, 
         await session.reset(counting[0], 0)
         return await session.step("die")
 
-    async def main():
-        with pytest.raises(EpisodeFailed, match="not retried: the game failed twice .*worker died"):
-            await run_with_retries(pool.open, play)
-
-    runner.run(main())
+    with pytest.raises(EpisodeFailed, match="not retried: the game failed twice .*worker died"):
+        await run_with_retries(pool.open, play)
     assert len(opened) == 1
     assert Path(counting[0].game_file + ".deaths").read_text() == "xx"
 
 
-def test_half_an_answer_is_asked_for_again(runner, pool, counting):
+async def test_half_an_answer_is_asked_for_again(pool, counting):
     """The worker was killed while it wrote: more than the socket holds, and nobody read."""
-
-    async def main():
-        (session,) = await started(pool, counting[0])
-        step = asyncio.create_task(session.step("talk"))
-        for _ in range(3):
-            await asyncio.sleep(0)  # until it is sent
-        time.sleep(0.5)  # noqa: ASYNC251 - this loop is what does not read
-        os.kill(pool.pids[0], signal.SIGKILL)
-        return await step
-
-    assert runner.run(main()).observation.text.startswith("0 of 3!")
+    (session,) = await started(pool, counting[0])
+    step = asyncio.create_task(session.step("talk"))
+    for _ in range(3):
+        await asyncio.sleep(0)  # until it is sent
+    time.sleep(0.5)  # noqa: ASYNC251 - this loop is what does not read
+    os.kill(pool.pids[0], signal.SIGKILL)
+    assert (await step).observation.text.startswith("0 of 3!")
 
 
 @pytest.mark.parametrize(
@@ -135,111 +121,65 @@ def test_half_an_answer_is_asked_for_again(runner, pool, counting):
         ("hide", "Encoding objects of type object"),
     ],
 )
-def test_an_environment_that_fails_leaves_the_worker_running(runner, pool, counting, action, message):
-    async def main():
-        failed, other = await started(pool, *counting[:2])
-        pids = pool.pids
-        with pytest.raises(EnvError, match=message):
-            await failed.step(action)
-        assert (await finish(other)).won
-        await failed.reset(counting[0], 0)
-        assert (await finish(failed)).won
-        assert pool.pids == pids
-
-    runner.run(main())
+async def test_an_environment_that_fails_leaves_the_worker_running(pool, counting, action, message):
+    failed, other = await started(pool, *counting[:2])
+    pids = pool.pids
+    with pytest.raises(EnvError, match=message):
+        await failed.step(action)
+    assert (await finish(other)).won
+    await failed.reset(counting[0], 0)
+    assert (await finish(failed)).won
+    assert pool.pids == pids
 
 
-def test_what_a_game_prints_or_half_a_character_does_not_harm_the_protocol(runner, pool, counting):
-    async def main():
-        (session,) = await started(pool, counting[0])
-        await session.step("shout")
-        assert (await session.step("add \ud800 é 🚪")).observation.text == "1 of 3"
-        assert (await finish(session, 2)).won
-
-    runner.run(main())
+async def test_what_a_game_prints_or_half_a_character_does_not_harm_the_protocol(pool, counting):
+    (session,) = await started(pool, counting[0])
+    await session.step("shout")
+    assert (await session.step("add \ud800 é 🚪")).observation.text == "1 of 3"
+    assert (await finish(session, 2)).won
 
 
-def test_a_cancelled_step_ends_the_episode_and_not_the_session(runner, pool, counting):
-    async def main():
-        (session,) = await started(pool, counting[0])
-        step = asyncio.create_task(session.step("wait"))
-        for _ in range(3):
-            await asyncio.sleep(0)  # until it is sent
-        step.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await step
-        with pytest.raises(EnvError, match="reset first"):
-            await session.step("add")
-        await session.reset(counting[0], 0)
-        assert (await finish(session)).won
-
-    runner.run(main())
+async def test_a_cancelled_step_ends_the_episode_and_not_the_session(pool, counting):
+    (session,) = await started(pool, counting[0])
+    step = asyncio.create_task(session.step("wait"))
+    for _ in range(3):
+        await asyncio.sleep(0)  # until it is sent
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    with pytest.raises(EnvError, match="reset first"):
+        await session.step("add")
+    await session.reset(counting[0], 0)
+    assert (await finish(session)).won
 
 
-def test_a_wrong_environment_or_a_missing_game_is_said_at_once(runner, pool, counting):
+async def test_a_wrong_environment_or_a_missing_game_is_said_at_once(pool, counting):
     with pytest.raises(TaskError, match="use textworld"):
         EnvPool("textwrld", 1, 60.0)
-
-    async def main():
-        with pytest.raises(EnvError, match="No module named 'no_such_module'"):
-            async with EnvPool("no_such_module:Environment", 1, 60.0):
-                pass
-        session = await pool.open()
-        Path(counting[3].game_file).unlink()
-        with pytest.raises(EnvError, match="FileNotFoundError"):
-            await session.reset(counting[3], 0)
-        with pytest.raises(EnvError, match="reset first"):
-            await session.step("add")
-
-    runner.run(main())
+    with pytest.raises(EnvError, match="No module named 'no_such_module'"):
+        async with EnvPool("no_such_module:Environment", 1, 60.0):
+            pass
+    session = await pool.open()
+    Path(counting[3].game_file).unlink()
+    with pytest.raises(EnvError, match="FileNotFoundError"):
+        await session.reset(counting[3], 0)
+    with pytest.raises(EnvError, match="reset first"):
+        await session.step("add")
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1], ids=["while it imports", "as soon as it is there"])
-def test_no_worker_outlives_a_start_that_is_cancelled(monkeypatch, delay_s):
+async def test_no_worker_outlives_a_start_that_is_cancelled(monkeypatch, delay_s):
     before, spawn = set(psutil.Process().children()), process._spawn
 
     def spawned(*arguments):
         time.sleep(delay_s)
         return spawn(*arguments)
 
-    async def main():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), EnvPool("fragile:Fragile", 2, 60.0):
-                pass
-
     monkeypatch.setattr(process, "_spawn", spawned)
-    asyncio.run(main())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05), EnvPool("fragile:Fragile", 2, 60.0):
+            pass
     assert not set(psutil.Process().children()) - before
-
-
-@pytest.mark.parametrize("action", ["add", "sleep"])
-def test_no_worker_outlives_a_killed_owner(counting, action):
-    """Not even one whose game hangs and that never reads its socket again."""
-    script = f"""
-import asyncio, json, sys
-sys.path.append({str(Path(__file__).parent)!r})
-from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.types import TaskRef
-
-async def main():
-    async with EnvPool("fragile:Fragile", 1, 600.0) as pool:
-        session = await pool.open()
-        await session.reset(TaskRef.from_dict(json.loads(sys.argv[1])), 0)
-        print(pool.pids[0], flush=True)
-        await session.step({action!r})
-        await asyncio.sleep(600)
-
-asyncio.run(main())
-"""
-    task = json.dumps(counting[0].to_dict())
-    env = {**os.environ, "PYTHONPATH": os.getcwd()}
-    owner = subprocess.Popen([sys.executable, "-c", script, task], env=env, stdout=subprocess.PIPE)
-    pid = int(owner.stdout.readline())
-    time.sleep(0.3)
-    assert psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    owner.kill()
-    owner.wait()
-    assert gone(pid)
 
 
 async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed):

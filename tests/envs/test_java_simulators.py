@@ -1,7 +1,6 @@
 """Simulators in Java: ScienceWorld's tasks, TextWorldExpress's games, and the JVM beside the
 process: bounded, private, gone with its process."""
 
-import asyncio
 import os
 import shutil
 import signal
@@ -208,22 +207,18 @@ def test_a_jvm_is_bounded_listens_on_the_loopback_and_wants_a_token() -> None:
         own_jvm().ask(own_jvm().names.java.lang.Math.floorDiv, 1, 0)
 
 
-def test_a_killed_worker_takes_its_jvm_along_and_another_plays_on(tmp_path: Path) -> None:
+async def test_a_killed_worker_takes_its_jvm_along_and_another_plays_on(tmp_path: Path) -> None:
     """Even a JVM that is stopped, which does not see that its input is closed."""
     task = game(tmp_path, "sorting")
     machine.close_all()
-
-    async def episode() -> None:
-        async with EnvPool("textworldexpress", 1, 60.0) as pool:
-            session = await pool.open()
-            await session.reset(task, 0)
-            await session.step(task.expert_plan[0])
-            [java] = psutil.Process(pool.pids[0]).children()
-            os.kill(java.pid, signal.SIGSTOP)
-            os.kill(pool.pids[0], signal.SIGKILL)
-            results = [await session.step(action) for action in task.expert_plan[1:]]
-            assert results[-1].won and gone(java.pid)
-            [java] = psutil.Process(pool.pids[0]).children()
-        assert gone(java.pid)
-
-    asyncio.run(episode())
+    async with EnvPool("textworldexpress", 1, 60.0) as pool:
+        session = await pool.open()
+        await session.reset(task, 0)
+        await session.step(task.expert_plan[0])
+        [java] = psutil.Process(pool.pids[0]).children()
+        os.kill(java.pid, signal.SIGSTOP)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        results = [await session.step(action) for action in task.expert_plan[1:]]
+        assert results[-1].won and gone(java.pid)
+        [java] = psutil.Process(pool.pids[0]).children()
+    assert gone(java.pid)
