@@ -1,6 +1,7 @@
 """Many games on a few processes: who hears of it when one of them hangs, dies or talks out of
 turn."""
 
+import argparse
 import asyncio
 import os
 import signal
@@ -11,6 +12,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from benchmarks import faults
 from turngrid.envs.hosting import process
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, GameStuck, TaskError
@@ -196,3 +198,16 @@ async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed)
             assert (last.won, last.terminated, last.info) == (turns == 2, True, {"count": turns})
         with pytest.raises(EnvError, match="no episode is open"):
             await session.finish()
+
+
+async def test_many_real_faults_leave_no_trace_in_the_records(custom_games):
+    """``benchmarks.faults`` in small."""
+    rates = faults.Rates(deaths=0.1, hangs=0.04, hostile=0.2, replay_every=5)
+    part, options = faults.Part("textworld", "", 1.0, 4, 1.5), argparse.Namespace(workers=2, at_once=8, seed=0)
+    played = await faults.run_part(part, custom_games, 30, rates, options)
+    figures = played.figures()
+    assert played.violations == []
+    expected = {"kills": 3, "hangs": 1, "episodes": 30, "replayed and equal": 6}
+    assert {name: figures[name] for name in expected} == expected
+    assert min(figures["won"], figures["hostile actions"]) >= 10
+    assert f"{30:>14}" in faults.table([played])
