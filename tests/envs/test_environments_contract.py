@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace as Seen
 
 import pytest
 from omegaconf import OmegaConf
@@ -20,7 +20,7 @@ from turngrid.envs import registry
 from turngrid.envs.functions import calls_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.envs.types import EnvError, TaskRef
 from turngrid.experiments.check_env.rollouts import openings
 
 ROOT = Path(__file__).parents[2]
@@ -48,18 +48,6 @@ def place(name: str):
     return registry.make_environment(name, node(name))
 
 
-@dataclass(frozen=True)
-class Seen:
-    """One game, opened, talked nonsense to, won, and played once more; then a broken copy of it."""
-
-    task: TaskRef
-    opening: Observation
-    nonsense: list[StepResult]
-    won: list[StepResult]
-    again: list[StepResult]
-    broken: list[str]
-
-
 @pytest.fixture(scope="module")
 def tasks(game_cache: Path) -> dict[str, TaskRef]:
     """By environment, its first test game."""
@@ -85,6 +73,7 @@ def seen(request: pytest.FixtureRequest, tasks: dict[str, TaskRef], tmp_path_fac
 
 
 async def _play(name: str, task: TaskRef, folder: Path) -> Seen:
+    """One game, opened, talked nonsense to, won, and played once more; and broken copies of it."""
     async with EnvPool(name, 1, 120.0, settings=node(name), legal=True) as pool:
         session, other = await pool.open(), await pool.open()  # an env may keep the game that it has read
         opening = await session.reset(task, 0)
@@ -93,7 +82,7 @@ async def _play(name: str, task: TaskRef, folder: Path) -> Seen:
         broken = [await _refusal(other, task, folder / kind, spoil) for kind, spoil in SPOILED.items()]
         await session.reset(task, 0)
         again = [await session.step(action) for action in (*GARBAGE, *task.expert_plan)]
-        return Seen(task, opening, nonsense, won, again, broken)
+        return Seen(task=task, opening=opening, nonsense=nonsense, won=won, again=again, broken=broken)
 
 
 async def _refusal(session, task: TaskRef, folder: Path, spoil) -> str:
@@ -215,17 +204,11 @@ def test_the_yaml_lists_every_setting_with_its_default(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task"),
-    [
-        ("babyai", "GoToLocal"),
-        ("crafting", "d2"),
-        ("search", "h1-4"),
-        ("sokoban", "s6-b1"),
-    ],
+    [("babyai", "GoToLocal"), ("crafting", "d2"), ("search", "h1-4"), ("sokoban", "s6-b1"), ("webshop", "a1-o1")],
 )
 async def test_two_thousand_games_of_a_run_are_all_different(name: str, task: str, game_cache: Path) -> None:
-    """By goal, first text and expert plan, which no fingerprint is made of; some of BabyAI's differ
-    out of sight. webshop's test is its own, and the listed games of bfcl and scienceworld are in
-    one split by number."""
+    """By first text and expert plan, which no fingerprint is made of; some of BabyAI's differ out
+    of sight. The listed games of bfcl and scienceworld are in one split by number."""
     counts = dict.fromkeys(("test", "validation", "demonstrations", "train"), 500)
     listed = Catalogue(place(name), game_cache).listings(task, counts, progress=False)
     tasks = [task for listing in listed.values() for task in listing.tasks]

@@ -16,8 +16,8 @@ from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.shaping import shape
 
 
-def episode(turns: list[Turn], step: int = 1) -> Episode:
-    return Episode("t", 1, "train", "win", [], [1], turns, Outcome.WON, step=step)
+def episode(turns: list[Turn]) -> Episode:
+    return Episode("t", 1, "train", "win", [], [1], turns, Outcome.WON, step=1)
 
 
 def played(rewards: list[float], **columns: list[Any]) -> Episode:
