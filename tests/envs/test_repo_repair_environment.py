@@ -84,9 +84,7 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
 def test_repairs_of_one_line_are_listed_and_longer_ones_are_drawn():
     environment = registry.make_environment("repo_repair")
     params = environment.for_split(environment.parse_task("lines-easy"), "train")
-    seeds = environment.seeds(params, "train")
-    assert seeds[0] == 30001
-    assert len(seeds) == len(making.listed(params)) > 600
+    assert len(environment.seeds(params, "train")) == len(making.listed(params)) > 600
     assert {one.lines() for one in making.listed(params)} == {1, 2}
     assert len({one.library for one in making.listed(params)[:20]}) >= 5
     assert environment.seeds(environment.for_split(environment.parse_task("lines-hard"), "train"), "train") is None
