@@ -18,8 +18,9 @@ CLONE = os.environ.get("TAU2_CLONE", "")
 real = pytest.mark.skipif(not CLONE, reason="needs TAU2_CLONE, a clone of tau2-bench")
 DONE = str(Call("done"))
 NO_CALLS = (
-    *("quit", "__import__('os')"),
-    *(str(Call("set_user_location", {"abroad": True})), str(Call("toggle_data", {"x": 1}))),
+    "quit",
+    "__import__('os')",
+    *map(str, (Call("set_user_location", {"abroad": True}), Call("toggle_data", {"x": 1}))),
 )
 
 
