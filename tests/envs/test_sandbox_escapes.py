@@ -92,12 +92,12 @@ def test_a_command_works_in_a_copy_of_its_folder(way, repo):
 
 @behind_walls
 def test_writing_outside_is_refused(way, repo, tmp_path):
-    ours, systems = ["/usr/lib/evil", "/etc/evil", "/evil", f"{sys.prefix}/evil"], "/proc/sys/kernel/core_pattern"
-    places = [*ours, systems, "/layers/0/file.txt"]
+    outside = ["/usr/lib/evil", "/etc/evil", "/evil", f"{sys.prefix}/evil"]
+    places = [*outside, "/proc/sys/kernel/core_pattern", "/layers/0/file.txt"]
     lines = "".join(f"attempt(lambda: open({place!r}, 'w').write('x'))\n" for place in places)
     assert "done" not in attempts(way, lines, repo)
     assert (repo / "file.txt").read_text() == "mine"
-    assert not any(Path(place).exists() for place in ours)
+    assert not any(Path(place).exists() for place in outside)
 
 
 @behind_walls
