@@ -115,6 +115,8 @@ def side_by_side(task):
         for env, own, plan in zip(envs, told, left, strict=True):
             if plan:
                 own.append(texts(env.step(plan.pop(0))))
+    for env in envs:
+        env.close()
     return told
 
 
@@ -133,3 +135,4 @@ def test_a_saved_episode_goes_on_from_there(custom_games):
     for _ in range(2):
         env.restore(saved)
         assert [texts(env.step(command)) for command in rest] == after
+    env.close()

@@ -138,6 +138,7 @@ def test_a_dirty_action_desynchronises_nothing(custom_games):
     for action in DIRTY:
         _, [dirty, *results] = played(env, custom_games[0], (action, *custom_games[0].expert_plan))
         assert not dirty.terminated and results == clean
+    env.close()
 
 
 def test_what_is_a_command_and_what_is_understood(simple_games):
@@ -153,6 +154,7 @@ def test_what_is_a_command_and_what_is_understood(simple_games):
     _, [one, *results] = played(env, task, (chain, *others))
     assert (one.observation, one.score_delta) == (played(env, task, task.expert_plan[:1])[1][0].observation, 1.0)
     assert [result.valid for result in results] == [True, True, False, False]
+    env.close()
 
 
 @pytest.mark.parametrize("name", registry.ENVIRONMENTS)
