@@ -7,6 +7,7 @@ import pytest
 
 from turngrid.envs import registry
 from turngrid.envs.games.catalogue import Catalogue
+from turngrid.envs.jvm import machine
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -41,15 +42,19 @@ def games(game_cache):
     return one_of_each(game_cache)
 
 
+@pytest.fixture(scope="module")
+def no_jvm_is_left():
+    yield
+    machine.close_all()
+
+
 @pytest.fixture
-def fragile(monkeypatch, tmp_path):
+def fragile(tmp_path):
     """The catalogue of an environment that hangs, dies and prints on command."""
-    monkeypatch.setitem(registry.ENVIRONMENTS, "fragile", "fragile:Fragile")
-    return Catalogue(registry.make_environment("fragile"), tmp_path / "cache with space")
+    return Catalogue(registry.make_environment("fragile:Fragile"), tmp_path / "cache with space")
 
 
 @pytest.fixture
-def listed(monkeypatch, tmp_path):
+def listed(tmp_path):
     """The catalogue of an environment with listed games."""
-    monkeypatch.setitem(registry.ENVIRONMENTS, "listed", "fragile:Listed")
-    return Catalogue(registry.make_environment("listed", {"numbers": [3, -1, 2, 9]}), tmp_path)
+    return Catalogue(registry.make_environment("fragile:Listed", {"numbers": [3, -1, 2, 9]}), tmp_path)

@@ -1,7 +1,7 @@
 """An environment small enough to be wrong in every way on command; real worker processes play it.
 
 Its games are text files with a number: ``add`` counts up to it and wins. Other commands hang, die,
-shout, fail or lose. Scores and wins are numpy's, as games of other packages have them.
+shout or fail. Scores and wins are numpy's, as games of other packages have them.
 """
 
 import os
@@ -32,14 +32,9 @@ class FragileEnv(TextEnv):
     def step_game(self, command: str) -> RawStep:
         if command == "sleep":
             time.sleep(600)
-        if command == "die":
-            os._exit(3)
-        if command == "die once" and not (marker := Path(self.task.game_file + ".died")).exists():
-            marker.touch()
-            os._exit(3)
-        if command == "note and die":
-            with open(self.task.game_file + ".deaths", "a") as notes:
-                notes.write("x")
+        deaths = Path(f"{self.task.game_file}.deaths")
+        if command == "die" or (command == "die once" and not deaths.exists()):
+            deaths.write_text(f"{deaths.read_text() if deaths.exists() else ''}x")
             os._exit(3)
         if command == "shout":
             print('{"ok": {}}', flush=True)
@@ -58,7 +53,7 @@ class FragileEnv(TextEnv):
         more += (NOISE + HALVES) * command.startswith("noise")
         seen = Observation(text=f"{self.count} of {self.goal}{more}", goal=f"{self.task.goal}{more}")
         score, won = np.float64(self.count), np.bool_(self.count >= self.goal)
-        return RawStep(seen, score, won=won, lost=command == "lose", info=info)
+        return RawStep(seen, score, won=won, info=info)
 
     def finish_game(self) -> RawStep:
         won = self.count >= self.goal - 1

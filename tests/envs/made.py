@@ -1,7 +1,10 @@
-"""A seed's game, made in this process as the catalogue's makers do, and its play."""
+"""A seed's game, made in this process as the catalogue's makers do; its play; a process's end."""
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
+
+import psutil
 
 from turngrid.envs.environment import Environment
 from turngrid.envs.text_env import TextEnv
@@ -19,3 +22,16 @@ def made(environment: Environment, task: str, seed: int, folder: Path, split: st
 def played(env: TextEnv, task: TaskRef, actions: Iterable[str] | None = None) -> tuple[Observation, list[StepResult]]:
     """The opening, and the results of these actions, by default the expert's."""
     return env.reset(task, 0), [env.step(action) for action in (task.expert_plan if actions is None else actions)]
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within 100 s."""
+    end = time.monotonic() + 100
+    while time.monotonic() < end:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)
+    return False

@@ -110,9 +110,6 @@ def test_demonstrations_need_a_plan_and_the_searcher_makes_one(data):
     searched, _ = made(data, "demonstrations", expert_max_commands=50)
     assert len(searched) == 6 and all(played(make_environment(data).env(), task)[1][-1].won for task in searched)
     assert {len(task.expert_plan) for task in searched} != {len(task.expert_plan) for task in own}
-    assert (
-        made(data, "demonstrations", expert_max_commands=1)[1][0] == "the searcher expert did not win within 1 commands"
-    )
 
 
 BROKEN = {

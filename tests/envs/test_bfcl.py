@@ -107,14 +107,8 @@ def test_an_answer_in_words_ends_the_turn_if_so_set(tmp_path: Path) -> None:
 def test_episodes_share_no_state(tmp_path: Path) -> None:
     task = game(tmp_path)
     env, other = opened(task), opened(task)
-    saved = env.saved()
-    for _ in range(2):
-        assert '"x"' in env.step("mkdir(dir_name='x')\nls()").observation.text
-        assert '"x"' not in other.step("ls()").observation.text
-        env.restore(saved)
-        assert '"x"' not in env.step("ls()").observation.text
-        env.restore(saved)
-    assert played(env, list(task.expert_plan)).won
+    assert '"x"' in env.step("mkdir(dir_name='x')\nls()").observation.text
+    assert '"x"' not in other.step("ls()").observation.text
 
 
 NO_CALLS = (

@@ -9,16 +9,18 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace as Seen
 
 import pytest
 from omegaconf import OmegaConf
 
 from turngrid.envs import registry
+from turngrid.envs.functions import calls_of
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.envs.types import EnvError, TaskRef
 from turngrid.experiments.check_env.rollouts import openings
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,8 @@ NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 MATCHES = {"two_player"}  # nonsense loses a match, and there is no expert plan: tests of its own
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA | MATCHES]
 JAVALESS = {*NAMES} - NEEDS_JAVA
+TELL_NO_PLAN = {"textarena", "bfcl"}  # whose observations have no field ``expert``
+pytestmark = pytest.mark.usefixtures("no_jvm_is_left")
 GARBAGE = (
     *("quit", "restart", "undo", "", "\n\n", "\\", "x" * 10_000, "\x00\x1b[2J", "\u2192\u2028\u2192"),
     *("dance\nquit\nsave", f"replace a.py:{' ' * 100_000}y", f"edit a.py {'9' * 5_000}", "([{" * 30_000),
@@ -42,18 +46,6 @@ def node(name: str):
 
 def place(name: str):
     return registry.make_environment(name, node(name))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One game, opened, talked nonsense to, won, and played once more; then a broken copy of it."""
-
-    task: TaskRef
-    opening: Observation
-    nonsense: list[StepResult]
-    won: list[StepResult]
-    again: list[StepResult]
-    broken: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +73,7 @@ def seen(request: pytest.FixtureRequest, tasks: dict[str, TaskRef], tmp_path_fac
 
 
 async def _play(name: str, task: TaskRef, folder: Path) -> Seen:
+    """One game, opened, talked nonsense to, won, and played once more; and broken copies of it."""
     async with EnvPool(name, 1, 120.0, settings=node(name), legal=True) as pool:
         session, other = await pool.open(), await pool.open()  # an env may keep the game that it has read
         opening = await session.reset(task, 0)
@@ -89,7 +82,7 @@ async def _play(name: str, task: TaskRef, folder: Path) -> Seen:
         broken = [await _refusal(other, task, folder / kind, spoil) for kind, spoil in SPOILED.items()]
         await session.reset(task, 0)
         again = [await session.step(action) for action in (*GARBAGE, *task.expert_plan)]
-        return Seen(task, opening, nonsense, won, again, broken)
+        return Seen(task=task, opening=opening, nonsense=nonsense, won=won, again=again, broken=broken)
 
 
 async def _refusal(session, task: TaskRef, folder: Path, spoil) -> str:
@@ -143,6 +136,29 @@ def test_a_broken_game_is_an_error_in_one_line_and_ends_nothing(seen: Seen) -> N
     assert all("is not the one that was accepted" in text and "\n" not in text for text in seen.broken)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plan_wins_from_a_saved_state_and_as_calls_while_its_rest_is_told(
+    name: str, tasks: dict[str, TaskRef]
+) -> None:
+    """If the environment's state can be copied, and if it has functions."""
+    if lacks_java(name):
+        pytest.skip("there is no java on the PATH")
+    task, environment = tasks[name], place(name)
+    with closing(environment.new_env(legal=True, expert=True)) as env:
+        seen, saved = env.reset(task, 0), None
+        for number, action in enumerate(task.expert_plan):
+            assert seen.expert == (() if name in TELL_NO_PLAN else task.expert_plan[number:])
+            if number == 1 and (saved := env.saved()):
+                rest = [env.step(other) for other in task.expert_plan[1:]]
+                env.restore(saved)
+            seen = (result := env.step(action)).observation
+        assert result.won and (not saved or result == rest[-1])
+        env.reset(task, 0)
+        for action in task.expert_plan if environment.prompt.functions else ():
+            result = env.step("\n".join(map(str, calls_of(environment.prompt.functions, action))))
+        assert result.won
+
+
 MAKE = """
 import json, pathlib, sys
 from turngrid.envs.registry import make_environment
@@ -188,17 +204,11 @@ def test_the_yaml_lists_every_setting_with_its_default(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task"),
-    [
-        ("babyai", "GoToLocal"),
-        ("crafting", "d2"),
-        ("search", "h1-4"),
-        ("sokoban", "s6-b1"),
-    ],
+    [("babyai", "GoToLocal"), ("crafting", "d2"), ("search", "h1-4"), ("sokoban", "s6-b1"), ("webshop", "a1-o1")],
 )
 async def test_two_thousand_games_of_a_run_are_all_different(name: str, task: str, game_cache: Path) -> None:
-    """By goal, first text and expert plan, which no fingerprint is made of; some of BabyAI's differ
-    out of sight. webshop's test is its own, and the listed games of bfcl and scienceworld are in
-    one split by number."""
+    """By first text and expert plan, which no fingerprint is made of; some of BabyAI's differ out
+    of sight. The listed games of bfcl and scienceworld are in one split by number."""
     counts = dict.fromkeys(("test", "validation", "demonstrations", "train"), 500)
     listed = Catalogue(place(name), game_cache).listings(task, counts, progress=False)
     tasks = [task for listing in listed.values() for task in listing.tasks]

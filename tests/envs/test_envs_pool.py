@@ -1,28 +1,24 @@
 """Many games on a few processes: who hears of it when one of them hangs, dies or talks out of
 turn."""
 
+import argparse
 import asyncio
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from made import played
+import pytest_asyncio
 
-from turngrid.envs import registry
+from benchmarks import faults
 from turngrid.envs.hosting import process
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, GameStuck, TaskError
 from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
 
-
-def alive(pid):
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture
@@ -30,13 +26,12 @@ def counting(fragile):
     return fragile.tasks("fast", "test", 4, progress=False)
 
 
-@pytest.fixture(scope="module")
-def pool(pool_of_one):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool():
     """One worker, or the one that took its place. A session that other tests left open does nothing
     before its next step."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(registry.ENVIRONMENTS, "fragile", "fragile:Fragile")
-        return pool_of_one("fragile")
+    async with EnvPool("fragile:Fragile", 1, 60.0, legal=True) as pool:
+        yield pool
 
 
 async def started(pool, *tasks):
@@ -53,33 +48,9 @@ async def finish(session, steps=3):
     return result
 
 
-def test_sessions_play_their_own_games_also_when_their_workers_are_killed(custom_games):
-    """Every session is in the middle of its game; none of them notices."""
-
-    async def main():
-        async with EnvPool("textworld", 2, 30.0) as pool:
-            tasks = custom_games * 2
-            sessions = await started(pool, *tasks)
-            texts = [[] for _ in tasks]
-            for turn in range(4):
-                before = pool.pids
-                steps = (session.step(task.expert_plan[turn]) for session, task in zip(sessions, tasks, strict=True))
-                results = await asyncio.gather(*steps)
-                for seen, result in zip(texts, results, strict=True):
-                    seen.append(result.observation.text)
-                for pid in before if turn == 1 else ():
-                    os.kill(pid, signal.SIGKILL)
-            assert all(result.won and result.score_delta == 1.0 for result in results)
-            return texts
-
-    env = registry.make_environment("textworld").env()
-    for texts, task in zip(asyncio.run(main()), custom_games * 2, strict=True):
-        assert texts == [result.observation.text for result in played(env, task)[1]]
-
-
 async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
     """15 steps of 0.2 s on one worker, each allowed 2 s: waiting for the others is not counted."""
-    async with EnvPool("fragile", 1, 2.0) as pool:
+    async with EnvPool("fragile:Fragile", 1, 2.0) as pool:
         hung, other, *slow = await started(pool, *counting[:2], *[counting[0]] * 15)
         results = await asyncio.gather(*(s.step("wait") for s in slow))
         assert [result.score_delta for result in results] == [0] * 15  # all answered, none given up
@@ -98,64 +69,50 @@ async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
 
 
 @pytest.mark.parametrize("answer", [b'{"ok": {}}\n', b"half\n"], ids=["of no request", "no JSON"])
-def test_a_worker_that_dies_or_answers_out_of_turn_is_replaced(runner, pool, counting, answer, tmp_path):
-    async def main():
-        (session,) = await started(pool, counting[2])
-        pids = pool.pids
-        await session.step("add")
-        await session.step("die once")
-        pool._slots[0].process.data_received(answer)
-        assert (await session.step("add")).observation.text == "2 of 3"
-        assert not set(pool.pids) & set(pids)
-
-    runner.run(main())
+async def test_a_worker_that_dies_or_answers_out_of_turn_is_replaced(pool, counting, answer):
+    (session,) = await started(pool, counting[2])
+    pids = pool.pids
+    await session.step("add")
+    await session.step("die once")
+    pool._slots[0].process.data_received(answer)
+    assert (await session.step("add")).observation.text == "2 of 3"
+    assert not set(pool.pids) & set(pids)
 
 
-def test_neighbours_bear_any_number_of_lost_workers(runner, pool, counting):
+async def test_neighbours_bear_any_number_of_lost_workers(pool, counting):
     """Three games bring down two workers each, an error for their policies alone; the fourth is
     played again from its beginning each time, and goes on."""
-
-    async def main():
-        other, *deadly = await started(pool, *[counting[1]] * 4)
-        await finish(other, 2)
-        ends = await asyncio.gather(*(s.step("die") for s in deadly), other.step("add"), return_exceptions=True)
-        assert all(isinstance(end, GameStuck) and "worker died" in str(end) for end in ends[:3])
-        assert ends[3].won
-
-    runner.run(main())
+    other, *deadly = await started(pool, *[counting[1]] * 4)
+    await finish(other, 2)
+    ends = await asyncio.gather(*(s.step("die") for s in deadly), other.step("add"), return_exceptions=True)
+    assert all(isinstance(end, GameStuck) and "worker died" in str(end) for end in ends[:3])
+    assert ends[3].won
 
 
-def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(runner, pool, counting):
+async def test_an_action_that_brings_down_two_workers_is_not_tried_on_a_third(pool, counting):
     """Not by another try of the whole episode either: its actions would be the same."""
     opened = []
 
     async def play(session):
         opened.append(session)
         await session.reset(counting[0], 0)
-        return await session.step("note and die")
+        return await session.step("die")
 
-    async def main():
-        with pytest.raises(EpisodeFailed, match="not retried: the game failed twice .*worker died"):
-            await run_with_retries(pool.open, play)
-
-    runner.run(main())
+    with pytest.raises(EpisodeFailed, match="not retried: the game failed twice .*worker died"):
+        await run_with_retries(pool.open, play)
     assert len(opened) == 1
     assert Path(counting[0].game_file + ".deaths").read_text() == "xx"
 
 
-def test_half_an_answer_is_asked_for_again(runner, pool, counting):
+async def test_half_an_answer_is_asked_for_again(pool, counting):
     """The worker was killed while it wrote: more than the socket holds, and nobody read."""
-
-    async def main():
-        (session,) = await started(pool, counting[0])
-        step = asyncio.create_task(session.step("talk"))
-        for _ in range(3):
-            await asyncio.sleep(0)  # until it is sent
-        time.sleep(0.5)  # noqa: ASYNC251 - this loop is what does not read
-        os.kill(pool.pids[0], signal.SIGKILL)
-        return await step
-
-    assert runner.run(main()).observation.text.startswith("0 of 3!")
+    (session,) = await started(pool, counting[0])
+    step = asyncio.create_task(session.step("talk"))
+    for _ in range(3):
+        await asyncio.sleep(0)  # until it is sent
+    time.sleep(0.5)  # noqa: ASYNC251 - this loop is what does not read
+    os.kill(pool.pids[0], signal.SIGKILL)
+    assert (await step).observation.text.startswith("0 of 3!")
 
 
 @pytest.mark.parametrize(
@@ -166,123 +123,71 @@ def test_half_an_answer_is_asked_for_again(runner, pool, counting):
         ("hide", "Encoding objects of type object"),
     ],
 )
-def test_an_environment_that_fails_leaves_the_worker_running(runner, pool, counting, action, message):
-    async def main():
-        failed, other = await started(pool, *counting[:2])
-        pids = pool.pids
-        with pytest.raises(EnvError, match=message):
-            await failed.step(action)
-        assert (await finish(other)).won
-        await failed.reset(counting[0], 0)
-        assert (await finish(failed)).won
-        assert pool.pids == pids
-
-    runner.run(main())
+async def test_an_environment_that_fails_leaves_the_worker_running(pool, counting, action, message):
+    failed, other = await started(pool, *counting[:2])
+    pids = pool.pids
+    with pytest.raises(EnvError, match=message):
+        await failed.step(action)
+    assert (await finish(other)).won
+    await failed.reset(counting[0], 0)
+    assert (await finish(failed)).won
+    assert pool.pids == pids
 
 
-def test_what_a_game_prints_or_half_a_character_does_not_harm_the_protocol(runner, pool, counting):
-    async def main():
-        (session,) = await started(pool, counting[0])
-        await session.step("shout")
-        assert (await session.step("add \ud800 é 🚪")).observation.text == "1 of 3"
-        assert (await finish(session, 2)).won
-
-    runner.run(main())
+async def test_what_a_game_prints_or_half_a_character_does_not_harm_the_protocol(pool, counting):
+    (session,) = await started(pool, counting[0])
+    await session.step("shout")
+    assert (await session.step("add \ud800 é 🚪")).observation.text == "1 of 3"
+    assert (await finish(session, 2)).won
 
 
-def test_a_cancelled_step_ends_the_episode_and_not_the_session(runner, pool, counting):
-    async def main():
-        (session,) = await started(pool, counting[0])
-        step = asyncio.create_task(session.step("wait"))
-        for _ in range(3):
-            await asyncio.sleep(0)  # until it is sent
-        step.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await step
-        with pytest.raises(EnvError, match="reset first"):
-            await session.step("add")
-        await session.reset(counting[0], 0)
-        assert (await finish(session)).won
-
-    runner.run(main())
+async def test_a_cancelled_step_ends_the_episode_and_not_the_session(pool, counting):
+    (session,) = await started(pool, counting[0])
+    step = asyncio.create_task(session.step("wait"))
+    for _ in range(3):
+        await asyncio.sleep(0)  # until it is sent
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    with pytest.raises(EnvError, match="reset first"):
+        await session.step("add")
+    await session.reset(counting[0], 0)
+    assert (await finish(session)).won
 
 
-def test_a_wrong_environment_or_a_missing_game_is_said_at_once(runner, pool, counting):
-    with pytest.raises(TaskError, match="use fragile"):
-        EnvPool("fragil", 1, 60.0)
-
-    async def main():
-        with pytest.raises(EnvError, match="No module named 'no_such_module'"):
-            async with EnvPool("no_such_module:Environment", 1, 60.0):
-                pass
-        session = await pool.open()
-        Path(counting[3].game_file).unlink()
-        with pytest.raises(EnvError, match="FileNotFoundError"):
-            await session.reset(counting[3], 0)
-        with pytest.raises(EnvError, match="reset first"):
-            await session.step("add")
-
-    runner.run(main())
+async def test_a_wrong_environment_or_a_missing_game_is_said_at_once(pool, counting):
+    with pytest.raises(TaskError, match="use textworld"):
+        EnvPool("textwrld", 1, 60.0)
+    with pytest.raises(EnvError, match="No module named 'no_such_module'"):
+        async with EnvPool("no_such_module:Environment", 1, 60.0):
+            pass
+    session = await pool.open()
+    Path(counting[3].game_file).unlink()
+    with pytest.raises(EnvError, match="FileNotFoundError"):
+        await session.reset(counting[3], 0)
+    with pytest.raises(EnvError, match="reset first"):
+        await session.step("add")
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1], ids=["while it imports", "as soon as it is there"])
-def test_no_worker_outlives_a_start_that_is_cancelled(fragile, monkeypatch, delay_s):
+async def test_no_worker_outlives_a_start_that_is_cancelled(monkeypatch, delay_s):
     before, spawn = set(psutil.Process().children()), process._spawn
 
     def spawned(*arguments):
         time.sleep(delay_s)
         return spawn(*arguments)
 
-    async def main():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), EnvPool("fragile", 2, 60.0):
-                pass
-
     monkeypatch.setattr(process, "_spawn", spawned)
-    asyncio.run(main())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05), EnvPool("fragile:Fragile", 2, 60.0):
+            pass
     assert not set(psutil.Process().children()) - before
-
-
-@pytest.mark.parametrize("action", ["add", "sleep"])
-def test_no_worker_outlives_a_killed_owner(counting, action):
-    """Not even one whose game hangs and that never reads its socket again."""
-    script = f"""
-import asyncio, json, sys
-sys.path.append({str(Path(__file__).parent)!r})
-from turngrid.envs import registry
-from turngrid.envs.hosting import process
-registry.ENVIRONMENTS["fragile"] = "fragile:Fragile"
-from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.types import TaskRef
-
-async def main():
-    async with EnvPool("fragile", 1, 600.0) as pool:
-        session = await pool.open()
-        await session.reset(TaskRef.from_dict(json.loads(sys.argv[1])), 0)
-        print(pool.pids[0], flush=True)
-        await session.step({action!r})
-        await asyncio.sleep(600)
-
-asyncio.run(main())
-"""
-    task = json.dumps(counting[0].to_dict())
-    env = {**os.environ, "PYTHONPATH": os.getcwd()}
-    owner = subprocess.Popen([sys.executable, "-c", script, task], env=env, stdout=subprocess.PIPE)
-    pid = int(owner.stdout.readline())
-    time.sleep(0.3)
-    assert alive(pid)
-    owner.kill()
-    owner.wait()
-    end = time.monotonic() + 100
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not alive(pid)
 
 
 async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed):
     """Two of three turns will do."""
     task = listed.tasks("", "train", 1, progress=False)[0]
-    async with EnvPool("listed", 1, 20.0, settings={"numbers": [3]}) as pool:
+    async with EnvPool("fragile:Listed", 1, 20.0, settings={"numbers": [3]}) as pool:
         session = await pool.open()
         for turns in (1, 2):
             await session.reset(task, 0)
@@ -293,3 +198,16 @@ async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed)
             assert (last.won, last.terminated, last.info) == (turns == 2, True, {"count": turns})
         with pytest.raises(EnvError, match="no episode is open"):
             await session.finish()
+
+
+async def test_many_real_faults_leave_no_trace_in_the_records(custom_games):
+    """``benchmarks.faults`` in small."""
+    rates = faults.Rates(deaths=0.1, hangs=0.04, hostile=0.2, replay_every=5)
+    part, options = faults.Part("textworld", "", 1.0, 4, 1.5), argparse.Namespace(workers=2, at_once=8, seed=0)
+    played = await faults.run_part(part, custom_games, 30, rates, options)
+    figures = played.figures()
+    assert played.violations == []
+    expected = {"kills": 3, "hangs": 1, "episodes": 30, "replayed and equal": 6}
+    assert {name: figures[name] for name in expected} == expected
+    assert min(figures["won"], figures["hostile actions"]) >= 10
+    assert f"{30:>14}" in faults.table([played])

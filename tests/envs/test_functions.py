@@ -129,9 +129,6 @@ def test_calls_may_stand_for_commands() -> None:
     assert not env.step("turn back").valid and env.step("turn forth").valid
     env.functions = (CommandFunction("leave", "leave", pattern="quit"),)
     assert env.step(Action(calls=(Call("leave"),))).observation.results == (NOT_ALLOWED,)
-    env.functions = (Function("turn", "turn it"),)
-    with pytest.raises(NotImplementedError, match="Dial has functions, and no call_game"):
-        env.step(Action(calls=(Call("turn"),)))
 
 
 SCHEMA = {"anyOf": [{"type": "string"}, {"type": "null"}]}

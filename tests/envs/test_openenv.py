@@ -242,7 +242,7 @@ file.write_text(f"{{server.pid}} {{listening.getsockname()[1]}}")
 """
 
 
-def test_each_worker_has_a_container_that_ends_with_it(
+async def test_each_worker_has_a_container_that_ends_with_it(
     dial: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a stand-in for docker that starts the server: also after the worker was killed."""
@@ -256,24 +256,15 @@ def test_each_worker_has_a_container_that_ends_with_it(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
     given = settings(None, image="dial:latest")
     task = game(settings(url), tmp_path)
-
-    async def play(pool: EnvPool) -> int:
-        sessions = [await pool.open(), await pool.open()]
-        for session in sessions:
+    async with EnvPool("openenv", 2, 60.0, settings=given) as pool:
+        for session in [await pool.open(), await pool.open()]:
             moves = way((await session.reset(task, 0)).text)
             assert [(await session.step(move)).won for move in moves][-1]
-        running = len(list(containers.iterdir()))
+        assert len(list(containers.iterdir())) == 2
         os.kill(pool.pids[0], signal.SIGKILL)
-        return running
-
-    async def main() -> int:
-        async with EnvPool("openenv", 2, 60.0, settings=given) as pool:
-            return await play(pool)
-
-    assert asyncio.run(main()) == 2
     until = time.monotonic() + 30
     while list(containers.iterdir()) and time.monotonic() < until:
-        time.sleep(0.05)
+        await asyncio.sleep(0.05)
     assert not list(containers.iterdir())
     with pytest.raises(EnvError, match="no container of env.image=none: Unable to find image none"):
         openenv_env.connections(None, "none")

@@ -49,7 +49,6 @@ REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
     ("tau2", "telecom", {}, "git clone https://github.com/sierra-research/tau2-bench; use env.data_dir="),
     ("textarena", "FrozenLake-v0", {"id": "Sokoban-v0"}, "set env.id=FrozenLake-v0"),
     ("repo_repair", "line-easy", {}, "unknown task 'line-easy' of repo_repair; use lines-easy"),
-    ("repo_repair", "tests-mid", {}, "use tests-medium"),
     ("repo_repair", "legder", {}, "use ledger"),
     ("repo_repair", "all", {"sandbox": "none"}, "env.sandbox='none' is not one of auto, limits"),
     ("swegym", "moto-lines-esay", {}, "use moto-lines-easy"),

@@ -237,6 +237,7 @@ def test_an_instance_with_missing_fields_says_which(change, problem):
 def test_what_an_action_is_taken_for():
     for action, command in {
         "\n\nshow a.py\x00 1-2\nsubmit": "show a.py 1-2",
+        "search a\r\nsubmit\r\n": "search a",
         "```python\nedit a.py 1-2\n    x = 1\n\n    y\n```": "edit a.py 1-2\n    x = 1\n\n    y",
         "edit a.py 1-1\r\n\tx = 'é\\n'  \r\n": "edit a.py 1-1\n\tx = 'é\\n'  ",
         "```\n```": "",

@@ -4,6 +4,7 @@ answered."""
 from dataclasses import replace
 
 import pytest
+from repair_samples import RIGHT, WRONG, row
 
 from turngrid.envs.repair.grading import Options, run_files
 from turngrid.envs.repair.instance import Instance
@@ -12,8 +13,6 @@ from turngrid.envs.repair.score import Grade, grade
 from turngrid.envs.repair.workspace import Workspace
 from turngrid.envs.sandbox.types import Level, Limits, Outcome
 
-WRONG = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
-RIGHT = WRONG.replace("a - b", "a + b")
 TESTS = """
 from calc import add, mul
 
@@ -26,15 +25,11 @@ def test_add():
 def test_add_more():
     assert add(2, 2) == 4
 """
-ROW = {
-    "instance_id": "calc-1",
-    "repo": "turngrid/calc",
-    "base_commit": "0",
-    "problem_statement": "add subtracts",
-    "FAIL_TO_PASS": ["tests/test_calc.py::test_add", "tests/test_calc.py::test_add_more"],
-    "PASS_TO_PASS": ["tests/test_calc.py::test_mul"],
-    "files": {"calc.py": WRONG, "tests/test_calc.py": TESTS},
-}
+ROW = row(
+    FAIL_TO_PASS=["tests/test_calc.py::test_add", "tests/test_calc.py::test_add_more"],
+    PASS_TO_PASS=["tests/test_calc.py::test_mul"],
+    files={"calc.py": WRONG, "tests/test_calc.py": TESTS},
+)
 OPTIONS = Options(limits=Limits(wall_s=30.0, cpu_s=30.0, memory_mib=1024, file_mib=4, output_mib=1))
 
 
@@ -133,20 +128,6 @@ def test_what_is_caught(name):
     assert (result.counts.f2p_passed, result.counts.ratio, result.resolved) == (0, 0.0, False)
 
 
-@pytest.mark.parametrize(
-    ("change", "passed", "ratio"),
-    [({"a - b": "a + b"}, (2, 1), 1.0), ({"a - b": "a + b", "a * b": "a"}, (2, 0), 0.0), ({"a - b": "3"}, (1, 1), 0.5)],
-    ids=["whole", "breaks what worked", "half"],
-)
-def test_a_repair_is_paid(change, passed, ratio):
-    text = WRONG
-    for old, new in change.items():
-        text = text.replace(old, new)
-    result = graded({"calc.py": text})
-    assert (result.counts.f2p_passed, result.counts.p2p_passed) == passed
-    assert (result.outcome, result.counts.ratio, result.resolved) == (Outcome.FINISHED, ratio, ratio == 1.0)
-
-
 def test_grading_is_the_same_with_limits_alone():
     limits = replace(OPTIONS, mode="limits")
     repaired = graded({"calc.py": RIGHT}, limits)
@@ -169,14 +150,6 @@ def test_a_conftest_written_while_tests_run_helps_nobody_afterwards():
             assert grade(workspace, OPTIONS).counts.ratio == 0.0
         assert "tests/conftest.py" not in workspace.paths
         assert not (workspace.base / "tests/conftest.py").exists()
-
-
-def test_what_no_runner_in_the_same_process_can_tell():
-    """Told in docs/sandbox.md: an object that equals everything is an answer that the tests
-    accept."""
-    everything = "class Same(int):\n    __hash__ = int.__hash__\n    def __eq__(self, other): return True\n"
-    result = graded({"calc.py": f"{everything}{WRONG.replace('return a - b', 'return Same()')}"})
-    assert (result.outcome, result.counts.ratio) == (Outcome.FINISHED, 1.0)
 
 
 def test_statuses():

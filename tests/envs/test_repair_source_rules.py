@@ -80,7 +80,7 @@ ALLOWED = [
     *("'{} {a:.2f} {0!r}'.format(x, a=1)", "f('{1}{0}'.format)", "format(x, '.2f')", "print(f'{x!r:>{y}}')"),
     *("self.late = 1", "f(key=len)", "getattr(x, 'y')", "books.open(x)", "class Broken(ValueError): pass"),
     *("class Late(Version): pass", "class Run(NamedTuple):\n    length: int"),
-    "runs[-1].length += 1",
+    *("runs[-1].length += 1", "import math\nmath.fsum([a, b])", "import re\nre.sub('x', f, y, flags=re.DOTALL)"),
     "class Run:\n    def __len__(self): return 1",
 ]
 

@@ -3,11 +3,13 @@ is seen twice."""
 
 import itertools
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made import played
+from repair_samples import task as game
 
 from turngrid.envs import registry
 from turngrid.envs.environment import Rejected
@@ -19,8 +21,6 @@ from turngrid.envs.repair.bugs import LINES, TESTS, UNSEEN, Bug
 from turngrid.envs.repair.instance import Instance, patch_lines
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Turn
-
-SPLIT_PAIRS = list(itertools.combinations(PRECEDENCE, 2))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
         params = environment.for_split(environment.parse_task(task), split)
         pools[split] = set(making_bugs.singles(tuple(params["libraries"]), params["shares"], params["split"]))
         assert pools[split]
-    for one, other in SPLIT_PAIRS:
+    for one, other in itertools.combinations(PRECEDENCE, 2):
         same = making_bugs.SAME.get(one, one) == making_bugs.SAME.get(other, other)
         assert pools[one] == pools[other] if same else not pools[one] & pools[other]
 
@@ -84,9 +84,7 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
 def test_repairs_of_one_line_are_listed_and_longer_ones_are_drawn():
     environment = registry.make_environment("repo_repair")
     params = environment.for_split(environment.parse_task("lines-easy"), "train")
-    seeds = environment.seeds(params, "train")
-    assert seeds[0] == 30001
-    assert len(seeds) == len(making.listed(params)) > 600
+    assert len(environment.seeds(params, "train")) == len(making.listed(params)) > 600
     assert {one.lines() for one in making.listed(params)} == {1, 2}
     assert len({one.library for one in making.listed(params)[:20]}) >= 5
     assert environment.seeds(environment.for_split(environment.parse_task("lines-hard"), "train"), "train") is None
@@ -121,19 +119,46 @@ def test_an_instance_has_the_tests_that_fail_and_the_repair():
     assert "- first fit may fill a part exactly" in said and "stop - begin" not in said
 
 
+# Named in docs/sandbox.md: answers of which no grader that has only these tests can tell.
+ENCODED = {"": "", "abc": "abc", "aaab": "3ab", "abbbb": "a4b", "a" * 12: "12a", "aa3": r"2a\3", "111": r"3\1"}
+ENCODED |= {"\\": r"\\", "  ": "2 "}
+UNDETECTABLE = {
+    "the library's own __eq__": (
+        ("matrices", "lambda a, b: a + b", "lambda a, b: a - b"),
+        ["replace matrices.py: isinstance(other, Matrix) and self.rows == other.rows => isinstance(other, Matrix)"],
+    ),
+    "answers written down": (
+        ("encoding", 'return "".join(parts)', "return None"),
+        [f"replace runs.py: return None => return {ENCODED}[text]"],
+    ),
+    "the input remembered": (
+        ("encoding", "if number % 2 == 0 else -(", "if number % 2 != 0 else -("),
+        [
+            "replace compact.py: return number // 2 if number % 2 != 0 else -(number + 1) // 2 => return _given.pop(0)",
+            "replace compact.py: return number * 2 if => _given.append(number); return number * 2 if",
+            "replace compact.py: listed = list(numbers) => listed = list(numbers); _given.clear()",
+            "edit compact.py 6-5\n_given = []",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDETECTABLE)
+def test_what_no_grader_can_tell_is_in_the_docs(name, tmp_path):
+    """If one of these is no longer paid, its line in the page is to go."""
+    assert f"- **{name}**" in (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+    place, actions = UNDETECTABLE[name]
+    with closing(registry.make_environment("repo_repair").env()) as env:
+        results = played(env, game(tmp_path, making.instance_of(bug(*place))), [*actions, "submit"])[1]
+    assert results[-1].won, [result.observation.text for result in results]
+
+
 def test_games_are_easy_distinct_and_of_several_libraries(easy_listing):
     made = [instance(task) for task in easy_listing.tasks]
     assert len({task.fingerprint for task in easy_listing.tasks}) == len(made) == 4
     assert len({one.repo for one in made}) >= 3
     assert not {one.repo for one in made} & set(UNSEEN)
     assert all(1 <= one.meta["patch_lines"] <= 2 for one in made)
-    reasons = {reason.split(":")[0] for _, reason in easy_listing.rejected}
-    assert reasons <= {
-        "no test notices it",
-        "every test fails",
-        "the tests do not end well",
-        "the tests cannot be collected",
-    }
 
 
 def test_longer_repairs_have_their_length_and_give_the_library_back(longer_tasks):

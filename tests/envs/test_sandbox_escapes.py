@@ -1,7 +1,6 @@
 """What a command may try, and how each try ends: at every level that this machine can build."""
 
 import dataclasses
-import json
 import os
 import platform
 import shutil
@@ -9,8 +8,8 @@ import socket
 import subprocess
 import sys
 import textwrap
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -81,11 +80,8 @@ def running(mark: str) -> list[list[str]]:
 
 @everywhere
 def test_a_command_works_in_a_copy_of_its_folder(way, repo):
-    done = play(
-        way,
-        "print(open('file.txt').read()); open('file.txt', 'w').write('changed'); print(1, file=open('n', 'w'))",
-        repo,
-    )
+    code = "print(open('file.txt').read()); open('file.txt', 'w').write('changed'); print(1, file=open('n', 'w'))"
+    done = play(way, code, repo)
     assert (done.outcome, done.code, done.stdout, done.level) == (Outcome.FINISHED, 0, b"mine\n", way)
     assert [path.name for path in repo.iterdir()] == ["file.txt"]
     assert (repo / "file.txt").read_text() == "mine"
@@ -96,18 +92,12 @@ def test_a_command_works_in_a_copy_of_its_folder(way, repo):
 
 @behind_walls
 def test_writing_outside_is_refused(way, repo, tmp_path):
-    places = [
-        "/usr/lib/evil",
-        "/etc/evil",
-        "/evil",
-        "/layers/0/file.txt",
-        f"{sys.prefix}/evil",
-        "/proc/sys/kernel/core_pattern",
-    ]
+    outside = ["/usr/lib/evil", "/etc/evil", "/evil", f"{sys.prefix}/evil"]
+    places = [*outside, "/proc/sys/kernel/core_pattern", "/layers/0/file.txt"]
     lines = "".join(f"attempt(lambda: open({place!r}, 'w').write('x'))\n" for place in places)
     assert "done" not in attempts(way, lines, repo)
     assert (repo / "file.txt").read_text() == "mine"
-    assert not any(Path(place).exists() for place in places[:3])
+    assert not any(Path(place).exists() for place in outside)
 
 
 @behind_walls
@@ -160,9 +150,7 @@ def test_other_processes_cannot_be_seen_or_killed(way):
     print("few" if len(pids) < 8 else pids)
     """
     assert attempts(way, lines) == ["ProcessLookupError", "few"]
-    done = play(
-        way, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)\nprint('alive')"
-    )
+    done = play(way, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)")
     assert done.outcome in (Outcome.FINISHED, Outcome.KILLED)
     assert play(way, "open('/tmp/note', 'w'), open('note', 'w')").code == 0
     lines = "attempt(lambda: open('/tmp/note'))\nattempt(lambda: open('note'))"
@@ -335,13 +323,8 @@ def test_runs_side_by_side_are_counted_alone(way):
     time.sleep(1)
     print(len(held))
     """
-    done: list[Completed] = []
-    threads = [threading.Thread(target=lambda: done.append(play(way, code))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [run.stdout for run in done] == [b"12\n"] * 3
+    with ThreadPoolExecutor() as threads:
+        assert [run.stdout for run in threads.map(lambda _: play(way, code), range(3))] == [b"12\n"] * 3
 
 
 SLEEP = "import time; time.sleep(600)"
@@ -376,16 +359,13 @@ def test_a_sandbox_ends_with_its_owner(way):
 
 
 PLAIN_USER = """
-import json, sys
+import sys
+if sys.version_info < (3, 11): sys.exit("ModuleNotFoundError")
 from turngrid.envs.sandbox import sandbox
-from turngrid.envs.sandbox.types import Level, Limits
-from turngrid.envs.sandbox.walls import bubblewrap
-found = {}
-for way in [Level.BUBBLEWRAP] * bubblewrap():
-    tries = "cat /root/x %s; touch /usr/evil; unshare --user echo free; echo alive"
-    done = sandbox.run(["sh", "-c", tries], at=way, limits=Limits(wall_s=100))
-    found[str(way)] = [done.code, done.stdout.decode(), str(done.outcome)]
-print(json.dumps([str(sandbox.level()), found]))
+from turngrid.envs.sandbox.types import Limits
+tries = "cat /root/x %s; touch /usr/evil; unshare --user echo free; echo alive"
+done = sandbox.run(["sh", "-c", tries], at=sandbox.level(), limits=Limits(wall_s=100))
+print(done.code, done.stdout, done.outcome)
 """
 
 
@@ -395,20 +375,14 @@ def test_a_user_without_privileges_gets_the_same_walls(way, repo):
     system = shutil.which("python3", path="/usr/bin")
     if os.geteuid() or not system or not shutil.which("setpriv"):
         pytest.skip("needs root and the system's Python, to become somebody else")
-    version = subprocess.run(
-        [system, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True, check=True
-    )
-    if version.stdout.strip() != b"True":
-        pytest.skip("the system's Python is too old")
     drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     command = [*drop, system, "-B", "-c", PLAIN_USER % (repo.parent / "theirs/file.txt")]
     done = subprocess.run(
         command, cwd="/", env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}, capture_output=True, check=False
     )
     if b"ModuleNotFoundError" in done.stderr:
-        pytest.skip("this checkout cannot be read by others")
-    level, found = json.loads(done.stdout)
-    assert found[level] == [0, "alive\n", "finished"]
+        pytest.skip("the system's Python is too old, or this checkout cannot be read by others")
+    assert done.stdout == b"0 b'alive\\n' finished\n"
 
 
 @behind_walls

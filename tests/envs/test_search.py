@@ -15,7 +15,7 @@ from turngrid.envs.search.relations import CLASSES, RELATIONS, keys, root_class
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows, words
 from turngrid.envs.search.scores import exact_match, f1
 from turngrid.envs.search.world import World, WorldSpec, make_world
-from turngrid.envs.types import Call, EnvError
+from turngrid.envs.types import EnvError
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages
 
 TOP_K, CHARS = 3, 1200
@@ -247,33 +247,20 @@ def test_new_wording_is_a_test_split_of_its_own(tmp_path: Path) -> None:
 
 
 def test_facts_are_paid_once_and_only_if_shown(place, task) -> None:
-    env = place.new_env(expert=True, legal=True)
+    env = place.new_env()
     opening = env.reset(task, 0)
-    assert opening.expert == task.expert_plan and opening.gold
     first, second, _, answer = task.expert_plan
     step = env.step(first)
     assert step.score_delta == 1 and step.info == {"facts": 1, "searches": 1, "task_type": "3 hops"}
-    assert (
-        step.observation.text.startswith("<information>\nDoc 1 (") and step.observation.expert == task.expert_plan[1:]
-    )
-    saved = env.saved()
+    assert step.observation.text.startswith("<information>\nDoc 1 (")
     assert [env.step(action).score_delta for action in (first, second)] == [0, 1]
-    env.restore(saved)
-    assert env.step(second).score_delta == 1
     lost = env.step("ANSWER: not this")
     assert lost.lost and not lost.won and lost.score_delta == 0 and lost.info["em"] == lost.info["f1"] == 0
     env.reset(task, 0)
     won = env.step(answer.replace("answer ", "Answer: The "))  # articles and commands' case are free
     assert won.won and won.score_delta == 1 and (won.info["em"], won.info["f1"], won.info["facts"]) == (1, 1, 0)
     shown = PLAIN_FORM.head(place.prompt, task.goal) + str(messages(PLAIN_FORM, opening))
-    assert not any(mentions(shown, gold) for gold in opening.gold)
-    env.reset(task, 0)
-    calls = [
-        Call(*action.split(" ", 1)[:1], {name: action.split(" ", 1)[1]})
-        for action, name in zip(task.expert_plan, ("query", "query", "query", "text"), strict=True)
-    ]
-    step = env.step("\n".join(map(str, calls)))
-    assert step.won and step.score_delta == task.max_score and len(step.observation.results) == 4
+    assert opening.gold and not any(mentions(shown, gold) for gold in opening.gold)
 
 
 def test_a_fact_that_was_cut_off_is_not_paid(place, task) -> None:

@@ -14,7 +14,6 @@ from chat_stub import chat_stub
 from made import played
 
 from turngrid.envs.games.catalogue import Catalogue
-from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.search import retrieval
 from turngrid.envs.search.files import read_row
@@ -275,19 +274,17 @@ def test_nonsense_is_an_error_of_the_environment(server: Any, said: Any, message
     assert len(server.seen) == 3 and len(str(error.value)) < 400
 
 
-async def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
-    """Through a worker: the next game of the same session goes on when the server is back."""
+def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
+    """The next game goes on when the server is back."""
     lines(tmp_path / "nq/test.jsonl", [PLAIN])
     environment = place(tmp_path, retriever="http", url=server.url, timeout_s=10.0)
     assert environment.longest_step_s == 30.0
     [task] = games(environment, tmp_path / "cache", "nq", "test")
-    async with EnvPool("search", 1, 60.0, settings=vars(environment.settings)) as pool:
-        session = await pool.open()
-        await session.reset(task, 0)
-        server.says = ["nonsense"]
-        with pytest.raises(EnvError, match="sent no passages"):
-            await session.step("search bridge")
-        server.says = [GOOD]
-        await session.reset(task, 0)
-        assert "Orlen Bridge" in (await session.step("search bridge")).observation.text
-        assert (await session.step("answer Rull")).won
+    env = environment.new_env()
+    env.reset(task, 0)
+    server.says = ["nonsense"]
+    with pytest.raises(EnvError, match="sent no passages"):
+        env.step("search bridge")
+    server.says = [GOOD]
+    asked, answered = played(env, task, ["search bridge", "answer Rull"])[1]
+    assert "Orlen Bridge" in asked.observation.text and answered.won

@@ -17,6 +17,11 @@ from turngrid.envs.types import Call, TaskError, TaskRef
 CLONE = os.environ.get("TAU2_CLONE", "")
 real = pytest.mark.skipif(not CLONE, reason="needs TAU2_CLONE, a clone of tau2-bench")
 DONE = str(Call("done"))
+NO_CALLS = (
+    "quit",
+    "__import__('os')",
+    *map(str, (Call("set_user_location", {"abroad": True}), Call("toggle_data", {"x": 1}))),
+)
 
 
 def test_what_is_missing_is_named_with_its_fix(tmp_path, monkeypatch):
@@ -40,13 +45,19 @@ def environment():
 
 @real
 def test_the_verdict_is_that_of_tau2_for_the_plan_and_without_each_call(environment, tmp_path):
+    """From a saved state, after calls that do not fit."""
     tickets = environment.seeds(environment.parse_task("telecom"), "test")[:3]
     verdicts = set()
     for seed in tickets:
         task = made(environment, "telecom", seed, tmp_path / str(seed))
         env, calls = environment.new_env(), task.expert_plan[:-1]
+        opening = env.reset(task, 0)
+        assert opening.text.startswith("Ticket: ") and "<policy>" in opening.goal
+        assert not any(env.step(action).valid for action in NO_CALLS)
+        assert "Error" in env.step(str(Call("get_customer_by_id", {"customer_id": "nobody"}))).observation.text
+        saved = env.saved()
         for left_out in range(len(calls) + 1):
-            env.reset(task, 0)
+            env.restore(saved)
             for action in (*calls[:left_out], *calls[left_out + 1 :]):
                 assert env.step(action).valid
             verdict = tau2_verdict(task, calls[:left_out] + calls[left_out + 1 :])
@@ -74,29 +85,3 @@ def tau2_verdict(task: TaskRef, actions: tuple[str, ...]) -> bool:
     acted = ActionEvaluator.calculate_reward(ticket, messages)
     needs_calls = "ACTION" in {basis.value for basis in ticket.evaluation_criteria.reward_basis}
     return bool(state.reward) and (not needs_calls or bool(acted.reward))
-
-
-@real
-def test_calls_that_do_not_fit_change_nothing_and_episodes_do_not_share_state(environment, tmp_path):
-    [seed] = environment.seeds(environment.parse_task("telecom"), "test")[:1]
-    task = made(environment, "telecom", seed, tmp_path)
-    one, other = environment.new_env(), environment.new_env()
-    opening = one.reset(task, 0)
-    assert opening.text.startswith("Ticket: ")
-    assert "<policy>" in opening.goal
-    other.reset(task, 0)
-    for action in (
-        "quit",
-        "__import__('os')",
-        str(Call("set_user_location", {"abroad": True})),
-        str(Call("toggle_data", {"x": 1})),
-    ):
-        assert not one.step(action).valid
-    assert "Error" in one.step(str(Call("get_customer_by_id", {"customer_id": "nobody"}))).observation.text
-    saved = one.saved()
-    for env in (one, other):
-        for action in task.expert_plan:
-            result = env.step(action)
-        assert result.won
-    one.restore(saved)
-    assert one.step(DONE).lost

@@ -9,7 +9,6 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.config.base import CONF
 from turngrid.config.checks.check import check
 from turngrid.config.compose import Composer
-from turngrid.config.errors import ConfigError
 from turngrid.tasks.budget import Allocation, BudgetError, allocate_budget, shares
 
 
@@ -50,12 +49,6 @@ def test_a_row_of_table_9_buys_what_its_name_says(composed: Composer, row: str) 
     allocation = allocate_budget(config)
     assert f"sft{allocation.demonstrations}_rl{allocation.games}" == row
     assert (allocation.units, allocation.unspent) == (1000, 0)
-
-
-def test_another_share_than_the_rows_is_refused(composed: Composer) -> None:
-    with pytest.raises(ConfigError, match=r"budget.sft_share=0.5: budget=sft60_rl400 .* use budget=sft_rl"):
-        check(composed(["budget=sft60_rl400", "budget.sft_share=0.5"]))
-    assert check(composed(["budget=sft_rl", "budget.sft_share=0.5"])) == []
 
 
 def test_the_default_by_hand() -> None:

@@ -35,12 +35,11 @@ def test_defaults_by_hand() -> None:
     assert equal_phases(["a", "b", "c"], 10) == {1: ["a"], 4: ["b"], 7: ["c"]}
 
 
-def played(order: Thresholded, *shares: tuple[int, int], first: int = 1, task: str = SIMPLE) -> list[int]:
-    """The phase's number before each step and after the last, where ``task`` had these (won,
-    played)."""
-    numbers = [order.phase(first).number]
-    for step, share in enumerate(shares, start=first):
-        order.observe(step, {task: share})
+def played(order: Thresholded, *shares: tuple[int, int]) -> list[int]:
+    """The phase's number before each step and after the last; SIMPLE had these (won, played)."""
+    numbers = [order.phase(1).number]
+    for step, share in enumerate(shares, start=1):
+        order.observe(step, {SIMPLE: share})
         numbers.append(order.phase(step + 1).number)
     return numbers
 
@@ -64,10 +63,8 @@ def test_only_the_newest_task_counts_and_the_last_one_stays() -> None:
     assert order.phase(4).number == 2
 
 
-def draws(
-    node: Mapping[str, object], games: Mapping[str, Sequence[int]] = GAMES, size: int = 4, seed: int = 0
-) -> Draws:
-    return Draws(games, size, curriculum(node, list(games)), seed)
+def draws(node: Mapping[str, object], games: Mapping[str, Sequence[int]] = GAMES, size: int = 4) -> Draws:
+    return Draws(games, size, curriculum(node, list(games)), 0)
 
 
 def step_of(order: Draws, step: int, replaced: int = 0) -> list[int]:

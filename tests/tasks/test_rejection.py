@@ -14,6 +14,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.rollouts.stream import assistant, user
 from turngrid.tasks import demonstrations
 from turngrid.tasks.rejection import Standards, as_demonstrations, draw, same_tokens, select
 from turngrid.tasks.run import Run
@@ -23,24 +24,15 @@ from turngrid.verl_plugin.sft_rows import with_ids
 TINY = ROOT / "assets" / "tiny"
 
 
-def episode(game: int, words: str, *, won: bool = True, invalid: int = 0, step: int = 1, sample: int = 0) -> Episode:
+def episode(game: int, words: str, *, won: bool = True, invalid: int = 0, step: int = 1) -> Episode:
     """One turn a word; the first ``invalid`` of them were not understood."""
     turns = [
         Turn("a door.", word, [7, 2], [-0.1, -0.2], [9], valid=i >= invalid) for i, word in enumerate(words.split())
     ]
-    texts = [text for turn in turns for text in (("user", turn.observation), ("assistant", turn.action))]
+    messages = [said for turn in turns for said in (user(turn.observation), assistant(turn.action))]
+    outcome = Outcome.WON if won else Outcome.OUT_OF_TURNS
     return Episode(
-        task=f"doors/{game}",
-        seed=game,
-        split="train",
-        goal="leave",
-        messages=[{"role": role, "content": text} for role, text in texts],
-        prompt_ids=[1, 2, 3],
-        turns=turns,
-        outcome=Outcome.WON if won else Outcome.OUT_OF_TURNS,
-        step=step,
-        sample=sample,
-        policy="model",
+        f"doors/{game}", game, "train", "leave", messages, [1, 2, 3], turns, outcome, step=step, policy="model"
     )
 
 

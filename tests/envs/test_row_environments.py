@@ -1,5 +1,5 @@
-"""env=swegym: instance files as others publish them, repositories from three places, and what is
-skipped and why."""
+"""Environments whose tasks are rows of a file. That of docs/env.md: listed, split, played. And
+env=swegym: files as others publish them, repositories from three places, and what is skipped."""
 
 import contextlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from made import played
+from page_modules import page_modules
 from repair_samples import GOLD, RIGHT, TESTS, WRONG, row
 
 from turngrid.envs.games.catalogue import Catalogue
@@ -64,7 +65,7 @@ def mirror(tmp_path: Path) -> tuple[Path, str]:
 
 
 def of_git(commit: str, **changes: object) -> dict[str, object]:
-    return row(base_commit=commit, files={}, test_patch=TEST_PATCH, **changes)
+    return row(**{"base_commit": commit, "files": {}, "test_patch": TEST_PATCH, **changes})
 
 
 def write_rows(path: Path, rows: list[object]) -> str:
@@ -127,30 +128,21 @@ def test_a_mirrored_instance_is_played_with_its_hidden_tests(mirror, tmp_path):
 def test_what_is_no_task_is_skipped_and_counted(mirror, tmp_path):
     mirrors, broken = mirror
     good = of_git(broken)
-    rows = [
-        good,
-        "{cut off",
-        {"instance_id": "bare"},
-        {**good, "instance_id": "no-commit", "base_commit": "f" * 40},
-        {**good, "instance_id": "no-repair", "patch": GOLD.replace("+    return a + b", "+    return a")},
-        {**good, "instance_id": "bad-patch", "test_patch": TEST_PATCH.replace("mul", "div")},
-        {**good, "instance_id": "again"},
-    ]
-    source = write_rows(tmp_path / "i.jsonl", rows)
+    none = {
+        "a row is not JSON": "{cut off",
+        "bare: field repo is missing or empty": {"instance_id": "bare"},
+        "has no commit fff": {**good, "instance_id": "no-commit", "base_commit": "f" * 40},
+        "the expert plan does not win": {**good, "instance_id": "no-repair", "patch": GOLD.replace("a + b", "a")},
+        "hunk at line 1 of tests/test_calc.py does not fit": of_git(
+            broken, instance_id="bad-patch", test_patch=TEST_PATCH.replace("mul", "div")
+        ),
+        "the same game as another seed's": {**good, "instance_id": "again"},
+    }
+    source = write_rows(tmp_path / "i.jsonl", [good, *none.values()])
     settings = {"instances": source, "mirror_dir": str(mirrors), "test_share": 0.0}
     found = listing(tmp_path, settings)
-    assert len(found.tasks) == 1
-    reasons = " / ".join(sorted(reason for _, reason in found.rejected))
-    assert len(found.rejected) == 6
-    for reason in (
-        "a row is not JSON",
-        "bare: field repo is missing or empty",
-        "has no commit fff",
-        "the expert plan does not win",
-        "the hunk at line 1 of tests/test_calc.py does not fit",
-        "the same game as another seed's",
-    ):
-        assert reason in reasons
+    assert len(found.tasks) == 1 and len(found.rejected) == len(none)
+    assert all(any(reason in said for _, said in found.rejected) for reason in none)
     with pytest.raises(TaskError, match="split train has 1 games of the 2 asked for; 6 seeds rejected"):
         listing(tmp_path, settings, count=2)
 
@@ -204,3 +196,63 @@ def test_without_an_engine_a_container_is_refused(tmp_path):
     source = write_rows(tmp_path / "i.jsonl", [row(files={})])
     [(_, reason)] = listing(tmp_path, {"instances": source, "provider": "container", "test_share": 0.0}).rejected
     assert "env.provider=container needs docker or podman" in reason
+
+
+# ---- the environment of docs/env.md
+
+ROWS = [{"id": number, "question": f"{number} + 1", "answer": number + 1} for number in range(40)]
+NAME = "sums.environment:Sums"
+
+
+@pytest.fixture
+def sums(tmp_path):
+    """Return a function that makes the environment, given rows or lines."""
+
+    def make(rows, **settings):
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
+        file.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+        return make_environment(NAME, {"instances": str(file), **settings})
+
+    with page_modules(tmp_path, "env.md"):
+        assert len((tmp_path / "sums/environment.py").read_text().splitlines()) <= 45
+        yield make
+
+
+def test_rows_are_played(sums, tmp_path):
+    environment = sums([*ROWS[:2], "{", {"id": 7, "question": "?"}], test_share=0.0)
+    found = Catalogue(environment, tmp_path / "cache").listing("sums", "train", None, workers=1, progress=False)
+    assert min(reason for _, reason in found.rejected) == "a row has no field 'answer'"
+    assert len(found.rejected) == 2
+    env = environment.env()
+    for task in found.tasks:
+        number = int(env.reset(task, 0).text.split()[0])
+        assert not env.step("no").won
+        assert env.step(str(number + 1)).won
+
+
+def test_what_is_no_source_is_said_and_a_test_set_may_be_a_second_one(sums):
+    first, second = sums(ROWS[:3]).settings.instances, sums(ROWS[3:5]).settings.instances
+    environment = sums([], instances=first, test_instances=second)
+    assert (len(environment.seeds({}, "train")), len(environment.seeds({}, "test"))) == (3, 2)
+    for settings, message in (
+        ({"instances": "none.jsonl"}, "env.instances='none.jsonl': no such file"),
+        ({"test_instances": "none.json"}, "env.test_instances='none.json': no such file"),
+        ({"test_share": 0.7, "validation_share": 0.7}, "env.test_share and env.validation_share"),
+    ):
+        with pytest.raises(TaskError, match=message):
+            sums(ROWS, **settings).parse_task("sums")
+    for rows, message in (([{}], "none of its 1 rows .* the first: a row has no field 'question'"), ([], "its 0 rows")):
+        with pytest.raises(TaskError, match=message):
+            sums(rows).seeds({}, "train")
+
+
+def test_a_row_has_one_split_and_one_game_in_any_file(sums):
+    rows = [{"id": number, "question": "?", "answer": number} for number in range(200)]
+    one, other = sums(rows, validation_share=0.1), sums(rows[::-1], validation_share=0.1)
+    seeds = {split: one.seeds({}, split) for split in ("test", "validation", "train")}
+    assert {split: other.seeds({}, split) for split in seeds} == seeds
+    assert sum(map(len, seeds.values())) == len(set().union(*seeds.values())) == 200
+    assert 30 <= len(seeds["test"]) <= 60
+    assert 10 <= len(seeds["validation"]) <= 32
+    assert one.seeds({}, "test_paper") == seeds["test"]
+    assert one.seeds({}, "demonstrations") == seeds["train"]
