@@ -222,3 +222,11 @@ async def test_a_killed_worker_takes_its_jvm_along_and_another_plays_on(tmp_path
         assert results[-1].won and gone(java.pid)
         [java] = psutil.Process(pool.pids[0]).children()
     assert gone(java.pid)
+
+
+@pytest.mark.slow
+def test_the_expert_wins_a_hundred_of_a_hundred(tmp_path: Path) -> None:
+    """A game that its expert does not win again is rejected."""
+    names = list(express.OPTIONS)
+    tasks = [game(tmp_path, names[number % len(names)], 30_001 + number) for number in range(100)]
+    assert all(task.expert_plan for task in tasks)

@@ -65,7 +65,7 @@ CASES = {  # options that have no state share a run
     "arpo": ("algo=loop", PRICES, "rollout_form=arpo", "loss=dr_grpo", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
     "aepo": ("algo=lite_ppo", PRICES, "rollout_form=aepo", "credit=[aepo]", "loss=aepo_clip"),
     "vapo": ("algo=vapo", "shaping=[f1,invalid_action]", "filter=[entropy_turns]"),
-    "bi_level_gae": ("algo=bi_level_gae", PRICES),
+    "bi_level_gae": ("algo=bi_level_gae", PRICES, "filter=[std_top_p]"),
     "task_replay": ("algo=rapo", PRICES, "filter.solved.share=0.5", "budget.units=8", "env.task=w2-o3-q2"),
     "hgpo": ("algo=hgpo", "loss=gspo", *GATED),
     "infopo": ("algo=infopo", "shaping=[cosine_length,invalid_action]", "terms=[self_distill]"),
@@ -73,7 +73,7 @@ CASES = {  # options that have no state share a run
     "spiral": ("algo=spiral", *MATCHES, *OPPONENTS),
     "marshal": ("algo=marshal", *MATCHES),
     "dr_mas": ("algo=dr_mas", PRICES, *ROLES),
-    "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix"),
+    "prefix": ("algo=reinforce_plus_plus", PRICES, "rollout_form=prefix", "filter=[std_min_p]"),
 }
 # What a step after the kill tells of a method that need not do anything
 ACTED = {
