@@ -159,8 +159,11 @@ def test_other_processes_cannot_be_seen_or_killed(way):
 
 @everywhere
 def test_a_fork_bomb_is_put_out(way):
+    """Without walls the children sleep: a bomb that doubles takes the machine from other tests for
+    20 s before our watch sees it."""
     mark = f"bomb-{os.getpid()}-{way}"
-    bomb = "import os, time\ntry:\n    while True: os.fork()\nexcept OSError: time.sleep(0.3)"
+    fork = "os.fork()" if way is Level.BUBBLEWRAP else "os.fork() or time.sleep(600)"
+    bomb = f"import os, time\ntry:\n    while True: {fork}\nexcept OSError: time.sleep(0.3)"
     done = play(way, f"mark = {mark!r}\n{bomb}", limits=Limits(wall_s=6.0, processes=24))
     assert done.outcome in (Outcome.FINISHED, Outcome.TOO_MANY_PROCESSES, Outcome.TIMED_OUT)
     assert not left(mark)
