@@ -55,6 +55,7 @@ WITH_RAY = (
     "test_parity",
     "test_server",
     "test_async_trainer",
+    "test_averaged",
 )
 PLAIN_VERL = ("test_platform", "test_verl_changes", "test_verl_bugs")  # share a process of verl without our plugin
 # What takes longest, longest first: begun last, one of these would keep one worker busy when the
