@@ -34,6 +34,8 @@ def dial_module(folder: Path) -> Iterator[Any]:
             yield importlib.import_module("dial")
     finally:
         sys.path[:] = [entry for entry in sys.path if entry not in path]
+        for name in [name for name in sys.modules if path and name.partition(".")[0] == "openenv"]:
+            del sys.modules[name]  # or it would pass for an installed one the next time
 
 
 @contextlib.contextmanager

@@ -235,15 +235,13 @@ if sys.argv[1] == "rm":
 if sys.argv[-1] != "dial:latest":
     sys.exit(f"Unable to find image {{sys.argv[-1]}}")
 listening = socket.create_server(("127.0.0.1", 0))
-command = [sys.executable, "-m", "uvicorn", "dial:app", "--fd", str(listening.fileno()), "--log-level", "critical"]
+command = [sys.executable, "-m", "uvicorn", "dial:app", "--fd", str(listening.fileno()), "--log-level", "error"]
 streams = dict.fromkeys(("stdout", "stderr"), file.parent.with_name("log").open("a"))
 server = subprocess.Popen(command, pass_fds=[listening.fileno()], start_new_session=True, **streams)
 file.write_text(f"{{server.pid}} {{listening.getsockname()[1]}}")
 """
 
 
-# After certain other tests in one process the server does not answer; its log may say why.
-@pytest.mark.slow
 async def test_each_worker_has_a_container_that_ends_with_it(
     dial: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +253,7 @@ async def test_each_worker_has_a_container_that_ends_with_it(
     docker.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')  # a shebang has no spaces
     docker.chmod(docker.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("PYTHONPATH", str(Path(dial.__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
     given = settings(None, image="dial:latest")
     task = game(settings(url), tmp_path)
     async with EnvPool("openenv", 2, 60.0, settings=given) as pool:
