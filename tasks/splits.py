@@ -134,7 +134,8 @@ def _split(
     """List a split's games; a game of two tasks (``all_types`` and a type) goes to the first."""
     parts: dict[str, Listing] = {}
     for task, count in counts.items():
-        parts[task] = catalogue.listing(task, split, count, reward, avoid=taken, at_most=at_most)
+        few = [split] if at_most else []
+        parts[task] = catalogue.listings(task, {split: count}, reward, avoid=taken, at_most=few)[split]
         taken = [*taken, *(game.fingerprint for game in parts[task].tasks)]
     left = {task: iter(listing.tasks) for task, listing in parts.items()}
     order = spread({task: len(listing.tasks) for task, listing in parts.items()})

@@ -61,7 +61,7 @@ async def _check(run: Run, options: Options) -> list[Finding]:
     catalogue, env = Catalogue(run.environment, run.config.env.cache_dir), run.config.env
     reward = reward_on(run.environment, run.config)
     # one split at a time: a run's listing would leave out the games that two splits share
-    listed = {split: catalogue.listing(env.task, split, options.games, reward, at_most=True).tasks for split in SPLITS}
+    listed = {split: catalogue.tasks(env.task, split, options.games, reward, at_most=[split]) for split in SPLITS}
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
         games = await rollouts(pool, listed["test"], options.turns)

@@ -106,7 +106,9 @@ def test_a_demonstration_game_has_the_searchers_plan_within_the_limit(tmp_path):
     with pytest.raises(ValueError, match="worded in a way of its own"):
         wanted("Please tidy up the desk")
     short, planned = (make_environment("alfworld", one) for one in ({"expert_max_commands": 5}, {"expert": "plan"}))
-    found = Catalogue(short, tmp_path).listing("one_type", "demonstrations", 4, workers=1, progress=False)
+    found = Catalogue(short, tmp_path).listings("one_type", {"demonstrations": 4}, workers=1, progress=False)[
+        "demonstrations"
+    ]
     makers = [made(planned, "one_type", task.seed, tmp_path / str(task.seed), "demonstrations") for task in found.tasks]
     for task in found.tasks:
         game = Real(task)

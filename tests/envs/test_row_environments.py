@@ -75,7 +75,7 @@ def write_rows(path: Path, rows: list[object]) -> str:
 
 def listing(tmp_path: Path, settings: dict[str, object], count: int | None = None):
     catalogue = Catalogue(make_environment("swegym", settings), tmp_path / "cache")
-    return catalogue.listing("all", "train", count, reward="ratio", workers=1, progress=False)
+    return catalogue.listings("all", {"train": count}, reward="ratio", workers=1, progress=False)["train"]
 
 
 @pytest.mark.parametrize("name", ["shop__calc.git", "shop__calc", "shop/calc", "shop/calc.git"])
@@ -220,7 +220,9 @@ def sums(tmp_path):
 
 def test_rows_are_played(sums, tmp_path):
     environment = sums([*ROWS[:2], "{", {"id": 7, "question": "?"}], test_share=0.0)
-    found = Catalogue(environment, tmp_path / "cache").listing("sums", "train", None, workers=1, progress=False)
+    found = Catalogue(environment, tmp_path / "cache").listings("sums", {"train": None}, workers=1, progress=False)[
+        "train"
+    ]
     assert min(reason for _, reason in found.rejected) == "a row has no field 'answer'"
     assert len(found.rejected) == 2
     env = environment.env()
