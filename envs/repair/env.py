@@ -38,12 +38,10 @@ class RepairEnv(TextEnv):
     sandbox's level.
     """
 
-    def __init__(self, setup: Setup | None = None, *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__(legal=legal, expert=expert)
+    def __init__(self, setup: Setup | None = None, *, legal: bool = False) -> None:
+        super().__init__(legal=legal)
         self._setup = setup or Setup()
         self._workspace: Workspace | None = None
-        self._expert_plan: tuple[str, ...] = ()
-        self._followed = 0
         sweep()
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
@@ -53,7 +51,6 @@ class RepairEnv(TextEnv):
             self._workspace = Workspace(instance, self._setup.provider_of(instance))
         except ProviderError as error:
             raise EnvError(str(error)) from error
-        self._expert_plan, self._followed = tuple(task.expert_plan), 0
         names = commands.ls(self._workspace, "").replace("\n", "  ")
         return self.observe_message(f"The repository {instance.repo} has: {names}")
 
@@ -62,8 +59,6 @@ class RepairEnv(TextEnv):
         return commands.clean(action)
 
     def step_game(self, command: str) -> RawStep:
-        on_plan = command in self._expert_plan[self._followed : self._followed + 1]
-        self._followed = self._followed + 1 if on_plan else len(self._expert_plan)
         verb, argument, body = commands.parse(command)
         if verb == "submit":
             return self._graded()
@@ -143,9 +138,6 @@ class RepairEnv(TextEnv):
         """Return what always works, since possible edits are endless."""
         files = [path for path in self._open.paths if path.endswith(".py")][:8]
         return ("ls", "test", *(f"show {path}" for path in files), "submit")
-
-    def expert_actions(self) -> tuple[str, ...]:
-        return self._expert_plan[self._followed :]
 
 
 @contextmanager

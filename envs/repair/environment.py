@@ -62,7 +62,7 @@ class RepairEnvironment(Environment):
         return 300.0 + 4 * self.settings.tests_deadline_s
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return RepairEnv(self.setup(), legal=legal, expert=expert)
+        return RepairEnv(self.setup(), legal=legal)
 
     def scores_only_at_end(self, params: Params) -> bool:
         return True

@@ -53,7 +53,9 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
             sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
             raise self.unknown(task, [*names, *sized])
         self.check_settings()
-        return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
+        keys = ("provider", "mirror_dir", "container_image", "python", "tests_deadline_s")
+        checked_with = facts_hash([getattr(self.settings, key) for key in keys])[:16]  # others may accept other rows
+        return {**match.groupdict(), "checked_with": checked_with}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         return {**params, "demonstration": split == "demonstrations"}
@@ -83,15 +85,12 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return an instance's provider; ``auto``: its own files, else a mirror, else an image."""
-        settings = self.settings
-        kind = settings.provider
-        if kind == "auto":
-            kind = "inline" if instance.files else "git" if settings.mirror_dir else "container"
-        if kind == "inline":
+        kind, mirrors = self.settings.provider, self.settings.mirror_dir
+        if kind == "inline" or (kind == "auto" and instance.files):
             return InlineFiles()
-        if kind == "git":
-            return GitMirror(Path(settings.mirror_dir).expanduser())
-        return ContainerImage(settings.container_image)
+        if kind == "git" or (kind == "auto" and mirrors):
+            return GitMirror(Path(mirrors).expanduser())
+        return ContainerImage(self.settings.container_image)
 
     def check_settings(self) -> None:
         super().check_settings()
@@ -101,15 +100,6 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
             raise TaskError(f"env.mirror_dir={settings.mirror_dir!r}: no such folder")
         self.check_sources()
-
-
-def _checked_with(settings: Settings) -> str:
-    """Hash the settings that instances are checked with; other ones may accept others."""
-    folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
-    paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
-    clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
-    values = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
-    return facts_hash(values)[:16]
 
 
 def difficulty(meta: Mapping[str, Any], measure: str) -> str:

@@ -29,7 +29,7 @@ NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 MATCHES = {"two_player"}  # nonsense loses a match, and there is no expert plan: tests of its own
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA | MATCHES]
 JAVALESS = {*NAMES} - NEEDS_JAVA
-TELL_NO_PLAN = {"textarena", "bfcl"}  # whose observations have no field ``expert``
+TELL_NO_PLAN = {"textarena", "bfcl", "repo_repair"}  # whose observations have no field ``expert``
 pytestmark = pytest.mark.usefixtures("no_jvm_is_left")
 GARBAGE = (
     *("quit", "restart", "undo", "", "\n\n", "\\", "x" * 10_000, "\x00\x1b[2J", "\u2192\u2028\u2192"),

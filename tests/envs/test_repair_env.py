@@ -44,12 +44,11 @@ def told(env, action):
 
 def test_the_first_observation_and_the_goal(tmp_path):
     instance = Instance.from_dict(row())
-    env = RepairEnv(legal=True, expert=True)
-    seen = env.reset(task(tmp_path, instance, ("submit",)), 0)
+    env = RepairEnv(legal=True)
+    seen = env.reset(task(tmp_path, instance), 0)
     assert seen.text == "The repository shop/calc has: README.md  shop/  tests/"
     files = ("shop/__init__.py", "shop/calc.py", "tests/test_calc.py")
     assert seen.legal == ("ls", "test", *(f"show {file}" for file in files), "submit")
-    assert seen.expert == ("submit",)
     assert goal_text(instance) == "add gives the difference of its arguments.\n\nIt should give their sum."
     env.close()
 
@@ -191,11 +190,9 @@ def test_the_expert_plan_wins(tmp_path):
     assert (instance.meta, instance.test_files) == ({"patch_lines": 2, "tests": 3}, ("tests/test_calc.py",))
     record = accept(instance, tmp_path, Setup(), demonstration=True)
     assert record.expert_plan == ("show shop/calc.py 1-9", FIX, "submit")
-    env = RepairEnv(expert=True)
+    env = RepairEnv()
     env.reset(task(tmp_path, instance, record.expert_plan), 0)
-    results = [env.step(command) for command in record.expert_plan]
-    assert [result.won for result in results] == [False, False, True]
-    assert results[0].observation.expert == record.expert_plan[1:]
+    assert [env.step(command).won for command in record.expert_plan] == [False, False, True]
     env.close()
 
 

@@ -116,7 +116,7 @@ def test_a_mirrored_instance_is_played_with_its_hidden_tests(mirror, tmp_path):
     settings = {"instances": source, "mirror_dir": str(mirrors), "test_share": 0.0}
     [task] = listing(tmp_path, settings).tasks
     assert task.goal.startswith("add gives the difference")
-    env = make_environment("swegym", settings).env(expert=True)
+    env = make_environment("swegym", settings).env()
     env.reset(task, 0)
     assert "test_add()" not in env.step("show tests/test_calc.py").observation.text
     assert env.step("test").observation.text == "2 of 2 tests passed."
