@@ -17,7 +17,6 @@ from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
 START_DEADLINE_S = 120.0
-_MAX_LINE = 1 << 24
 _ROOT = str(Path(__file__).resolve().parents[2])
 _Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
@@ -53,9 +52,7 @@ class WorkerProcess(asyncio.Protocol):
         self._lost = ""
 
     @classmethod
-    async def start(
-        cls, environment_spec: str, options: Message | None = None, settings: Message | None = None
-    ) -> Self:
+    async def start(cls, environment_spec: str, settings: Message | None = None, legal: bool = False) -> Self:
         """Start a process and wait until it has imported the environment ``module:Class``.
 
         Raises:
@@ -69,7 +66,7 @@ class WorkerProcess(asyncio.Protocol):
             worker = cls(_spawn(theirs, log), log, transport)
             transport.set_protocol(worker)
         try:
-            hello = {"environment": environment_spec, "options": options or {}, "settings": settings or {}}
+            hello = {"environment": environment_spec, "settings": settings or {}, "legal": legal}
             await worker.request(hello, START_DEADLINE_S)
         except BaseException as error:  # also if cancelled: no other code knows of the process
             await worker.close()
@@ -121,8 +118,6 @@ class WorkerProcess(asyncio.Protocol):
                     pending.set_result(reply)
         except (ValueError, IndexError) as error:  # no JSON, or no request waits for it
             self._lose(f"worker died: {error}", hung=False)
-        if len(self._partial) > _MAX_LINE:
-            self._lose(f"an answer has more than {_MAX_LINE} bytes", hung=False)
         if lines:
             self._set_timer()
 
