@@ -121,6 +121,7 @@ class RepairEnv(TextEnv):
             f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
         )
         info = {**result.to_info(workspace.patch()), "problem": goal_text(workspace.instance)}
+        self.close_game()  # a worker that is killed between two episodes leaves no folder behind
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:

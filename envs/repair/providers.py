@@ -6,7 +6,7 @@ import io
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -34,10 +34,6 @@ class RepoProvider(abc.ABC):
 
     strict: ClassVar[bool] = False
 
-    def texts(self, instance: Instance) -> Mapping[str, str]:
-        """Return all files if they need no checkout, else {}."""
-        return {}
-
     @abc.abstractmethod
     def checkout(self, instance: Instance, folder: Path) -> None:
         """Fill an empty folder with the repository at ``base_commit``, without its history."""
@@ -54,13 +50,10 @@ class RepoProvider(abc.ABC):
 class InlineFiles(RepoProvider):
     strict = True
 
-    def texts(self, instance: Instance) -> Mapping[str, str]:
+    def checkout(self, instance: Instance, folder: Path) -> None:
         if not instance.files:
             raise ProviderError(f"{instance.instance_id} carries no files (field files)")
-        return instance.files
-
-    def checkout(self, instance: Instance, folder: Path) -> None:
-        write_files(folder, self.texts(instance))
+        write_files(folder, instance.files)
 
 
 @dataclass(frozen=True)
