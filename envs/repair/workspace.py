@@ -5,7 +5,6 @@ An agent's text never becomes a file path: it selects entries of a list read fro
 
 import functools
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,8 +33,8 @@ class Workspace:
     def __init__(self, instance: Instance, provider: RepoProvider) -> None:
         self.instance, self.provider = instance, provider
         self.edits: dict[str, str] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix=prefix()))
-        self.base = self._folder / "base"  # the checkout
+        self._folder = tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True)
+        self.base = Path(self._folder.name) / "base"  # the checkout
         try:
             self.base.mkdir(mode=0o755)
             provider.checkout(instance, self.base)
@@ -51,7 +50,7 @@ class Workspace:
         self.close()
 
     def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.cleanup()
 
     @property
     def paths(self) -> list[str]:
