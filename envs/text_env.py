@@ -1,7 +1,6 @@
 """A running game of a text environment: cleans actions, and returns score changes and outcomes."""
 
 import abc
-import copy
 import hashlib
 import json
 import math
@@ -97,13 +96,11 @@ class TextEnv(abc.ABC):
         banned_verbs: commands to the program, such as quit and save. They never reach the game.
         ends: characters that are cut from the end of a command, which the game gets in lower case;
             None if it gets the command as it is written.
-        kept: names of the attributes that are the game's state, if ``save_game`` can copy them.
         functions: those of the environment's ``PromptStyle``, set by ``Environment.new_env``.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
     ends: ClassVar[str | None] = None
-    kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
     _legal = _expert = False
 
@@ -164,18 +161,6 @@ class TextEnv(abc.ABC):
         """Return whether a command is empty or one of ``banned_verbs``."""
         verb = command.split(" ", 1)[0].lower().strip("\"'.,;:!?")
         return not verb or verb in self.banned_verbs
-
-    @final
-    def saved(self) -> Any:
-        """Return the episode's state for ``restore``; None if only a replay leads to it."""
-        game = self.save_game()
-        return None if game is None else (game, self.__score, self.__open)
-
-    @final
-    def restore(self, saved: Any) -> None:
-        """Return to a state that ``saved`` of this object and game returned."""
-        game, self.__score, self.__open = saved
-        self.restore_game(game)
 
     @final
     def close(self) -> None:
@@ -276,14 +261,6 @@ class TextEnv(abc.ABC):
     def finish_game(self) -> RawStep:
         """Grade an episode that was cut off; return its last step."""
         raise NotImplementedError(f"{type(self).__name__} does not grade unfinished episodes")
-
-    def save_game(self) -> Any:
-        """Return a copy of the game's state for ``restore_game``; None if there is no such copy."""
-        return copy.deepcopy({name: getattr(self, name) for name in self.kept}) or None
-
-    def restore_game(self, saved: Any) -> None:
-        """Go back to what ``save_game`` returned."""
-        vars(self).update(copy.deepcopy(saved))
 
     def close_game(self) -> None:
         """Release the game's resources."""

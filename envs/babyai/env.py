@@ -122,7 +122,6 @@ class BabyAIEnv(TextEnv):
     """
 
     ends = " ."
-    kept = ("_game", "_guide", "_rest")
 
     def __init__(self, *, macro: bool = False, legal: bool = False, expert: bool = False) -> None:
         super().__init__(legal=legal, expert=expert)

@@ -14,8 +14,6 @@ DONE = "The user has no more requests."
 class BfclEnv(TextEnv):
     """One scenario at a time; a point for each turn of the user that ends as bfcl-eval demands."""
 
-    kept = ("_services", "_gold", "_results", "_turn", "_has_called", "functions")
-
     def __init__(self, *, end_by_words: bool = False, legal: bool = False) -> None:
         super().__init__(legal=legal)
         self._end_by_words = end_by_words

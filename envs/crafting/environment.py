@@ -28,7 +28,6 @@ class CraftingEnv(TextEnv):
     """One game at a time; a point for each item of the plan of which no more is needed."""
 
     ends = " ."
-    kept = ("_have",)
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._book = read(accepted_file(task).read_text())

@@ -20,8 +20,6 @@ HOW = "Write search WORDS, or answer WORDS."
 class SearchEnv(TextEnv):
     """One question at a time; a point for each gold fact once shown, and one for the answer."""
 
-    kept = ("_seen", "_searches", "_titles")
-
     def __init__(self, opened: Callable[[dict[str, Any]], Finder], *, legal: bool = False, expert: bool = False):
         """``opened`` returns the search of a game file."""
         super().__init__(legal=legal, expert=expert)

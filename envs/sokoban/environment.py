@@ -179,7 +179,6 @@ class SokobanEnv(TextEnv):
     """One room at a time; the score is the number of boxes on targets."""
 
     ends = ""
-    kept = ("_room",)
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._room = read(accepted_file(task).read_text())

@@ -98,8 +98,6 @@ class Ticket:
 class Tau2Env(TextEnv):
     """One ticket at a time; it is graded when the agent calls ``done``."""
 
-    kept = ("_ticket",)
-
     def __init__(self, clone: Path, *, legal: bool = False) -> None:
         super().__init__(legal=legal)
         self._clone = clone

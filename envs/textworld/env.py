@@ -77,16 +77,6 @@ class TextWorldEnv(TextEnv):
     def observe_message(self, message: str) -> Observation:
         return replace(self._shown, text=_paragraph(self._room, [message], self._inventory))
 
-    def save_game(self) -> Any:
-        """Return a copy of the interpreter's state; None with legal or expert commands."""
-        if not isinstance(self._game, Interpreter):
-            return None
-        return self._game.state, (self._points, self._room, self._moves, self._inventory, self._shown)
-
-    def restore_game(self, saved: Any) -> None:
-        self._game.state, ours = saved
-        self._points, self._room, self._moves, self._inventory, self._shown = ours
-
     def close_game(self) -> None:
         self._game.close()
 

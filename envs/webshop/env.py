@@ -169,8 +169,6 @@ def _choices(options: Options, page: Page) -> tuple[str, ...]:
 class WebShopEnv(TextEnv):
     """One instruction at a time; a purchase ends it, and its score is WebShop's."""
 
-    kept = ("_page",)
-
     def __init__(self, shop_of: Callable[[Params], Shop], *, legal: bool = False, expert: bool = False) -> None:
         super().__init__(legal=legal, expert=expert)
         self._shop_of = shop_of

@@ -35,7 +35,6 @@ class Node:
     actions: tuple[str, ...]
     observation: Observation
     result: StepResult | None = None
-    saved: Any = None  # the environment's saved state
     children: dict[str, Node] = field(default_factory=dict)
     graded: StepResult | None = None  # the result if an episode is cut off here
 
@@ -82,16 +81,11 @@ class GameTree:
         result = node.result
         over = result and (result.won or result.lost or result.terminated or result.truncated)
         self._at = None if over else node
-        node.saved = None if over else self._env.saved()
 
     def _go_to(self, node: Node) -> None:
-        if self._at is node:
-            return
-        if node.saved is not None:
-            self._env.restore(node.saved)
-        else:
+        if self._at is not node:
             self._repeat(self._env, node)
-        self._at = node
+            self._at = node
 
     def check(self, actions: Sequence[str]) -> None:
         """Repeat the actions on a fresh environment; raise NotReplayed if the results differ."""
