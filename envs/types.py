@@ -16,7 +16,7 @@ class EnvError(RuntimeError):
 
 
 class GameStuck(EnvError):
-    """An action killed two workers in the same way, so it is not tried a third time."""
+    """An action hung or killed two workers, so it is not tried a third time."""
 
 
 class InvalidAction(ValueError):

@@ -184,20 +184,19 @@ class Session:
             raise
 
     async def _try(self, message: Message, deadline_s: float) -> Message:
-        """Send a message until a worker survives it; fail if it kills two workers the same way.
+        """Send a message until a worker survives it; fail if it hangs or kills two workers.
 
         Losses caused by other sessions do not count.
         """
-        blamed: set[bool] = set()
+        blamed = False
         while True:
             try:
                 worker = self._on if self._on and self._on.alive else await self._moved()
                 return await self._ask(worker, message, deadline_s)
             except WorkerLost as lost:
-                if lost.culprit and lost.hung in blamed:
+                if lost.culprit and blamed:
                     raise GameStuck(f"the game failed twice at the same action: {lost}") from lost
-                if lost.culprit:
-                    blamed.add(lost.hung)
+                blamed = blamed or lost.culprit
 
     async def _moved(self) -> WorkerProcess:
         """Return the slot's new worker, on which the open episode has been replayed."""
