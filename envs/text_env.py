@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -142,7 +142,7 @@ class TextEnv(abc.ABC):
         try:
             return self.__outcome(self.step_game(command))
         except InvalidAction as reason:
-            return self.__refused(str(reason))
+            return self.__refused(str(reason), info=reason.info)
 
     @final
     def finish(self) -> StepResult:
@@ -191,7 +191,7 @@ class TextEnv(abc.ABC):
                 called(self.functions, call)
                 done.append(self.__outcome(self.call_game(call)))
             except InvalidAction as reason:
-                done.append(self.__refused(str(reason)))
+                done.append(self.__refused(str(reason), info=reason.info))
             if done[-1].over:
                 break
         results = [step.observation.text for step in done]
@@ -205,8 +205,9 @@ class TextEnv(abc.ABC):
             info={key: value for step in done for key, value in step.info.items()},
         )
 
-    def __refused(self, message: str, parsed: bool = True) -> StepResult:
-        return StepResult(_printable(self.observe_message(message)), 0.0, valid=False, parsed=parsed)
+    def __refused(self, message: str, *, parsed: bool = True, info: Mapping[str, Any] | None = None) -> StepResult:
+        seen = _printable(self.observe_message(message))
+        return StepResult(seen, 0.0, valid=False, parsed=parsed, info=info or {})
 
     # ---- what a subclass implements
 

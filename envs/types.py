@@ -20,7 +20,15 @@ class GameStuck(EnvError):
 
 
 class InvalidAction(ValueError):
-    """An action that changes nothing; the message answers the agent."""
+    """An action that changes nothing; the message answers the agent.
+
+    Args:
+        info: the step's ``StepResult.info``.
+    """
+
+    def __init__(self, message: str, **info: Any) -> None:
+        super().__init__(message)
+        self.info = info
 
 
 class TaskError(ValueError):

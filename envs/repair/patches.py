@@ -5,11 +5,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from turngrid.envs.types import EnvError
+
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
-class PatchError(ValueError):
+class PatchError(EnvError):
     """The text is no unified diff, or does not fit the files; the message says where."""
 
 

@@ -16,13 +16,14 @@ from turngrid.envs.repair.instance import Instance
 from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.types import Level, Limits
 from turngrid.envs.sandbox.watch import watched
+from turngrid.envs.types import EnvError
 
 ENGINES = ("docker", "podman")
 _GIT_DEADLINE_S = 300.0
 _ENGINE_DEADLINE_S = 600.0
 
 
-class ProviderError(RuntimeError):
+class ProviderError(EnvError):
     """A repository or commit is not available; the message says what was looked for and where."""
 
 

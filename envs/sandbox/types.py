@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from turngrid.envs.types import EnvError
 
-class SandboxError(RuntimeError):
+
+class SandboxError(EnvError):
     """The sandbox does not work on this machine, or failed; never an error of the command."""
 
 
