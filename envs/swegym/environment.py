@@ -8,6 +8,7 @@ from typing import Any
 
 from turngrid.envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
 from turngrid.envs.environment import GameRecord, Params, PromptStyle, facts_hash
+from turngrid.envs.repair.bugs import SUITES, difficulty
 from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
 from turngrid.envs.repair.games import accept
@@ -15,9 +16,10 @@ from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
 from turngrid.envs.types import TaskError
 
-BINS = {"lines": (8, 31), "tests": (17, 53)}  # last value of easy and of medium (tables 2 and 6 of arXiv 2510.01132)
-LEVELS = ("easy", "medium", "hard")
+# First and last number of lines of a patch, and of tests (tables 2 and 6 of arXiv 2510.01132).
+SIZES = {"lines": {"easy": (0, 8), "medium": (9, 31), "hard": (32, 10**9)}, "tests": SUITES}
 PAPER_REPOS = ("getmoto/moto", "pydantic/pydantic", "python/mypy", "pandas-dev/pandas", "iterative/dvc")
+_SIZE = {"lines": "patch_lines", "tests": "tests"}  # in an instance's ``meta``
 _TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests)-(?P<level>\w+))?")
 
 
@@ -48,9 +50,9 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))
-        if not match or match["level"] not in (None, *LEVELS):
+        if not match or match["level"] not in (None, *SUITES):
             names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
-            sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
+            sized = [f"{name}-{measure}-{level}" for name in names for measure in SIZES for level in SUITES]
             raise self.unknown(task, [*names, *sized])
         self.check_settings()
         keys = ("provider", "mirror_dir", "container_image", "python", "tests_deadline_s")
@@ -68,7 +70,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         repo, measure = params["repo"], params["measure"]
         if repo not in ("all", fields["repo"], fields["repo"].split("/")[-1]):
             return False
-        return measure is None or difficulty(fields["meta"], measure) == params["level"]
+        return measure is None or difficulty(SIZES[measure], fields["meta"][_SIZE[measure]]) == params["level"]
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
         demonstration = bool(params.get("demonstration"))
@@ -100,9 +102,3 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
             raise TaskError(f"env.mirror_dir={settings.mirror_dir!r}: no such folder")
         self.check_sources()
-
-
-def difficulty(meta: Mapping[str, Any], measure: str) -> str:
-    """Return ``easy``, ``medium`` or ``hard`` by ``lines`` of the patch or number of ``tests``."""
-    size = meta["patch_lines" if measure == "lines" else "tests"]
-    return LEVELS[sum(size > bound for bound in BINS[measure])]

@@ -13,10 +13,11 @@ from repair_samples import GOLD, RIGHT, TESTS, WRONG, row
 
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
+from turngrid.envs.repair.bugs import difficulty
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, ProviderError, engine
 from turngrid.envs.repair.workspace import Workspace
-from turngrid.envs.swegym.environment import difficulty
+from turngrid.envs.swegym.environment import SIZES
 from turngrid.envs.types import TaskError
 
 OLD_TESTS = TESTS.replace("def test_add():\n    assert add(1, 2) == 3\n\n\n", "")
@@ -164,8 +165,8 @@ def test_a_data_set_folder_is_loaded_as_the_hub_gives_it(tmp_path, monkeypatch):
 
 def test_difficulties_are_those_of_the_study():
     levels = ["easy", "medium", "medium", "hard"]
-    assert [difficulty({"patch_lines": lines}, "lines") for lines in (8, 9, 31, 32)] == levels
-    assert [difficulty({"tests": tests}, "tests") for tests in (17, 18, 53, 54)] == levels
+    assert [difficulty(SIZES["lines"], lines) for lines in (8, 9, 31, 32)] == levels
+    assert [difficulty(SIZES["tests"], tests) for tests in (17, 18, 53, 54)] == levels
 
 
 def test_tasks_choose_among_the_instances(tmp_path):
