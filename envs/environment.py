@@ -271,7 +271,3 @@ class Environment(abc.ABC):
     def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
         """Return the generator's parameters for a reward; by default, the same for all."""
         return dict(params)
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        """Return whether the score changes only at a win, so that dense equals sparse."""
-        return False

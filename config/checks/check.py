@@ -200,7 +200,6 @@ CHECKS: tuple[Check, ...] = (
 )
 WARNINGS: tuple[Check, ...] = (
     extension.depends_on_length,
-    environment.equal_rewards,
     environment.too_few_turns,
     methods.doubtful_methods,
     estimators.cut_samples,

@@ -54,16 +54,6 @@ def bad_window(config: DictConfig) -> Iterator[str]:
         yield f"env.window_keep={keep}: it must be below env.window_turns={turns}; use env.window_keep={turns - 1}"
 
 
-def equal_rewards(config: DictConfig) -> Iterator[str]:
-    if config.turn_reward.name not in ("dense", "balanced"):
-        return
-    environment, tasks = make_environment(config.env.name, config.env), list(task_weights(config.env))
-    params = [environment.with_reward(environment.parse_task(task), config.turn_reward.name) for task in tasks]
-    if all(map(environment.scores_only_at_end, params)):
-        only = f"{' and '.join(tasks)} scores only at the end"
-        yield f"reward={config.turn_reward.name}: it equals reward=sparse, since {only}"
-
-
 def bad_evaluation(config: DictConfig) -> Iterator[str]:
     node = config.eval
     if not node.temperatures:

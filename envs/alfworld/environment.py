@@ -97,7 +97,3 @@ class AlfWorld(Environment):
         from turngrid.envs.alfworld.env import AlfWorldEnv
 
         return AlfWorldEnv(legal=legal, expert=expert)
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        """Return whether the only type is the one with a single condition."""
-        return list(params["types"]) == [kinds.TYPES[0]]

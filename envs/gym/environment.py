@@ -114,9 +114,6 @@ class Gym(Environment):
             return None
         return few_seeds(split, int((starts > 0).sum()))
 
-    def scores_only_at_end(self, params: Params) -> bool:
-        return params["id"].startswith("FrozenLake") and "reward_schedule" not in params["kwargs"]
-
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         described = games.known(params["id"])
         rules = {"id": params["id"], "kwargs": {**params["kwargs"], **described.draw(params["kwargs"], seed)}}

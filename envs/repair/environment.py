@@ -64,9 +64,6 @@ class RepairEnvironment(Environment):
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         return RepairEnv(self.setup(), legal=legal)
 
-    def scores_only_at_end(self, params: Params) -> bool:
-        return True
-
     def setup(self) -> Setup:
         """Return the env's setup; ``settings.python`` may name another interpreter for tests."""
         settings = self.settings

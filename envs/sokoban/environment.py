@@ -220,9 +220,6 @@ class Sokoban(Environment):
         side, boxes = map(int, re.findall(r"\d", task))
         return {"side": side, "boxes": boxes}
 
-    def scores_only_at_end(self, params: Params) -> bool:
-        return params["boxes"] == 1
-
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         room, plan = make(params["side"], params["boxes"], seed)
         (folder / "room.txt").write_text(str(room))
