@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import httpx
 
 from turngrid.envs.types import EnvError
-from turngrid.envs.utils.chat_text import chat_text
+from turngrid.envs.utils.printable import chat_text
 from turngrid.rewards.declared import number
 from turngrid.rewards.reward import ScoredTurn, on_last
 

@@ -17,8 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
-from turngrid.envs.utils.chat_text import broken_up
-from turngrid.envs.utils.printable import printable
+from turngrid.envs.utils.printable import broken_up, printable
 from turngrid.rollouts.stream import Message, in_words, tool
 
 CHATML_END = "<|im_end|>"
