@@ -101,8 +101,6 @@ class Slot:
         self.groups: Counter[str] = Counter()  # open sessions
 
     async def worker(self) -> WorkerProcess:
-        if self.process is not None and self.process.alive and not self._closed:
-            return self.process
         async with self._lock:
             if self._closed:
                 raise EnvError("the pool is closed")
