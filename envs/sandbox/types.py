@@ -76,7 +76,6 @@ class Completed:
 
     Attributes:
         code: exit status; 128 + a signal's number; -1 if the sandbox ended the command.
-        stderr: the beginning of standard error.
     """
 
     outcome: Outcome
