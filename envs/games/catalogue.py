@@ -197,8 +197,7 @@ class _Walk:
     @property
     def wanted(self) -> list[int]:
         """The missing seeds, and the next ones if many are rejected; surplus games stay cached."""
-        tried = len(self.accepted) + len(self.rejected)
-        ahead = min(_AHEAD, len(self.missing) * len(self.rejected) // max(1, len(self.accepted)) if tried else 0)
+        ahead = min(_AHEAD, len(self.missing) * len(self.rejected) // max(1, len(self.accepted)))
         after = self._seeds[self._seeds.index(self.missing[-1]) + 1 :]
         unknown = (seed for seed in after if self._entry(seed) is None)
         return self.missing + list(itertools.islice(unknown, ahead))
