@@ -26,6 +26,7 @@ BOOT = (
     " scope['main'](request)"
 )
 _RUNNER = Path(__file__).with_name("runner.py").read_text()
+_CANARIES = 3
 _UNSIGNED = (Outcome.FORGED, "the report has a line that was not signed")
 
 
@@ -131,6 +132,8 @@ def prepare(tests: Sequence[str], options: Options) -> tuple[bytes, bytes]:
         "files": list(dict.fromkeys(test.split("::", 1)[0] for test in tests)),
         "wanted": _ids(tests),
         "autoload": options.autoload,
+        "canaries": _CANARIES,
+        "seed": int.from_bytes(os.urandom(4), "big"),
     }
     return key, json.dumps(request).encode() + b"\n"
 

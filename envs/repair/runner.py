@@ -21,11 +21,10 @@ import pytest
 
 INI = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
 MESSAGE_CHARS = 600
-CANARIES = 3
 
 
 def main(request):
-    """``request``: files, wanted ids (empty: all), key, autoload."""
+    """``request``: files, wanted ids (empty: all), key, seed, autoload, number of canaries."""
     if not request["autoload"]:
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     send = channel(request.pop("key"))
@@ -83,6 +82,7 @@ class Runner:
 
     def __init__(self, send, request):
         self.send, self.wanted = send, set(request["wanted"])
+        self.draw, self.count = random.Random(request["seed"]), request["canaries"]
         self.canaries = set()
         self.phases, self.message, self.subtests = {}, "", False
 
@@ -98,7 +98,7 @@ class Runner:
         """Insert canaries between groups, so that no fixture of a class or module is made twice."""
         size = len(items)
         edges = [n for n in range(size + 1) if n in (0, size) or items[n - 1].parent is not items[n].parent]
-        for place in sorted(random.SystemRandom().choices(edges, k=CANARIES), reverse=True):
+        for place in sorted(self.draw.choices(edges, k=self.count), reverse=True):
             canary = canary_beside(items[min(place, size - 1)])
             self.canaries.add(canary.nodeid)
             items.insert(place, canary)
