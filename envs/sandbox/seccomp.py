@@ -33,13 +33,17 @@ _UNKNOWN = {
     "bpf": (321, 280),
 }
 
-# Calls that are refused with some flags: their two numbers, the argument's index, the flags.
-_SHARED_ANONYMOUS, _NEW_USER = 0x21, 0x10000000
-_WITH_FLAGS = {
-    "mmap": ((9, 222), 3, _SHARED_ANONYMOUS),
-    "clone": ((56, 220), 0, _NEW_USER),
-    "unshare": ((272, 97), 0, _NEW_USER),
-}
+# A refused call: its two numbers; of some arguments the index, a mask and the masked value; the
+# error (0: reported as done).
+_Rule = tuple[tuple[int, int], tuple[tuple[int, int, int], ...], int]
+_SHARED_ANONYMOUS, _NEW_USER, _ALL = 0x21, 0x10000000, 0xFFFFFFFF
+_RULES: tuple[_Rule, ...] = (
+    ((9, 222), ((3, _SHARED_ANONYMOUS, _SHARED_ANONYMOUS),), errno.EPERM),  # mmap
+    ((54, 208), ((1, _ALL, 1), (2, _ALL, 7)), 0),  # setsockopt SO_SNDBUF
+    ((54, 208), ((1, _ALL, 1), (2, _ALL, 8)), 0),  # setsockopt SO_RCVBUF
+    ((56, 220), ((0, _NEW_USER, _NEW_USER),), errno.EPERM),  # clone
+    ((272, 97), ((0, _NEW_USER, _NEW_USER),), errno.EPERM),  # unshare
+)
 
 # Instructions, and offsets in the kernel's struct seccomp_data.
 _LOAD, _AND, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
@@ -69,25 +73,21 @@ def program() -> bytes:
     ]
     for numbers in _UNKNOWN.values():
         lines += [(_IF_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
-    for numbers, argument, flags in _WITH_FLAGS.values():
-        lines += _refuse(numbers[column], argument, flags)
+    for numbers, where, answer in _RULES:
+        lines += _refuse(numbers[column], where, answer)
     lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def _refuse(number: int, argument: int, flags: int) -> list[tuple[int, int, int, int]]:
+def _refuse(number: int, where: tuple[tuple[int, int, int], ...], answer: int) -> list[tuple[int, int, int, int]]:
     """Return instructions that begin and end with the call's number loaded.
 
     The lower half of an argument is compared (little endian).
     """
-    return [
-        (_IF_EQUAL, 0, 5, number),
-        (_LOAD, 0, 0, _ARGUMENTS + 8 * argument),
-        (_AND, 0, 0, flags),
-        (_IF_EQUAL, 0, 1, flags),
-        (_RETURN, 0, 0, _ERROR | errno.EPERM),
-        (_LOAD, 0, 0, _CALL),
-    ]
+    lines = [(_IF_EQUAL, 0, 3 * len(where) + 2, number)]
+    for left, (argument, mask, value) in zip(reversed(range(len(where))), where, strict=True):
+        lines += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (_AND, 0, 0, mask), (_IF_EQUAL, 0, 3 * left + 1, value)]
+    return [*lines, (_RETURN, 0, 0, _ERROR | answer), (_LOAD, 0, 0, _CALL)]
 
 
 def launcher() -> list[str]:

@@ -218,6 +218,19 @@ ANYWHERE = {
     attempt(lambda: mmap.mmap(-1, 1 << 20))
     attempt(lambda: mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE))
     """: ["OSError"] * 4 + ["PermissionError", "done"],
+    # sockets' buffers could hold megabytes each, in the kernel; programs that ask are told that it
+    # is done
+    """
+    import socket
+    one, _ = socket.socketpair()
+    before = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+    after = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    print(before == after)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    print(one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+    """: ["True", "1"],
     "attempt(lambda: open('big', 'wb').write(b'x' * (8 << 20)))\nattempt(lambda: bytearray(1 << 30))": [
         *("OSError", "MemoryError")
     ],
@@ -263,7 +276,9 @@ WITHIN_WALLS = {
 
 
 @everywhere
-@pytest.mark.parametrize(("lines", "answers"), ANYWHERE.items(), ids=["memory", "file", "namespace"][: len(ANYWHERE)])
+@pytest.mark.parametrize(
+    ("lines", "answers"), ANYWHERE.items(), ids=["memory", "buffers", "file", "namespace"][: len(ANYWHERE)]
+)
 def test_what_is_refused_anywhere(way, repo, lines, answers):
     assert attempts(way, lines, repo) == answers
 
