@@ -1,100 +1,27 @@
 """Which Python a repair may contain: read as a syntax tree before any of it runs.
 
 Tests and the code under test share one process, so code that names the interpreter's insides could
-pay itself. A repair may use what the file used before, what the reference repair uses, and what is
-listed here: standard functions that reach only their own data. Anything more is refused.
-
-Left out on purpose, though they look harmless:
-
-- ``functools.wraps`` and ``operator.attrgetter`` take the names of attributes as text, and so does
-  ``str.format``;
-- ``dataclasses.make_dataclass``, ``enum`` and ``type`` make classes from text;
-- ``typing.get_type_hints`` and ``functools.singledispatch`` run annotations;
-- ``contextlib`` can swallow a test's error.
+pay itself. A repair may use what the file used before and what the reference repair uses, and what
+``harmless`` lists. Anything more is refused.
 """
 
 import ast
-import builtins
 import io
-import re
+import string
 import tokenize
-import types
 import warnings
-from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
-from decimal import Decimal
-from fractions import Fraction
 from typing import NamedTuple
 
-_NAMES = {
-    "__future__": "annotations",
-    "bisect": "bisect bisect_left bisect_right insort insort_left insort_right",
-    "calendar": "isleap leapdays monthcalendar monthrange weekday",
-    "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
-    "collections.abc": "Callable Collection Container Generator Hashable ItemsView Iterable Iterator KeysView Mapping"
-    " MutableMapping MutableSequence MutableSet Reversible Sequence Set Sized ValuesView",
-    "copy": "copy deepcopy",
-    "dataclasses": "asdict astuple dataclass field replace",
-    "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone",
-    "decimal": "ROUND_CEILING ROUND_DOWN ROUND_FLOOR ROUND_HALF_DOWN ROUND_HALF_EVEN ROUND_HALF_UP ROUND_UP Decimal"
-    " InvalidOperation",
-    "fractions": "Fraction",
-    "functools": "cache cached_property cmp_to_key lru_cache partial reduce total_ordering",
-    "heapq": "heapify heappop heappush heappushpop heapreplace merge nlargest nsmallest",
-    "itertools": "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile"
-    " filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest",
-    "math": "ceil comb copysign cos dist e erf exp factorial fabs floor fmod frexp fsum gamma gcd hypot inf isclose"
-    " isfinite isinf isnan isqrt lcm ldexp lgamma log log10 log1p log2 modf nan perm pi pow prod sin sqrt tan"
-    " tau trunc",
-    "operator": "add and_ eq floordiv ge gt itemgetter le lt mod mul ne neg not_ or_ pow sub truediv xor",
-    "re": "A ASCII DOTALL I IGNORECASE M MULTILINE Match Pattern S VERBOSE X compile error escape findall finditer"
-    " fullmatch match search split sub subn",
-    "statistics": "fmean mean median median_high median_low mode multimode pstdev pvariance stdev variance",
-    "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation whitespace",
-    "textwrap": "dedent fill indent shorten wrap",
-    "typing": "Any Callable ClassVar Final Generic Iterable Iterator Literal Mapping NamedTuple Optional Protocol Self"
-    " Sequence TypeVar Union cast overload",
-}
-MODULES = {module: frozenset(names.split()) for module, names in _NAMES.items()}
+from turngrid.envs.repair.harmless import BASES, KEYWORDS, METHODS, MODULES, RISKY_BUILTINS, WAYS
 
-_FUNCTIONS = (
-    "abs all any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod enumerate filter float"
-    " format frozenset hasattr hash hex int isinstance issubclass iter len list map max min next object oct ord pow"
-    " print property range repr reversed round set slice sorted staticmethod str sum super tuple zip"
-    " NotImplemented Ellipsis"
-)
-_TYPES = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
-_ERRORS = frozenset(name for name, kind in _TYPES.items() if issubclass(kind, Exception))
-_RISKY_BUILTINS = frozenset(vars(builtins)) - frozenset(_FUNCTIONS.split()) - _ERRORS
-
-# Attributes: of the listed modules, and of plain data.
-_DATA = (
-    *(str, bytes, bytearray, list, tuple, dict, set, frozenset, int, float, complex, range, slice),
-    *(deque, Counter, OrderedDict, defaultdict, ChainMap, datetime, timedelta, Decimal, Fraction, re.Pattern, re.Match),
-)
-_ATTRIBUTES = (
-    frozenset(name for kind in _DATA for name in dir(kind) if not name.startswith("_"))
-    .union(*MODULES.values(), ("abc", "args", "setter"))
-    .difference(("format", "format_map"))
-)
-# Ways from an object to the interpreter: words that no identifier may be.
-_INSIDES = (types.FrameType, types.CodeType, types.TracebackType, types.GeneratorType, types.CoroutineType)
-_MACHINERY = ("builtins", "ctypes", "format_map", "gc", "importlib", "inspect", "mro", "pytest", "sys", "unittest")
-_WAYS = {*_MACHINERY} | {
-    name for kind in (*_INSIDES, types.AsyncGeneratorType) for name in vars(kind) if "_" in name.strip("_")
-}
-# Methods that any class may define: none of them decides what its objects are equal to, or contain.
-_METHODS = frozenset({"__init__", "__iter__", "__len__", "__next__", "__post_init__", "__repr__", "__str__"})
-_BASES = _ERRORS | {"NamedTuple", "typing.NamedTuple", "object"}
-# Keywords that change equality, how classes are made, and which attributes are copied.
-_KEYWORDS = frozenset({"assigned", "compare", "eq", "metaclass", "updated"})
-
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _WORDS = {
     "import": "a repair may not have `{}`",
     "name": "a repair may not use {}",
-    "attribute": "a repair may not use the attribute {}",
     "dunder": "a repair may not add {}",
+    "module": "a repair may not use {} like this",
     "assignment": "a repair may not assign to {}",
     "class": "a repair may not add {}",
 }
@@ -104,7 +31,7 @@ class Refusal(NamedTuple):
     """Why a repair is refused.
 
     Attributes:
-        reason: ``syntax``, ``import``, ``name``, ``attribute``, ``dunder``, ``assignment`` or
+        reason: ``syntax``, ``import``, ``name``, ``dunder``, ``module``, ``assignment`` or
             ``class`` here, ``file`` in ``workspace``; counted in ``rollout/refused/REASON``.
         message: what the agent reads.
     """
@@ -145,18 +72,14 @@ def _known_uses(text: str) -> Iterable[Use]:
 
 
 def _uses(text: str) -> dict[Use, int]:
-    """Return each use in a file that is not listed here, with its first line."""
+    """Return each use in a file that ``harmless`` does not list, with its first line."""
     data = text.encode()
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     if encoding not in ("utf-8", "utf-8-sig"):
         raise SyntaxError("another encoding than UTF-8")
-    nodes = list(ast.walk(parsed(data)))
-    imported = {alias.asname or alias.name.split(".")[0] for alias in nodes if isinstance(alias, ast.alias)}
-    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
     found: dict[Use, int] = {}
-    for node in nodes:
-        for use in (*_of_words(node), *_of_node(node, imported, classes)):
-            found.setdefault(use, getattr(node, "lineno", 1))
+    for node, use in _Reader(parsed(data)).uses():
+        found.setdefault(use, getattr(node, "lineno", 1))
     return found
 
 
@@ -170,42 +93,137 @@ def parsed(source: str | bytes) -> ast.Module:
         return ast.parse(source)
 
 
-def _of_words(node: ast.AST) -> Iterator[Use]:
-    """Yield the identifiers in a node itself that lead to the interpreter or change equality."""
-    if isinstance(node, ast.Constant) or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-        return
-    for _, value in ast.iter_fields(node):
-        words = value if isinstance(value, list) else [value]
-        for word in (part for text in words if isinstance(text, str) for part in text.split(".")):
-            if word in _WAYS:
-                yield Use("name", word)
-            elif word.startswith("__") and word not in _METHODS:
-                yield Use("dunder", word)
+class _Reader:
+    """One module's tree, with each node's parent and what each imported name stands for."""
 
+    def __init__(self, tree: ast.Module) -> None:
+        self._nodes = list(ast.walk(tree))
+        self._parents = {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
+        self._borrowed = {_local(one) for node in self._nodes if isinstance(node, _IMPORTS) for one in node.names}
+        self._classes = {node.name for node in self._nodes if isinstance(node, ast.ClassDef)}
+        self._imported = dict(pair for node in self._nodes for pair in _bindings(node))
 
-def _of_node(node: ast.AST, imported: set[str], classes: set[str]) -> Iterator[Use]:
-    match node:
-        case ast.Import(names=names):
-            yield from (Use("import", f"import {ast.unparse(alias)}") for alias in names if alias.name not in MODULES)
-        case ast.ImportFrom(module=module, names=names, level=level):
-            source = "." * level + (module or "")
-            unlisted = [alias for alias in names if alias.name not in MODULES.get(source, ())]
-            yield from (Use("import", f"from {source} import {ast.unparse(alias)}") for alias in unlisted)
-        case ast.Name(id=name) if name in _RISKY_BUILTINS:
-            yield Use("name", name)
-        case ast.Attribute(value=value, attr=attribute, ctx=context):
-            if not isinstance(context, ast.Load) and _names(value) & imported:
-                yield Use("assignment", ast.unparse(node))
-            if attribute not in _ATTRIBUTES and not attribute.startswith("__"):
-                yield Use("attribute", attribute)
-        case ast.MatchClass(kwd_attrs=attributes):
-            yield from (Use("attribute", name) for name in attributes if name not in _ATTRIBUTES)
-        case ast.keyword(arg=word, value=value) if word in _KEYWORDS:
-            yield Use("dunder", f"{word}={ast.unparse(value)}")
-        case ast.ClassDef(name=name, bases=bases):  # a subclass of int or str could equal anything
-            unlisted_bases = {ast.unparse(base) for base in bases} - _BASES - classes
-            yield from (Use("class", f"class {name}({base})") for base in sorted(unlisted_bases))
+    def uses(self) -> Iterator[tuple[ast.AST, Use]]:
+        for node in self._nodes:
+            for use in self._of(node):
+                yield node, use
+
+    def _of(self, node: ast.AST) -> Iterator[Use]:
+        yield from self._dunders(node)
+        if isinstance(node, _IMPORTS):
+            yield from _imports(node)
+        elif isinstance(node, ast.Name):
+            yield from self._name(node)
+        elif isinstance(node, ast.Attribute):
+            yield from self._attribute(node)
+        elif isinstance(node, ast.MatchClass):
+            yield from (Use("name", name) for name in node.kwd_attrs if name in WAYS)
+        elif isinstance(node, ast.keyword) and node.arg in KEYWORDS:
+            yield Use("dunder", f"{node.arg}={ast.unparse(node.value)}")
+        elif isinstance(node, ast.ClassDef):  # a subclass of int or str could equal anything
+            bases = {ast.unparse(base) for base in node.bases} - BASES - self._classes
+            yield from (Use("class", f"class {node.name}({base})") for base in sorted(bases))
+
+    def _dunders(self, node: ast.AST) -> Iterator[Use]:
+        """Yield words that begin with two underscores; a definition counts for its own class."""
+        is_method = isinstance(node, ast.FunctionDef) and isinstance(self._parents[node], ast.ClassDef)
+        for word in _words(node):
+            if word.startswith("__") and not (is_method and word in METHODS):
+                yield Use("dunder", f"{self._scope(node)}{word}" if isinstance(node, _SCOPES) else word)
+
+    def _scope(self, node: ast.AST) -> str:
+        names = []
+        while node in self._parents:
+            node = self._parents[node]
+            names += [f"{node.name}."] if isinstance(node, _SCOPES) else []
+        return "".join(reversed(names))
+
+    def _name(self, node: ast.Name) -> Iterator[Use]:
+        if node.id in RISKY_BUILTINS or node.id in WAYS:
+            yield Use("name", ast.unparse(self._whole(node)))
+        if module := self._imported.get(node.id):
+            yield from self._of_module(node, module)
+
+    def _of_module(self, node: ast.Name, module: str) -> Iterator[Use]:
+        """Yield a module, unless it begins a ``module.name`` that is listed."""
+        above: ast.AST = self._parents[node]
+        while isinstance(above, ast.Attribute) and f"{module}.{above.attr}" in MODULES:
+            module, above = f"{module}.{above.attr}", self._parents[above]
+        if isinstance(above, ast.Attribute) and above.attr in MODULES.get(module, ()):
+            return
+        listed = module in MODULES
+        yield Use("module", ast.unparse(self._whole(node) if listed else self._chain(node)))
+
+    def _attribute(self, node: ast.Attribute) -> Iterator[Use]:
+        if node.attr in WAYS or (node.attr == "format" and not _is_plain(node.value)):
+            yield Use("name", ast.unparse(self._whole(node)))
+        if not isinstance(node.ctx, ast.Load) and _names(node.value) & self._borrowed:
+            yield Use("assignment", ast.unparse(node))
+
+    def _chain(self, node: ast.AST) -> ast.AST:
+        while isinstance(self._parents[node], ast.Attribute):
+            node = self._parents[node]
+        return node
+
+    def _whole(self, node: ast.AST) -> ast.AST:
+        """Return the node with all attributes and calls after it."""
+        above = self._parents[node]
+        while isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and above.func is node):
+            node, above = above, self._parents[above]
+        return node
 
 
 def _names(node: ast.expr) -> set[str]:
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+def _local(alias: ast.alias) -> str:
+    return alias.asname or alias.name.split(".")[0]
+
+
+def _is_plain(template: ast.expr) -> bool:
+    """Return whether a format is a constant whose fields look up nothing in their arguments."""
+    if not (isinstance(template, ast.Constant) and isinstance(template.value, str)):
+        return False
+    try:
+        fields = list(string.Formatter().parse(template.value))
+    except ValueError:
+        return False
+    return not any(set(".[") & set(name or "") or "{" in (spec or "") for _, name, spec, _ in fields)
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield names that an import gives to a module, or to a name that is not listed."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield _local(alias), alias.name if alias.asname else _local(alias)
+    elif isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            if not _is_listed(node, alias.name):
+                yield _local(alias), f"{_source(node)}.{alias.name}"
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[Use]:
+    for alias in node.names:
+        renamed = f" as {alias.asname}" if alias.asname else ""
+        if isinstance(node, ast.Import) and alias.name not in MODULES:
+            yield Use("import", f"import {alias.name}{renamed}")
+        elif isinstance(node, ast.ImportFrom) and not _is_listed(node, alias.name):
+            yield Use("import", f"from {_source(node)} import {alias.name}{renamed}")
+
+
+def _source(node: ast.ImportFrom) -> str:
+    return "." * node.level + (node.module or "")
+
+
+def _is_listed(node: ast.ImportFrom, name: str) -> bool:
+    return name in MODULES.get(_source(node), ())
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    """Yield the identifiers in a node itself, whichever field has them."""
+    if isinstance(node, ast.Constant) or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+        return
+    for _, value in ast.iter_fields(node):
+        words = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+        yield from (part for word in words if isinstance(word, str) for part in word.split("."))

@@ -7,10 +7,10 @@ import pytest
 from repair_samples import row, task
 
 from turngrid.envs.registry import make_environment
-from turngrid.envs.repair import bugs
+from turngrid.envs.repair import bugs, harmless
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles
-from turngrid.envs.repair.source_rules import MODULES, refusal
+from turngrid.envs.repair.source_rules import refusal
 from turngrid.envs.repair.workspace import Workspace
 
 BEFORE = """
@@ -47,28 +47,28 @@ REFUSED = {
     "name": [
         *("exec('1')", "run = eval", "globals()", "open('/x')", "vars(x)", "raise SystemExit", "ｅxec('1')"),
         *("x.cr_frame", "x.ag_frame", "x.tb_frame", "raise KeyboardInterrupt", "quit()", "compile('1', '', 'eval')"),
-        *("functools.reduce(delattr, names, x)", "setattr(math, 'isclose', f)", "vars(object)"),
-        *("type(type(x))('A', (int,), {})", "x.gi_frame.f_back", "int.mro()", "x.sys", "'a'.format_map(x)"),
+        *("functools.reduce(getattr, names, x)", "setattr(math, 'isclose', f)", "vars(object)"),
+        *("getattr(x, name)", "type(type(x))('A', (int,), {})", "x.gi_frame.f_back", "int.mro()", "x.sys.modules"),
+        *("'{0.x}'.format(x)", "'{:{}}'.format(x, y)", "text.format(x)", "str.format('{0.x}', x)", "'a'.format_map(x)"),
         "match x:\n    case object(gi_frame=y): pass",
     ],
-    "attribute": [
-        *("re._cache", "re.copyreg", "os.system('x')", "functools.update_wrapper(f, g)", "plus.code", "x.sys.modules"),
-        *("import collections.abc\ncollections.abc.Set.x, collections.sysconfig", "self.late = 1"),
-        *("'{0.x}'.format(x)", "text.format(x)", "str.format('{0.x}', x)", "match x:\n    case object(late=y): pass"),
+    "module": [
+        *("f(re)", "for re in x: pass", "re._cache", "re.copyreg", "os.system('x')", "functools.wraps(f)(g)"),
+        *("functools.update_wrapper(f, g)", "plus.code", "import math as m\nn = m"),
+        "import collections.abc\ncollections.abc.Set.x, collections.sysconfig",
     ],
     "dunder": [
         *(f"class Same:\n    def {name}(self, *given): return True" for name in ("__bool__", "__exit__")),
-        "def __getattr__(name): return name",
+        *("def __getattr__(name): return name", "Counter.__eq__ = lambda self, other: True"),
         *("x.__traceback__", "x.__globals__", "x.__subclasses__()", "__loader__", "class A:\n    __annotations__ = {}"),
-        *("x.__class__", "__builtins__", "class Same:\n    def __ne__(self, other): return True", "__ne__ = 1"),
+        *("x.__class__", "__builtins__", "class Same:\n    def __eq__(self, other): return True", "__eq__ = 1"),
         *("match x:\n    case object(__class__=y): pass", "f(__x=1)", "def f(__x): pass", "global __name__"),
-        *("from itertools import count as __bool__", "dataclass(eq=False)", "field(compare=False)"),
+        *("from itertools import count as __len__", "dataclass(eq=False)", "field(compare=False)"),
     ],
     "assignment": [
         "with x as (plus.y, z): pass",
         *("plus.y = 1", "del plus.y", "for plus.y in z: pass", "with x as plus.z: pass", "[x for plus.y in z]"),
         *("plus.y.z += 1", "plus.all[0].x = 1", "a, plus.c = d", "import math\nmath.isclose = f"),
-        "from collections import Counter\nCounter.__eq__ = lambda self, other: True",
     ],
     "class": ["class Answer(int): pass", "class Late(str, Version): pass"],
     "syntax": ["def (:", "(" * 300, "-" * 9000 + "1", "a." * 3000 + "b", b"x = '\\ud800'".decode("unicode_escape")],
@@ -76,13 +76,11 @@ REFUSED = {
 ALLOWED = [
     *("import math\nmath.isclose(1, 2)", "import collections.abc as c\nc.Mapping", "from itertools import pairwise"),
     *("import datetime\ndatetime.date.today()", "os.path.join(x, y, z)", "re.compile('x').match(y)", "f(plus)"),
-    *("format(x, '.2f')", "print(f'{x!r:>{y}}')", "f(key=len)", "getattr(x, 'z')", "class Broken(ValueError): pass"),
-    *(
-        "class Late(Version): pass",
-        "class Run(NamedTuple):\n    length: int",
-        "class Run:\n    def __len__(self): return 1",
-    ),
-    *("self.text = 1", "import math\nmath.fsum([a, b])", "import re\nre.sub('x', f, y, flags=re.DOTALL)"),
+    *("'{} {a:.2f} {0!r}'.format(x, a=1)", "f('{1}{0}'.format)", "format(x, '.2f')", "print(f'{x!r:>{y}}')"),
+    *("self.late = 1", "f(key=len)", "getattr(x, 'y')", "books.open(x)", "class Broken(ValueError): pass"),
+    *("class Late(Version): pass", "class Run(NamedTuple):\n    length: int"),
+    *("runs[-1].length += 1", "import math\nmath.fsum([a, b])", "import re\nre.sub('x', f, y, flags=re.DOTALL)"),
+    "class Run:\n    def __len__(self): return 1",
 ]
 
 
@@ -108,7 +106,7 @@ def test_a_file_is_read_as_python_reads_it(cookie):
 
 
 def test_the_harmless_names_exist_and_are_no_modules():
-    for module, names in MODULES.items():
+    for module, names in harmless.MODULES.items():
         found = {name: getattr(importlib.import_module(module), name) for name in names}
         assert not [name for name, value in found.items() if isinstance(value, types.ModuleType)]
 
