@@ -3,12 +3,13 @@
 An agent's text never becomes a file path: it selects entries of a list read from the checkout.
 """
 
+import ast
 import functools
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Self
 
 from turngrid.envs.repair import patches, source_rules
@@ -110,14 +111,31 @@ class Workspace:
     def is_source(self, path: str) -> bool:
         """Return whether a repair may change this file.
 
-        It may change what the reference repair changes, and what the instance lists as modules
-        (``meta["sources"]``). Without both, it may change existing Python that is no test.
+        It may change what the reference repair changes, and existing Python that is neither a test
+        nor imported by tests. Of files beside tests it may change those that the instance lists as
+        modules (``meta["sources"]``). Without a reference repair, imports of tests are not
+        examined: they cannot be distinguished from the code under test.
         """
         if self.instance.is_protected(path):
             return False
-        if listed := {*self.reference, *self.instance.meta.get("sources", ())}:
-            return path in listed
-        return path in self._known and path.endswith(".py")
+        if path in self.reference or path in self.instance.meta.get("sources", ()):
+            return True
+        if path not in self._known or not path.endswith(".py"):
+            return False
+        folders = {PurePosixPath(test).parent for test in self.instance.test_files}
+        return not self.reference or not (PurePosixPath(path).parent in folders or path in self._imported_by_tests)
+
+    @functools.cached_property
+    def _imported_by_tests(self) -> set[str]:
+        """Return files that tests import, not only through files of the reference repair."""
+        hidden = self.hidden_tests()
+        known = self._known.union(hidden)
+        start = {path for path in known if PurePosixPath(path).name == "conftest.py"}.union(self.instance.test_files)
+
+        def read(path: str) -> str:
+            return hidden[path] if path in hidden else self.base_text(path)
+
+        return _reached(start, known, read, self.reference)
 
     @functools.cached_property
     def reference(self) -> Mapping[str, str | None]:
@@ -173,3 +191,59 @@ def _files_below(folder: Path) -> Iterator[str]:
             path = Path(above) / name
             if path.is_file() and not path.is_symlink():
                 yield path.relative_to(folder).as_posix()
+
+
+def _reached(
+    start: Iterable[str], known: Collection[str], read: Callable[[str], str], stop: Collection[str] = ()
+) -> set[str]:
+    """Return ``start`` and the files that they import, directly or through others.
+
+    Imports are read from syntax trees; no code runs.
+
+    Args:
+        known: paths of the repository's files.
+        read: returns the text of a path.
+        stop: paths to leave out, with what only they import.
+    """
+    folders = {str(folder) for path in known for folder in PurePosixPath(path).parents}
+    roots = [folder for folder in folders if str(PurePosixPath(folder, "__init__.py")) not in known]
+    reached: set[str] = set()
+    queue = [*start]
+    while queue:
+        path = queue.pop()
+        if path in known and path not in reached and path not in stop:
+            reached.add(path)
+            queue += _imported(path, _tree(path, read), roots)
+    return reached
+
+
+def _tree(path: str, read: Callable[[str], str]) -> ast.AST:
+    try:
+        return source_rules.parsed(read(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def _imported(path: str, tree: ast.AST, roots: Collection[str]) -> Iterator[str]:
+    """Yield paths that a file may import; any folder that is no package may be on ``sys.path``."""
+    above = [str(folder) for folder in PurePosixPath(path).parents]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from _paths(roots, [alias.name for alias in names])
+            case ast.ImportFrom(level=0, module=module, names=names):
+                yield from _paths(roots, [f"{module}.{alias.name}" for alias in names])
+            case ast.ImportFrom(level=level, module=module, names=names):
+                names_in = [f"{module}.{alias.name}" if module else alias.name for alias in names]
+                yield from _paths(above[level - 1 : level], ["__init__", *names_in])
+            case ast.Constant(value=str(text)) if text.replace(".", "").isidentifier():
+                yield from _paths(roots, [text])  # as in pytest_plugins or import_module("a.b")
+
+
+def _paths(folders: Iterable[str], modules: Sequence[str]) -> Iterator[str]:
+    """Yield the files of dotted module names and of the packages that contain them."""
+    for folder in folders:
+        for parts in (module.split(".") for module in modules):
+            for count in range(1, len(parts) + 1):
+                stem = PurePosixPath(folder, *parts[:count])
+                yield from (f"{stem}.py", f"{stem}/__init__.py")
