@@ -77,6 +77,14 @@ def test_what_changes_nothing(name):
     assert (result.counts.f2p_passed, result.counts.p2p_passed) == (0, 1) and not result.resolved
 
 
+PATCH_A_TEST = """
+import sys
+def mul(a, b):
+    for name in ("test_add", "test_add_more"):
+        getattr(sys.modules["test_calc"], name).__code__ = (lambda: None).__code__
+    return a * b
+def add(a, b): return 0
+"""
 # Outcome -> what ends so: code in front of the wrong module, or whole edits.
 ENDS = {
     Outcome.ENDED_EARLY: {"os._exit on import": "import os; os._exit(0)"},
@@ -87,6 +95,15 @@ ENDS = {
         "a plugin registered behind our back": "import gc\nfrom _pytest.config import Config\n"
         "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return True\n"
         "for thing in gc.get_objects():\n    if type(thing) is Config: thing.pluginmanager.register(Plugin())",
+        "tests changed in memory": {"calc.py": PATCH_A_TEST},
+        "the assertion error gone": "import builtins\nclass Quiet(SystemExit): pass\nbuiltins.AssertionError = Quiet",
+        "such a plugin from a function": {
+            "calc.py": "import gc\nfrom _pytest.config import Config\n"
+            "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return 'add' in pyfuncitem.name or None\n"
+            "def mul(a, b):\n    for thing in gc.get_objects():\n"
+            "        if type(thing) is Config: thing.pluginmanager.register(Plugin())\n    return a * b\n"
+            "def add(a, b): return 0\n"
+        },
     },
     Outcome.FORGED: {
         "lines on every open file": "import os\n"
