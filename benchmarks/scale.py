@@ -39,7 +39,6 @@ import psutil
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf, open_dict
-from tqdm import tqdm
 from transformers import AutoTokenizer
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
@@ -51,6 +50,7 @@ from benchmarks.scale_parts import COMMANDS, StubServer
 from turngrid.config.compose import compose
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.models.locate import resolve_model
 from turngrid.verl_plugin.dataset import TaskDataset
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
@@ -236,7 +236,7 @@ class Bench:
         """Until every worker has published its last group."""
         load = self.load
         title = f"{load.environment}, {load.episodes} episodes"
-        with tqdm(total=load.episodes * load.turns, desc=title, unit=" turns", leave=False) as bar:
+        with ticking_bar(total=load.episodes * load.turns, desc=title, unit=" turns", leave=False) as bar:
             while self._busy():
                 time.sleep(POLL_SECONDS)
                 bar.update(ray.get(self.server.stats.remote())[0] - bar.n)

@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.config import machine
@@ -35,6 +34,7 @@ from turngrid.config.checks import environment
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.envs.registry import make_environment
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.evaluation import stage, tables
@@ -204,7 +204,7 @@ async def _roll_out_in_text(
             left = {item.label: stage.missing_episodes(run.folder, candidate.name, item) for item in settings}
             if candidate.kind == "checkpoint" or not any(left.values()):
                 continue
-            with tqdm(total=sum(left.values()), desc=candidate.label, unit="game") as bar:
+            with ticking_bar(total=sum(left.values()), desc=candidate.label, unit="game") as bar:
                 for item in (item for item in settings if left[item.label]):
                     specs, pool = stage.episode_specs(run, item), await pool_of(run, item.evaluation_set.env)
                     without = [spec.task.key for spec in specs if not spec.task.expert_plan]

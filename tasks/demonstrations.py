@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tqdm import tqdm
-
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import TaskRef
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
@@ -89,6 +88,6 @@ async def _run_all(run: Run, policy: Policy, specs: Sequence[EpisodeSpec]) -> li
         bar.update()
         return episode
 
-    with tqdm(total=len(specs), desc="demonstrations", unit="game") as bar:
+    with ticking_bar(total=len(specs), desc="demonstrations", unit="game") as bar:
         async with pool_of(run.config.env, legal=run.prompt.admissible) as pool:
             return list(await asyncio.gather(*map(one, specs)))

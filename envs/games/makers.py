@@ -7,13 +7,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any, Self, TypeVar
 
-from tqdm import tqdm
-
 from turngrid.envs.environment import Environment, Params
 from turngrid.envs.games.cache import GameCache
 from turngrid.envs.hosting.pool import Slot
 from turngrid.envs.hosting.process import WorkerLost, WorkerProcess
 from turngrid.envs.types import EnvError
+from turngrid.envs.utils.bar import ticking_bar
 
 T = TypeVar("T")
 
@@ -48,7 +47,7 @@ class Makers:
         Raises:
             EnvError: a process died or hung twice on one seed.
         """
-        with tqdm(total=len(seeds), desc=about, unit="seed", file=sys.stderr, disable=not self._progress) as bar:
+        with ticking_bar(total=len(seeds), desc=about, unit="seed", file=sys.stderr, disable=not self._progress) as bar:
             self._run(self._make_all(params, list(reversed(seeds)), bar.update))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from tqdm import tqdm
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
 
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.credit_quality.game import token_counts
 from turngrid.experiments.credit_quality.intervals import PARTS, Products, products
 from turngrid.experiments.credit_quality.measures import Truth
@@ -81,7 +81,7 @@ def of_games(
     true = [np.repeat(part.mean(axis=1), np.concatenate(counts)) for part in parts]
     columns = np.split(np.stack([*credits.values(), *true]), np.cumsum([*map(sum, counts)])[:-1], axis=1)
     by_game = []
-    with tqdm(total=len(groups), desc="gradients", unit="game") as bar:
+    with ticking_bar(total=len(groups), desc="gradients", unit="game") as bar:
         for group, own in zip(groups, columns, strict=True):
             by_game.append(model.gradients(group, own))
             bar.update()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, TaskRef
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, Rollouts
 from turngrid.experiments.evaluation.policies import PolicyRef
@@ -111,7 +111,7 @@ class Study:
 
     def _each(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> None:
         """Call ``screen`` or ``measure`` of each game's ``Measurement``, and save the game."""
-        with tqdm(total=len(tasks), desc=what, unit="game", disable=not tasks) as bar:
+        with ticking_bar(total=len(tasks), desc=what, unit="game", disable=not tasks) as bar:
             for task in tasks:
                 spec = self.run.spec(task, int(self.run.config.env.max_turns))
                 measurement = Measurement(self.rollouts, self._make, spec, self.run.reward.name)

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from turngrid.envs.hosting.pool import EnvPool, pool_of
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.damage import discard
 from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import say
@@ -56,7 +57,7 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
     path.parent.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(process_config(run, checkpoints, tracked), path)
     progress_file(folder).unlink(missing_ok=True)  # left by a killed evaluation
-    with tqdm(total=left, desc="evaluation", unit="game") as bar:
+    with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
         update = partial(_show, bar, folder)
         run_stage(run.config, folder, "evaluation", "turngrid.experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)

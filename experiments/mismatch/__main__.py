@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
-from tqdm import tqdm
 
 from turngrid.config.base import CONF
 from turngrid.config.checks.estimators import bad_correction
 from turngrid.config.compose import Composer, composer
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.tables import listed
@@ -119,7 +119,7 @@ def _measured(options: Options, names: Sequence[str], configs: Mapping[str, Dict
     corrections = {label: Correction(config) for label, config in configs.items()}
     asked = list(itertools.product(map(int, listed(options.turns)), names))
     known = read(file)
-    with tqdm(total=len(asked), desc="measure", unit="cell") as bar:
+    with ticking_bar(total=len(asked), desc="measure", unit="cell") as bar:
         for turns, name in asked:
             keys = {label: Key(name, turns, label, size) for label in corrections}
             new = {label: corrections[label] for label, key in keys.items() if key not in known}

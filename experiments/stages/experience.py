@@ -21,6 +21,7 @@ from turngrid.config import precision
 from turngrid.config.experience import writer
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import Observation, TaskRef
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.process.child import run_stage, stage_exit_code
 from turngrid.records.process.exit_codes import Failure, say
 from turngrid.rollouts.chat_policy import ChatPolicy, EndpointError
@@ -73,14 +74,14 @@ def make_rows(run: Run, model: str) -> None:
 def _draw(run: Run, model: str) -> None:
     file = run.folder / "episodes" / "alternatives.yaml"
     OmegaConf.save(run.for_process(model=model), file)
-    say("alternatives: the model draws them")
-    run_stage(run.config, run.folder, "alternatives", "turngrid.experiments.stages.experience", [str(file)])
+    with ticking_bar(desc="alternatives", bar_format="{desc}: {elapsed}"):
+        run_stage(run.config, run.folder, "alternatives", "turngrid.experiments.stages.experience", [str(file)])
     file.unlink()
 
 
 def _reflected(run: Run, pairs: Sequence[Pair]) -> list[Episode]:
     tasks = {task.key: task for task in read_tasks(task_file(run.folder, "demonstrations"))}
-    with tqdm(total=len(pairs), desc="reflections", unit="thought") as bar:
+    with ticking_bar(total=len(pairs), desc="reflections", unit="thought") as bar:
         try:
             thoughts = asyncio.run(_ask(run, pairs, tasks, bar))
         except EndpointError as error:

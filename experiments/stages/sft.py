@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
 from turngrid.algorithms.registry import FORM
 from turngrid.config.machine import SMALL
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files.checkpoints import seal
 from turngrid.records.metrics import read_metrics
@@ -46,7 +46,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
     OmegaConf.save(sft_config(run, episodes_file, model), stage / "config.yaml")
     variables = {"PYTHONSAFEPATH": "1", **ALONE, **allocator(config)}
     module, arguments = _launch(config)
-    with tqdm(total=_steps(run, episodes_file), desc="SFT", unit="step") as bar:
+    with ticking_bar(total=_steps(run, episodes_file), desc="SFT", unit="step") as bar:
 
         def update() -> None:
             lines = list(read_metrics(stage / "metrics.jsonl"))

@@ -1,11 +1,27 @@
-"""Removal of folders that are written to."""
+"""Bars whose clock goes on while nothing gets done, and removal of folders that are written to."""
 
+import io
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from turngrid.envs.utils import bar
+from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import remove_folder
+
+
+def test_a_bar_is_drawn_again_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bar, "LOG_SECONDS", 0.05)
+    before, out, none = threading.active_count(), io.StringIO(), io.StringIO()
+    with ticking_bar(total=3, desc="games", file=out), ticking_bar(total=3, file=none, disable=True):
+        end = time.monotonic() + 60
+        while out.getvalue().count("games:   0%") < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+    assert out.getvalue().count("games:   0%") >= 3 and not none.getvalue()
+    assert threading.active_count() <= before + 1  # tqdm's own stays
 
 
 def test_a_file_that_comes_while_the_folder_is_emptied_goes_too(
