@@ -68,7 +68,12 @@ class Operator:
 
 
 class Engine:
-    """A game that is loaded once and reset any number of times; ``load`` may load another one."""
+    """A game that is loaded once and reset any number of times; ``load`` may load another one.
+
+    Attributes:
+        facts: facts of the present state, by predicate.
+        names: the agent's name of each id in the initial state.
+    """
 
     def __init__(self) -> None:
         self._library = _FREE_LIBRARIES.pop() if _FREE_LIBRARIES else fast_downward.load_lib()
@@ -89,7 +94,8 @@ class Engine:
         for predicate, arguments in (*self._translation.facts, *self._state()):
             self._first.setdefault(predicate, set()).add(arguments)
         things = {thing for found in self._first.values() for arguments in found for thing in arguments}
-        entities = {thing: text.Entity(thing, name) for thing, name in goal.demangled(things).items()}
+        self.names = goal.demangled(things)
+        entities = {thing: text.Entity(thing, name) for thing, name in self.names.items()}
         self._writer = text.Writer(self._grammar, entities, self._translation.types)
 
     def reset(self) -> str:

@@ -1,8 +1,8 @@
 """Play ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score."""
 
-from turngrid.envs.alfworld import games
 from turngrid.envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
-from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
+from turngrid.envs.alfworld.goal import wanted
+from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import TASK_TYPE, Observation, TaskRef
 
 _BANNER = "-= Welcome to TextWorld, ALFRED! =-"
@@ -22,20 +22,15 @@ class AlfWorldEnv(TextEnv):
         self._loaded = ""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        self._load(task)
+        if self._loaded != task.sha256:
+            self._loaded = ""
+            self._engine.load(accepted_json(task))
+            self._loaded = task.sha256
         introduction = self._engine.reset()
+        self._goal = wanted(task.goal)
         self._at_first = self._best = self._goal.met(self._engine.facts)
         self._plan = task.expert_plan
         return self.observe_message(_opening(introduction))
-
-    def _load(self, task: TaskRef) -> None:
-        if self._loaded == task.sha256:
-            return
-        self._loaded = ""
-        data = games.read(accepted_file(task))
-        _, self._goal = games.goal_of(data)
-        self._engine.load(data)
-        self._loaded = task.sha256
 
     def step_game(self, command: str) -> RawStep:
         answer = self._engine.step(command)
