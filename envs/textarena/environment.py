@@ -1,4 +1,4 @@
-"""Single-player games of textarena without downloads: ``env=textarena env.id=Sokoban-v0``.
+"""textarena's FrozenLake: ``env=textarena env.id=FrozenLake-v0-random``; a base of its games.
 
 textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
@@ -13,26 +13,13 @@ from typing import Any, ClassVar
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
-from turngrid.envs.textarena.games import PLANS, legal_words
+from turngrid.envs.textarena.games import MOVES, way_over_lake
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
 
-# The games that were tried, with the turns of an episode; of Sokoban and GuessTheNumber they are
-# textarena's.
-KNOWN = {
-    "Sokoban-v0": 30,
-    "FrozenLake-v0": 24,
-    "FrozenLake-v0-random": 24,
-    "FrozenLake-v0-hardcore": 24,
-    "GuessTheNumber-v0": 10,
-    "GuessTheNumber-v0-hardcore": 10,
-}
-_FEW = {
-    "FrozenLake-v0": 364,
-    "FrozenLake-v0-random": 4 * 364,
-    "GuessTheNumber-v0": 20,
-    "GuessTheNumber-v0-hardcore": 50,
-}
+# The variants of the lake, with the turns of an episode; and how many games there are, where few.
+KNOWN = {"FrozenLake-v0": 24, "FrozenLake-v0-random": 24, "FrozenLake-v0-hardcore": 24}
+_FEW = {"FrozenLake-v0": 364, "FrozenLake-v0-random": 4 * 364}
 
 
 class ArenaEnv(TextEnv):
@@ -98,7 +85,7 @@ class TextArenaEnv(ArenaEnv):
         return RawStep(seen, score, won=won, lost=over and not won, valid=state.error_count == 0)
 
     def observe_message(self, message: str) -> Observation:
-        return Observation(self._shown(message), self._goals[0], legal_words(self.game) if self._legal else ())
+        return Observation(self._shown(message), self._goals[0], tuple(MOVES) if self._legal else ())
 
 
 @dataclass(frozen=True)
@@ -161,9 +148,9 @@ class TextArena(ArenaGames):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         env = TextArenaEnv()
         opening = env.open(params["id"], seed)
-        plan = PLANS[params["id"].split("-")[0]](env.game)
+        plan = way_over_lake(env.game)
         if plan is None or len(plan) > params["turns"]:
             raise Rejected(f"not to be won within {params['turns']} turns")
         game = {"id": params["id"], "seed": seed, "opening": opening.text}
-        same = facts_hash([params["id"], opening.text, plan])  # the number to guess is in the plan only
+        same = facts_hash([params["id"], opening.text, plan])
         return GameRecord.written(folder, game, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)

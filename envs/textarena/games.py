@@ -1,102 +1,35 @@
-"""Expert plans, legal actions and best moves of textarena's games, from the game's present state.
+"""Plans, legal actions and best moves of textarena's games, from a game's hidden state.
 
-Each function reads the game's hidden state. textarena itself is not imported here.
+textarena itself is not imported here.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-Plan = list[str] | None
-Spot = tuple[int, int]
-MOVES: dict[str, Spot] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
-_WALL, _TARGET, _BOX_ON_TARGET, _BOX = 0, 2, 3, 4
-_STATES = 50_000
+MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 LINES = ("012", "345", "678", "036", "147", "258", "048", "246")
 
 
-def legal_words(game: Any) -> tuple[str, ...]:
-    """Return the random policy's actions: directions, or numbers that were not guessed yet."""
-    if hasattr(game, "guessed_numbers"):
-        return tuple(str(n) for n in range(game.min_number, game.max_number + 1) if n not in game.guessed_numbers)
-    return tuple(MOVES)
-
-
-def sokoban(game: Any) -> Plan:
-    """Return a shortest plan, by search over the places of the player and the boxes.
-
-    None if a box starts on a target: textarena does not count such a box until it was pushed.
-    """
-    walls, targets = _spots(game.room_fixed, _WALL), _spots(game.room_fixed, _TARGET)
-    boxes = _spots(game.room_state, _BOX, _BOX_ON_TARGET)
-    if boxes & targets:
-        return None
-    start = (tuple(map(int, game.player_position)), boxes)
-
-    def after(state: tuple[Spot, frozenset[Spot]], move: Spot) -> tuple[Spot, frozenset[Spot]] | None:
-        me, boxes = _beside(state[0], move), state[1]
-        if me in boxes:
-            pushed = _beside(me, move)
-            boxes = boxes if pushed in boxes or pushed in walls else boxes - {me} | {pushed}
-        return None if me in walls or me in boxes else (me, boxes)
-
-    return _search(start, after, lambda state: state[1] <= targets)
-
-
-def frozen_lake(game: Any) -> Plan:
-    """Return a shortest way around the holes."""
+def way_over_lake(game: Any) -> list[str] | None:
+    """Return a shortest way around the holes of FrozenLake, or None."""
     grid, goal = game.state.game_state["grid"], game.state.game_state["goal_pos"]
-
-    def after(spot: Spot, move: Spot) -> Spot | None:
-        row, column = _beside(spot, move)
-        inside = 0 <= row < game.size and 0 <= column < game.size
-        return (row, column) if inside and grid[row][column] != "H" else None
-
-    return _search(game.state.game_state["player_pos"], after, lambda spot: spot == goal)
-
-
-def guess_the_number(game: Any) -> Plan:
-    """Return the guesses of a binary search, which needs only "higher" and "lower"."""
-
-    def guesses(low: int, high: int) -> Iterator[int]:
-        middle = (low + high) // 2
-        yield middle
-        if middle != game.game_number:
-            yield from guesses(*((middle + 1, high) if middle < game.game_number else (low, middle - 1)))
-
-    return [str(guess) for guess in guesses(game.min_number, game.max_number)]
-
-
-def _search(start: Any, after: Callable[[Any, Spot], Any], is_won: Callable[[Any], bool]) -> Plan:
+    start = game.state.game_state["player_pos"]
     seen = {start}
     queue: deque[tuple[Any, list[str]]] = deque([(start, [])])
-    while queue and len(seen) < _STATES:
-        state, plan = queue.popleft()
-        for word, move in MOVES.items():
-            reached = after(state, move)
-            if reached is None or reached in seen:
+    while queue:
+        (row, column), plan = queue.popleft()
+        for word, (down, right) in MOVES.items():
+            spot = row + down, column + right
+            inside = 0 <= spot[0] < game.size and 0 <= spot[1] < game.size
+            if spot in seen or not inside or grid[spot[0]][spot[1]] == "H":
                 continue
-            if is_won(reached):
+            if spot == goal:
                 return [*plan, word]
-            seen.add(reached)
-            queue.append((reached, [*plan, word]))
+            seen.add(spot)
+            queue.append((spot, [*plan, word]))
     return None
-
-
-def _beside(spot: Spot, move: Spot) -> Spot:
-    return spot[0] + move[0], spot[1] + move[1]
-
-
-def _spots(room: Any, *kinds: int) -> frozenset[Spot]:
-    return frozenset((r, c) for r, row in enumerate(room.tolist()) for c, kind in enumerate(row) if kind in kinds)
-
-
-PLANS: dict[str, Callable[[Any], Plan]] = {
-    "Sokoban": sokoban,
-    "FrozenLake": frozen_lake,
-    "GuessTheNumber": guess_the_number,
-}
 
 
 def legal_actions(name: str, game: Any) -> tuple[str, ...]:
