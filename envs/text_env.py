@@ -111,8 +111,9 @@ class TextEnv(abc.ABC):
     __score = 0.0
     __open = False
 
-    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        self._legal, self._expert = legal, expert
+    def __init__(self, settings: Any = None, *, legal: bool = False, expert: bool = False) -> None:
+        """``settings`` are the environment's."""
+        self._settings, self._legal, self._expert = settings, legal, expert
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

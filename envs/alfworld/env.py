@@ -1,5 +1,7 @@
 """Play ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score."""
 
+from typing import Any
+
 from turngrid.envs.alfworld.engine import NOTHING, YOUR_TASK, Engine
 from turngrid.envs.alfworld.goal import wanted
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
@@ -16,8 +18,8 @@ class AlfWorldEnv(TextEnv):
 
     ends = " .!\"'"  # commands match exactly
 
-    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__(legal=legal, expert=expert)
+    def __init__(self, settings: Any = None, *, legal: bool = False, expert: bool = False) -> None:
+        super().__init__(settings, legal=legal, expert=expert)
         self._engine = Engine()
         self._loaded = ""
 

@@ -124,11 +124,8 @@ class BabyAIEnv(TextEnv):
     ends = " ."
     kept = ("_game", "_guide", "_rest")
 
-    def __init__(self, *, macro: bool = False, legal: bool = False, expert: bool = False) -> None:
-        super().__init__(legal=legal, expert=expert)
-        self._macro = macro
-
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        self._macro = self._settings.actions == "macro"
         file = accepted_json(task)
         self._game = Game(file["level"], file["seed"])
         if self._game.start != file["start"]:

@@ -16,10 +16,6 @@ class BfclEnv(TextEnv):
 
     kept = ("_services", "_gold", "_results", "_turn", "_has_called", "functions")
 
-    def __init__(self, *, end_by_words: bool = False, legal: bool = False) -> None:
-        super().__init__(legal=legal)
-        self._end_by_words = end_by_words
-
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = accepted_json(task)
         setting = self._game["services"], self._game["scenario"], self._game["long_context"]
@@ -37,7 +33,7 @@ class BfclEnv(TextEnv):
         try:
             written = python_calls(command)
         except InvalidAction:
-            if self._end_by_words:
+            if self._settings.end_by_words:
                 return self._end_turn()
             raise
         if len(written) > MAX_CALLS:

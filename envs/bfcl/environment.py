@@ -11,7 +11,6 @@ from typing import Any
 
 from turngrid.envs.bfcl.functions import END_TURN
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
-from turngrid.envs.text_env import TextEnv
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 SCENARIOS = 200  # the categories vary the same ones
@@ -41,6 +40,7 @@ class Bfcl(Environment):
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You serve a user by calling functions.", functions=(END_TURN,))
     Settings = BfclSettings
+    Env = "turngrid.envs.bfcl.env:BfclEnv"
     examples = (*CATEGORIES, "all")
     settings: BfclSettings
 
@@ -58,8 +58,3 @@ class Bfcl(Environment):
 
         category, number = divmod(seed, SCENARIOS)
         return made(CATEGORIES[category], number, folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.bfcl.env import BfclEnv
-
-        return BfclEnv(end_by_words=self.settings.end_by_words, legal=legal)

@@ -36,6 +36,7 @@ class OpenEnv(Environment):
     name = "openenv"
     modules = ("websockets",)
     Settings = OpenEnvSettings
+    Env = OpenEnvEnv
 
     @property
     def prompt(self) -> PromptStyle:  # type: ignore[override]
@@ -111,7 +112,7 @@ class OpenEnv(Environment):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         rules = {**{key: params[key] for key in _RULES}, "seed": seed}
-        env = self.env()
+        env = OpenEnvEnv(self.settings)
         try:
             first = env.open(rules)
             opening = facts(first, rules)
@@ -126,6 +127,3 @@ class OpenEnv(Environment):
         return GameRecord.written(
             folder, {**rules, "opening": opening}, sort_keys=True, fingerprint=fingerprint, **about
         )
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> OpenEnvEnv:
-        return OpenEnvEnv(self.settings.url, self.settings.image, self.settings.timeout_s, legal=legal)

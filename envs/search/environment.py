@@ -3,24 +3,17 @@
 bm25s takes a while to import, so only processes that make or run games import it.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.search.files import QuestionFiles
-from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
-
-if TYPE_CHECKING:
-    from turngrid.envs.search.retrieval import Finder
 
 _FILE_TURNS = 5
 _EXTRA_TURNS = 3
@@ -62,6 +55,7 @@ class Search(Environment):
         _FUNCTIONS,
     )
     Settings = SearchSettings
+    Env = "turngrid.envs.search.env:SearchEnv"
     examples = ("h1", "h2", "h3", "h4", "h1-4")
     agent_stops = True
     answering = "answer {}"
@@ -132,29 +126,6 @@ class Search(Environment):
         (folder / "game.json").write_text(written(collection, question))
         same = fingerprint(collection.world, question)
         return GameRecord("game.json", "", question.text, question.plan, same, len(question.plan))
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.search.env import SearchEnv
-
-        return SearchEnv(partial(opened, self.settings), legal=legal, expert=expert)
-
-
-def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
-    """Return what a game is searched in.
-
-    Raises:
-        EnvError: the world, or the file of the collection, is not what it was.
-    """
-    from turngrid.envs.search.games import collection_in
-    from turngrid.envs.search.retrieval import corpus_of, search_in, server_of
-
-    if "world" in game:
-        return collection_in(game).search
-    if settings.retriever == "http":
-        return server_of(settings.url, settings.timeout_s).search
-    if settings.corpus:
-        return corpus_of(Path(settings.corpus).expanduser()).search
-    return search_in(game["paragraphs"])
 
 
 def check_settings(settings: SearchSettings) -> None:

@@ -3,15 +3,14 @@ that earn 1, from any page.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
 import msgspec
 
-from turngrid.envs.environment import Params
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import InvalidAction, Observation, TaskRef
+from turngrid.envs.webshop.official import shop_of
 from turngrid.envs.webshop.reward import same_option, score
 from turngrid.envs.webshop.shop import Goal, Product, Shop
 
@@ -171,13 +170,9 @@ class WebShopEnv(TextEnv):
 
     kept = ("_page",)
 
-    def __init__(self, shop_of: Callable[[Params], Shop], *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__(legal=legal, expert=expert)
-        self._shop_of = shop_of
-
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._goal = msgspec.json.decode(accepted_file(task).read_bytes(), type=Goal)
-        self._shop = self._shop_of(task.params)
+        self._shop = shop_of(task.params, self._settings.data_dir)
         self._page = SEARCH
         return self.observe_message("")
 
