@@ -4,6 +4,7 @@ textarena loads chat clients and word lists, so only processes that make or run 
 """
 
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,10 +14,10 @@ from typing import Any, ClassVar
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
-from turngrid.envs.textarena.games import MOVES, way_over_lake
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
 
+MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 # The variants of the lake, with the turns of an episode; and how many games there are, where few.
 KNOWN = {"FrozenLake-v0": 24, "FrozenLake-v0-random": 24, "FrozenLake-v0-hardcore": 24}
 _FEW = {"FrozenLake-v0": 364, "FrozenLake-v0-random": 4 * 364}
@@ -86,6 +87,26 @@ class TextArenaEnv(ArenaEnv):
 
     def observe_message(self, message: str) -> Observation:
         return Observation(self._shown(message), self._goals[0], tuple(MOVES) if self._legal else ())
+
+
+def way_over_lake(game: Any) -> list[str] | None:
+    """Return a shortest way around the holes of FrozenLake, or None."""
+    grid, goal = game.state.game_state["grid"], game.state.game_state["goal_pos"]
+    start = game.state.game_state["player_pos"]
+    seen = {start}
+    queue: deque[tuple[Any, list[str]]] = deque([(start, [])])
+    while queue:
+        (row, column), plan = queue.popleft()
+        for word, (down, right) in MOVES.items():
+            spot = row + down, column + right
+            inside = 0 <= spot[0] < game.size and 0 <= spot[1] < game.size
+            if spot in seen or not inside or grid[spot[0]][spot[1]] == "H":
+                continue
+            if spot == goal:
+                return [*plan, word]
+            seen.add(spot)
+            queue.append((spot, [*plan, word]))
+    return None
 
 
 @dataclass(frozen=True)

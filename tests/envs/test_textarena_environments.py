@@ -16,8 +16,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
-from turngrid.envs.textarena.games import value
-from turngrid.envs.textarena.match_environment import DEALT
+from turngrid.envs.textarena.match_environment import DEALT, value
 from turngrid.envs.textarena.match_environment import KNOWN as MATCHES
 from turngrid.envs.types import EnvError, StepResult, TaskRef
 
