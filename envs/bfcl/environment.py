@@ -26,12 +26,6 @@ _TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 
 @dataclass(frozen=True)
 class BfclSettings:
-    """Keys of ``env`` for ``env=bfcl``.
-
-    Attributes:
-        end_by_words: an answer without a call ends the user's turn, as in BFCL.
-    """
-
     end_by_words: bool
 
 

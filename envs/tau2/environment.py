@@ -145,13 +145,6 @@ def _module(clone: Path, name: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Tau2Settings:
-    """Keys of ``env`` for ``env=tau2``.
-
-    Attributes:
-        data_dir: a clone of tau2-bench.
-        training: ``train``: tau2's training tasks; ``full``: all but its test tasks.
-    """
-
     data_dir: str | None
     training: str = field(metadata={"choices": ("train", "full")})
 

@@ -5,22 +5,20 @@ textarena loads chat clients and word lists, so only processes that make or run 
 
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
-from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
-# The variants of the lake, with the turns of an episode; and how many games there are, where few.
+# The variants of the lake, with the turns of an episode.
 KNOWN = {"FrozenLake-v0": 24, "FrozenLake-v0-random": 24, "FrozenLake-v0-hardcore": 24}
-_FEW = {"FrozenLake-v0": 364, "FrozenLake-v0-random": 4 * 364}
 
 
 class ArenaEnv(TextEnv):
@@ -111,8 +109,6 @@ def way_over_lake(game: Any) -> list[str] | None:
 
 @dataclass(frozen=True)
 class TextArenaSettings:
-    """Keys of ``env`` for ``env=textarena``; ``id`` is a game of textarena's registry."""
-
     id: str
 
 
@@ -121,14 +117,12 @@ class ArenaGames(Environment):
 
     Attributes:
         known: games, with the turns of an episode.
-        few: the number of different games, where there are few.
     """
 
     package = "textarena"
     modules = ("textarena",)
     install = 'pip install "turngrid[textarena]"'
     known: ClassVar[Mapping[str, int]]
-    few: ClassVar[Mapping[str, int]]
 
     def check(self, task: str) -> None:
         """Refuse a game that is not ``env.id``, or not known, and a missing package.
@@ -143,10 +137,6 @@ class ArenaGames(Environment):
             raise TaskError(f"env.id={task} is no game of env={self.name}; use {near} ({', '.join(self.known)})")
         self.check_modules()
 
-    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        games = self.few.get(params["id"])
-        return few_seeds(split, games) if games else None
-
 
 class TextArena(ArenaGames):
     """The score is textarena's degree of completion, 1 for a win."""
@@ -157,7 +147,7 @@ class TextArena(ArenaGames):
     prompt = PromptStyle("You are playing a game.", "Answer with one action and nothing else.")
     Settings = TextArenaSettings
     lists_actions = True
-    known, few = KNOWN, _FEW
+    known = KNOWN
 
     def parse_task(self, task: str) -> dict[str, Any]:
         self.check(task)

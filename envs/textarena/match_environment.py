@@ -31,7 +31,6 @@ KNOWN = {
 }
 DEALT = ("KuhnPoker-v0", "SimpleNegotiation-v0", "PigDice-v0")  # the seed deals; others begin with random moves
 PLIES = 3  # random moves at most
-_OPENINGS = {"TicTacToe-v0": 334, "Nim-v0": 110, "KuhnPoker-v0": 216}  # where there are few
 Actions = Callable[[Any, int], list[str]]  # of a player, in a game's state
 LINES = ("012", "345", "678", "036", "147", "258", "048", "246")
 
@@ -204,13 +203,6 @@ BEST: dict[str, Actions] = {"TicTacToe": _minimax, "Nim": _balance}
 
 @dataclass(frozen=True)
 class TwoPlayerSettings:
-    """Keys of ``env`` for ``env=two_player``.
-
-    Attributes:
-        id: a game of textarena's registry.
-        errors: invalid answers in a row that are asked again; the next one loses the game.
-    """
-
     id: str
     errors: int = field(metadata={"range": (0, 100)})
 
@@ -224,7 +216,7 @@ class TwoPlayer(ArenaGames):
     prompt = PromptStyle("You are playing a game against another player.", "Answer with one action and nothing else.")
     Settings = TwoPlayerSettings
     seats = ("0", "1")
-    known, few = KNOWN, _OPENINGS
+    known = KNOWN
 
     @property
     def lists_actions(self) -> bool:  # type: ignore[override]
