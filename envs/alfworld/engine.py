@@ -5,7 +5,6 @@ wrappers (tested). PddlEnv takes 0.9 s a reset and 80 ms a step. This class take
 after 0.2 s for the first reset of a game.
 """
 
-import contextlib
 import functools
 import sys
 from collections.abc import Iterator, Mapping
@@ -46,8 +45,13 @@ def translate(domain: str, problem: str) -> Translation:
     Raises:
         Exception: any exception of the planner's translator, for PDDL that it cannot read.
     """
-    with argv_kept():
+    kept = sys.argv  # the translator parses and replaces it, and may exit
+    try:
         task, sas = fast_downward.pddl2sas(domain, problem)
+    except SystemExit as error:
+        raise ValueError(f"the planner's translator gave up ({error.code})") from error
+    finally:
+        sys.argv = kept
     atoms = [atom for atom in task.init if hasattr(atom, "predicate") and atom.predicate != "="]
     return Translation(
         sas=sas.encode(),
@@ -174,19 +178,3 @@ def _atom(name: str) -> tuple[bool, str, Arguments]:
     sign, _, rest = name.partition(" ")
     predicate, _, arguments = rest.partition("(")
     return sign == "Atom", predicate, tuple(filter(None, arguments.rstrip(")").split(", ")))
-
-
-@contextlib.contextmanager
-def argv_kept() -> Iterator[None]:
-    """Restore ``sys.argv``, which the translator parses and replaces; it may also exit.
-
-    Raises:
-        ValueError: the translator exited.
-    """
-    kept = sys.argv
-    try:
-        yield
-    except SystemExit as error:
-        raise ValueError(f"the planner's translator gave up ({error.code})") from error
-    finally:
-        sys.argv = kept

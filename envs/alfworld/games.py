@@ -35,7 +35,7 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
     expert_plan = problem.plan(draft)
     engine = _loaded(data)
     file = folder / FILE
-    _write(file, {**data, "solvable": True, "walkthrough": list(expert_plan)})
+    file.write_text(json.dumps({**data, "solvable": True, "walkthrough": list(expert_plan)}, sort_keys=True))
     if "expert" in params:
         expert_plan = searcher.plan(engine, params["limit"])
     return _record(file, engine, expert_plan)
@@ -61,7 +61,7 @@ def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
     elif params["needs_plan"] and not expert_plan:
         raise Rejected("no expert plan; use env.expert=searcher")
     copy = folder / FILE
-    _write(copy, {**data, "walkthrough": list(expert_plan) or None})
+    copy.write_text(json.dumps({**data, "walkthrough": list(expert_plan) or None}, sort_keys=True))
     return _record(copy, engine, expert_plan)
 
 
@@ -83,15 +83,6 @@ def read(file: Path) -> dict[str, Any]:
     return data
 
 
-def wins(engine: Engine, expert_plan: tuple[str, ...]) -> bool:
-    """Play a plan; return whether all commands apply and the last one wins, none before."""
-    engine.reset()
-    for command in expert_plan[:-1]:
-        if engine.step(command) is None or engine.won:
-            return False
-    return bool(expert_plan) and engine.step(expert_plan[-1]) is not None and engine.won
-
-
 def _loaded(data: Mapping[str, Any]) -> Engine:
     engine = _engine()
     try:
@@ -103,16 +94,15 @@ def _loaded(data: Mapping[str, Any]) -> Engine:
 
 
 def _own_plan(data: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
-    """Return the file's plan if it wins, else ()."""
+    """Return the file's plan if its last command wins, and none before; else ()."""
     commands = data.get("walkthrough")
-    if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
+    if not isinstance(commands, list):
         return ()
-    return tuple(commands) if commands and wins(engine, tuple(commands)) else ()
-
-
-def _write(file: Path, data: Mapping[str, Any]) -> None:
-    """Write a game; the same content gives the same bytes."""
-    file.write_text(json.dumps(dict(data), sort_keys=True))
+    engine.reset()
+    for command in commands:
+        if engine.won or engine.step(str(command)) is None:
+            return ()
+    return tuple(commands) if engine.won else ()
 
 
 def _record(file: Path, engine: Engine, expert_plan: tuple[str, ...]) -> GameRecord:
