@@ -9,7 +9,7 @@ import functools
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import fast_downward
 
@@ -21,16 +21,8 @@ YOUR_TASK = "Your task is to: "
 _FREE_LIBRARIES: list[Any] = []  # a library cannot be unloaded (2.5 MiB each), so a closed engine's is reused
 
 
-@dataclass(frozen=True)
-class Translation:
-    """A problem in the planner's format.
-
-    Attributes:
-        sas: the problem, without pruning.
-        facts: facts of the initial state.
-        types: type of each object.
-        parameters: parameter names of each action.
-    """
+class Translation(NamedTuple):
+    """A problem in the planner's format, without pruning; facts are those of the initial state."""
 
     sas: bytes
     facts: tuple[tuple[str, Arguments], ...]

@@ -46,12 +46,6 @@ def schema(url: str) -> dict[str, Any]:
     }
 
 
-def fields(url: str, of: str) -> Mapping[str, Any]:
-    """Return the schemas of the fields of an ``action`` or ``observation``."""
-    properties: dict[str, Any] = schema(url)[of]["properties"]
-    return properties
-
-
 @functools.cache
 def address_of(image: str) -> str:
     """Start this process's container and return the address of its server.
@@ -126,7 +120,7 @@ class OpenEnvEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         name = self._rules["action_field"]
-        value = typed(command, fields(self._url, "action").get(name, {}), name)
+        value = typed(command, schema(self._url)["action"]["properties"].get(name, {}), name)
         return self._act({**self._rules["action"], name: value})
 
     def call_game(self, call: Call) -> RawStep:

@@ -8,7 +8,7 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import Function
-from turngrid.envs.openenv.env import OpenEnvEnv, facts, fields, schema
+from turngrid.envs.openenv.env import OpenEnvEnv, facts, schema
 from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.utils.names import meant
 
@@ -93,7 +93,7 @@ class OpenEnv(Environment):
         if not url.startswith(("http://", "https://")):
             raise TaskError(f"env.url={url} must be an address such as http://localhost:8000")
         try:
-            return list(fields(url, of))
+            return list(schema(url)[of]["properties"])
         except EnvError as error:
             raise TaskError(f"env.url={url}: {error}; start the server, or use the address of another one") from error
 

@@ -18,6 +18,7 @@ BUY = "Buy Now"
 _BACK, _PREVIOUS, _NEXT = "Back to Search", "< Prev", "Next >"
 _PARTS = ("Description", "Features", "Reviews")
 _ON_A_PAGE = 10
+_SEPARATOR = " [SEP] "
 Options = dict[str, str]
 MAX_CHARS = 400  # of an action: a whole instruction fits into a search
 _ACTION = re.compile(r"(search|click)\[(.+)\]", re.IGNORECASE)  # what follows is ignored, as in WebShop
@@ -72,23 +73,19 @@ def text_of(page: Page, shop: Shop) -> str:
     if page.query is None:
         return "Search"
     if page.product is None:
-        return _joined(_results(page, shop))
+        return _SEPARATOR.join(_results(page, shop))
     product = shop.product(page.product)
     if page.part:
-        return _joined([_BACK, _PREVIOUS, *_part(product, page.part)])
+        return _SEPARATOR.join([_BACK, _PREVIOUS, *_part(product, page.part)])
     clicked = "".join(f"You have clicked {value}.\n" for _, value in page.options)
     options = [part for name, values in product.options.items() for part in (name, *values)]
     facts = [product.title, f"Price: {product.price_tag}", f"Rating: {product.rating}"]
-    return clicked + _joined([_BACK, _PREVIOUS, *options, *facts, *_PARTS, BUY])
+    return clicked + _SEPARATOR.join([_BACK, _PREVIOUS, *options, *facts, *_PARTS, BUY])
 
 
 def page_of(place: int) -> int:
     """Return the number of the page of results that shows the result at ``place``, from 0."""
     return place // _ON_A_PAGE + 1
-
-
-def _joined(parts: list[str]) -> str:
-    return " [SEP] ".join(parts)
 
 
 def _results(page: Page, shop: Shop) -> list[str]:
