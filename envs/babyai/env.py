@@ -67,9 +67,9 @@ class Guide:
         return advice if advice < len(WORDS) else None
 
     def plan(self, macro: bool = False, longest: int = LONGEST) -> tuple[Moves, tuple[str, ...]]:
-        """Return at most ``longest`` moves by which the bot would win from here, and their commands.
+        """Return the bot's moves from here to its win, and the commands for them.
 
-        Both are empty if it would not win.
+        Both are empty if it does not win in ``longest`` moves.
         """
         if self.next is None:
             return (), ()
