@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.alfworld import generate, official, problem, searcher, wheel
-from turngrid.envs.alfworld.engine import Engine
+from turngrid.envs.alfworld.env import Engine
 from turngrid.envs.alfworld.goal import Goal, wanted
 from turngrid.envs.alfworld.kinds import LIGHT, type_of_seed
 from turngrid.envs.alfworld.official import FILE

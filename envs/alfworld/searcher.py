@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection
 
 from turngrid.envs.alfworld import wheel
-from turngrid.envs.alfworld.engine import NOTHING, Engine
+from turngrid.envs.alfworld.env import NOTHING, Engine
 from turngrid.envs.alfworld.goal import wanted
 from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO
 from turngrid.envs.environment import Rejected

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from turngrid.envs.search.files import exact_match, f1, normalised
 from turngrid.envs.search.games import collection_in
 from turngrid.envs.search.retrieval import Finder, GoldFact, corpus_of, cut, search_in, server_of, shows, words
-from turngrid.envs.search.scores import exact_match, f1, normalised
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import TASK_TYPE, InvalidAction, Observation, TaskRef
 from turngrid.envs.utils.printable import printable

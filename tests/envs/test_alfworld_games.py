@@ -11,8 +11,7 @@ from made import played
 
 from turngrid.envs import registry
 from turngrid.envs.alfworld import generate, goal, text
-from turngrid.envs.alfworld.engine import Engine
-from turngrid.envs.alfworld.env import AlfWorldEnv
+from turngrid.envs.alfworld.env import AlfWorldEnv, Engine
 from turngrid.envs.alfworld.kinds import TYPES
 
 CONDITIONS = dict(zip(TYPES, (1, 2, 3, 3, 3, 2), strict=True))
