@@ -105,6 +105,7 @@ class TextEnv(abc.ABC):
     ends: ClassVar[str | None] = None
     kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
+    _settings: Any = None
     _legal = _expert = False
 
     # Two underscores, since an attribute of a subclass may have the same name.
