@@ -26,7 +26,7 @@ def opened(settings: Any, game: dict[str, Any]) -> Finder:
     """
     if "world" in game:
         return collection_in(game).search
-    if settings.retriever == "http":
+    if settings.url:
         return server_of(settings.url, settings.timeout_s).search
     if settings.corpus:
         return corpus_of(Path(settings.corpus).expanduser()).search

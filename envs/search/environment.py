@@ -36,7 +36,6 @@ class SearchSettings:
     tell_budget: int | None = field(metadata={"range": (1, 1000)})
     data_dir: str
     corpus: str
-    retriever: str = field(metadata={"choices": ("bm25", "http")})
     url: str
     timeout_s: float = field(metadata={"range": (0.1, 3600)})
 
@@ -62,7 +61,7 @@ class Search(Environment):
 
     @property
     def longest_step_s(self) -> float:  # type: ignore[override]
-        if self.settings.retriever != "http":
+        if not self.settings.url:
             return 0.0
         from turngrid.envs.search.retrieval import TRIES, WAITS_S
 
@@ -91,7 +90,7 @@ class Search(Environment):
 
     def files(self, task: str) -> QuestionFiles:
         settings = self.settings
-        return QuestionFiles(settings.data_dir, task, not settings.corpus and settings.retriever != "http")
+        return QuestionFiles(settings.data_dir, task, not settings.corpus and not settings.url)
 
     def max_turns(self, task: str) -> int:
         params = self.parse_task(task)
@@ -134,14 +133,12 @@ def check_settings(settings: SearchSettings) -> None:
     Raises:
         TaskError: bm25s is missing, or a setting cannot be.
     """
-    if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
-        raise TaskError(
-            f"env.url={settings.url}: env.retriever=http needs a server; use env.url=http://HOST:8000/retrieve"
-        )
-    for key, value in {"env.corpus": settings.corpus, "env.retriever": "http" * (settings.retriever == "http")}.items():
+    if settings.url and not settings.url.startswith(("http://", "https://")):
+        raise TaskError(f"env.url={settings.url} is no server's address; use env.url=http://HOST:8000/retrieve")
+    for key, value in {"env.corpus": settings.corpus, "env.url": settings.url}.items():
         if value and not settings.data_dir:
             raise TaskError(f"{key}={value}: the worlds made here have their own passages; use env.data_dir too")
-    if settings.corpus and settings.retriever == "http":
-        raise TaskError(f"env.corpus={settings.corpus}: env.retriever=http searches its own; use env.retriever=bm25")
+    if settings.corpus and settings.url:
+        raise TaskError(f"env.corpus={settings.corpus}: the server at env.url searches its own; use env.corpus=''")
     if settings.corpus and not Path(settings.corpus).expanduser().is_file():
         raise TaskError(f"env.corpus={settings.corpus}: no such file; use a .jsonl file of passages with contents")

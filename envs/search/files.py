@@ -181,7 +181,7 @@ class QuestionFiles:
         if self.paragraphs and not any(row.fields["paragraphs"] for row in found if row.fields):
             raise TaskError(
                 f"env.corpus: the questions of {file} bring no paragraphs to search in; "
-                "use env.corpus=FILE.jsonl or env.retriever=http"
+                "use env.corpus=FILE.jsonl or env.url=http://HOST:8000/retrieve"
             )
         return found
 
