@@ -42,6 +42,7 @@ class SearchEnv(TextEnv):
         game = accepted_json(task)
         self._find = opened(self._settings, game)
         self._top_k, self._result_chars = task.params["top_k"], task.params["result_chars"]
+        self._budget: int | None = task.params.get("searches")
         self._question, self._golds = game["question"], tuple(game["golds"])
         self._facts = [GoldFact(*fact) for fact in game["facts"]]
         self._kind, self._plan = game.get("kind", ""), task.expert_plan
@@ -64,6 +65,8 @@ class SearchEnv(TextEnv):
     def _search(self, query: str) -> RawStep:
         if not words(query):
             raise InvalidAction(f"A search needs words. {HOW}")
+        if self._left == 0:
+            raise InvalidAction("No search is left. Write answer WORDS.")
         shown = cut(self._find(query, self._top_k), self._result_chars)
         self._searches += 1
         self._titles = tuple(document.title for document in shown)
@@ -85,13 +88,20 @@ class SearchEnv(TextEnv):
         return counts | ({TASK_TYPE: self._kind} if self._kind else {})
 
     def observe_message(self, message: str) -> Observation:
-        return replace(super().observe_message(message), gold=self._golds)
+        text = message if self._left is None else f"{message}\nSearches left: {self._left}"
+        return replace(super().observe_message(text), gold=self._golds)
 
     def expert_actions(self) -> tuple[str, ...]:
         missing = next((number for number in range(len(self._facts)) if number not in self._seen), len(self._facts))
         return self._plan[missing:]
 
+    @property
+    def _left(self) -> int | None:
+        """The searches that are left; None without a budget."""
+        return None if self._budget is None else self._budget - self._searches
+
     def legal_actions(self) -> tuple[str, ...]:
         """Return searches for the question and for the titles shown last, which may be answers."""
         titles = dict.fromkeys(self._titles)
-        return (f"search {self._question}", *(f"{verb} {title}" for title in titles for verb in ("search", "answer")))
+        listed = (f"search {self._question}", *(f"{verb} {title}" for title in titles for verb in ("search", "answer")))
+        return tuple(command for command in listed if self._left != 0 or command.startswith("answer "))

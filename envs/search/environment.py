@@ -33,6 +33,7 @@ class SearchSettings:
     test_split: str = field(metadata={"choices": ("new_names", "new_wording")})
     top_k: int = field(metadata={"range": (1, 100)})
     result_chars: int = field(metadata={"range": (100, 1_000_000)})
+    tell_budget: int | None = field(metadata={"range": (1, 1000)})
     data_dir: str
     corpus: str
     url: str
@@ -70,7 +71,9 @@ class Search(Environment):
         settings = self.settings
         self.check_modules()
         check_settings(settings)
-        shown = {"top_k": settings.top_k, "result_chars": settings.result_chars}
+        shown: dict[str, Any] = {"top_k": settings.top_k, "result_chars": settings.result_chars}
+        if (budget := settings.tell_budget) is not None:  # else absent: games have the key that they always had
+            shown["searches"] = budget
         if settings.data_dir:
             files = self.files(str(task))
             files.check()
@@ -79,6 +82,9 @@ class Search(Environment):
         hops = [int(match[1]), int(match[2] or match[1])] if match else []
         if hops != sorted(hops) or not hops:
             raise self.unknown(task)
+        if budget is not None and budget < hops[1]:
+            needs = f"a question of {task} may need {hops[1]} searches"
+            raise TaskError(f"env.tell_budget={budget}: {needs}; use env.tell_budget={hops[1]}")
         sizes = {"worlds": settings.worlds, "passages": settings.passages, "distractors": settings.distractors}
         return {"hops": hops, **sizes, **shown}
 
@@ -87,8 +93,9 @@ class Search(Environment):
         return QuestionFiles(settings.data_dir, task, not settings.corpus and not settings.url)
 
     def max_turns(self, task: str) -> int:
-        hops = self.parse_task(task).get("hops")
-        return hops[-1] + _EXTRA_TURNS if hops else _FILE_TURNS
+        params = self.parse_task(task)
+        searches = params.get("searches") or params.get("hops", [_FILE_TURNS - _EXTRA_TURNS])[-1]
+        return searches + _EXTRA_TURNS
 
     def optimal_turns(self, params: Params) -> int | None:
         least, most = params.get("hops", (0, 1))

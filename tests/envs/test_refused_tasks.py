@@ -25,6 +25,7 @@ REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
     ("crafting", "d9", {}, "unknown task 'd9' of crafting; use d"),
     ("search", "h5", {}, "unknown task 'h5' of search; use h"),
     ("search", "h3-2", {}, "unknown task 'h3-2' of search; use h"),
+    ("search", "h1-4", {"tell_budget": 3}, "env.tell_budget=3: .* h1-4 may need 4 searches; use env.tell_budget=4"),
     ("webshop", "a9-o1", {}, "unknown task 'a9-o1' of webshop; use a3-o1"),
     ("babyai", "GoToLocl", {}, "unknown task 'GoToLocl' of babyai; use GoToLocal$"),
     ("babyai", "BabyAI-GoToLocal-v0", {}, "use GoToLocal$"),

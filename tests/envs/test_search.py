@@ -276,6 +276,26 @@ def test_a_fact_that_was_cut_off_is_not_paid(place, task) -> None:
     assert not shows(documents, GoldFact("1", "Four."))
 
 
+def test_a_budget_is_told_and_kept(place, task) -> None:
+    """Without one, texts, games and limits of turns are those of ``place``."""
+    told = make_environment("search", {"tell_budget": 4})
+    params = told.for_split(told.parse_task("h3"), "test")
+    assert params == {**task.params, "searches": 4} and (told.max_turns("h3"), place.max_turns("h3")) == (7, 6)
+    env, usual = told.new_env(legal=True), place.new_env()
+    env.reset(replace(task, params=params), 0)
+    usual.reset(task, 0)
+    query = task.expert_plan[0]
+    assert env.step("search").observation.text.endswith("\nSearches left: 4")  # no search
+    for left in (3, 2, 1, 0):
+        step = env.step(query)
+        assert step.observation.text == f"{usual.step(query).observation.text}\nSearches left: {left}"
+    assert step.observation.legal and all(action.startswith("answer ") for action in step.observation.legal)
+    step = env.step(task.expert_plan[1])
+    assert (step.valid, step.score_delta) == (False, 0)
+    assert step.observation.text == "No search is left. Write answer WORDS.\nSearches left: 0"
+    assert env.step(task.expert_plan[-1]).won
+
+
 HOSTILE = (
     *("answer", "answer the", "answer ...", "search", "search !?", "search \u2028", "searching bread", "answers x"),
     *("[" * 100_000, '{"name": "search", "arguments": ' + '{"query": ' * 40_000),
