@@ -5,14 +5,16 @@ textarena loads chat clients and word lists, so only processes that make or run 
 
 import sys
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
+from turngrid.envs.utils.names import nearest
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 # The variants of the lake, with the turns of an episode.
@@ -111,16 +113,29 @@ class TextArenaSettings:
 
 
 class ArenaGames(Environment):
-    """Base of both environments; the task is the game's id."""
+    """Base of both environments; the task is the game's id.
+
+    Attributes:
+        known: games, with the turns of an episode.
+    """
 
     package = "textarena"
     modules = ("textarena",)
     install = 'pip install "turngrid[textarena]"'
+    known: ClassVar[Mapping[str, int]]
 
-    def check_task(self, task: str) -> None:
+    def check(self, task: str) -> None:
+        """Refuse a game that is not ``env.id``, or not known, and a missing package.
+
+        Raises:
+            TaskError: the message has the key to set.
+        """
         if task != self.settings.id:
             raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
-        super().check_task(task)
+        if task not in self.known:
+            near = nearest(task, self.known)
+            raise TaskError(f"env.id={task} is no game of env={self.name}; use {near} ({', '.join(self.known)})")
+        self.check_modules()
 
 
 class TextArena(ArenaGames):
@@ -132,10 +147,10 @@ class TextArena(ArenaGames):
     prompt = PromptStyle("You are playing a game.", "Answer with one action and nothing else.")
     Settings = TextArenaSettings
     lists_actions = True
-    examples = tuple(KNOWN)
+    known = KNOWN
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        self.check_task(task)
+        self.check(task)
         return {"id": task, "turns": KNOWN[task]}
 
     def max_turns(self, task: str) -> int:

@@ -216,7 +216,7 @@ class TwoPlayer(ArenaGames):
     prompt = PromptStyle("You are playing a game against another player.", "Answer with one action and nothing else.")
     Settings = TwoPlayerSettings
     seats = ("0", "1")
-    examples = tuple(KNOWN)
+    known = KNOWN
 
     @property
     def lists_actions(self) -> bool:  # type: ignore[override]
@@ -228,7 +228,7 @@ class TwoPlayer(ArenaGames):
         return ("random", "first", "exact") if exact else ("random", "first")
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        self.check_task(task)
+        self.check(task)
         return {"id": task, "errors": self.settings.errors}
 
     def max_turns(self, task: str) -> int:
