@@ -7,17 +7,19 @@ and ``winning_return``.
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from turngrid.envs.environment import Rejected
 from turngrid.envs.types import TaskError
 
 Kwargs = Mapping[str, Any]
 Rules = Mapping[str, Any]
 _ICE = "Walk over the ice (F) to the goal (G) and into no hole (H). P is you."
+_CLIFF = "Walk from the start (S) to the goal (G). A step onto the cliff (C) takes you back to the start. P is you."
 _TAXI = "Fetch the passenger and drop them where they want to go. T is the taxi, | a wall; R, G, Y and B are places."
-_WALK = ("left", "down", "right", "up")
+_CARDS = "Come closer to 21 than the dealer without going over it."
 _DRIVE = ("south", "north", "east", "west", "pickup", "dropoff")
 _SURE = {"is_slippery": False}
 
@@ -30,7 +32,7 @@ class Game:
         actions: words in the order of gymnasium's numbers; (): the numbers themselves.
         show: renders the game and its observation as text.
         winning_return: None if the game ends by a win only.
-        best_return: divisor of the dense reward without a plan.
+        best_return: divisor of the dense reward without a plan; 0 if returns are penalties only.
         kwargs: default arguments of ``gymnasium.make``.
         draw: further arguments, from the arguments and a seed.
     """
@@ -53,11 +55,14 @@ def _put(rows: list[str], row: int, column: int, letter: str) -> list[str]:
     return [*rows[:row], rows[row][:column] + letter + rows[row][column + 1 :], *rows[row + 1 :]]
 
 
+def _board(rows: list[str], row: int, column: int) -> str:
+    return "\n".join(" ".join(letters) for letters in _put(rows, row, column, "P"))
+
+
 def lake(game: Any, state: int) -> str:
     rows, (row, column) = _map(game), divmod(state, game.ncol)
     ground = {"S": "at the start", "H": "in a hole", "G": "at the goal"}.get(rows[row][column], "on ice")
-    board = (" ".join(letters) for letters in _put(rows, row, column, "P"))
-    return "\n".join([f"You are {ground}.", *board])
+    return f"You are {ground}.\n{_board(rows, row, column)}"
 
 
 def lake_of(size: int) -> Callable[[Kwargs, int], Kwargs]:
@@ -71,6 +76,10 @@ def lake_of(size: int) -> Callable[[Kwargs, int], Kwargs]:
     return draw
 
 
+def cliff(game: Any, state: int) -> str:
+    return _board(["." * 12] * 3 + ["S" + "C" * 10 + "G"], *divmod(state, 12))
+
+
 def taxi(game: Any, state: int) -> str:
     row, column, passenger, destination = game.decode(state)
     at = next((f", at {name}" for name, spot in zip("RGYB", game.locs, strict=True) if spot == (row, column)), "")
@@ -81,6 +90,11 @@ def taxi(game: Any, state: int) -> str:
     return "\n".join([words, *board])
 
 
+def blackjack(game: Any, seen: tuple[int, int, int]) -> str:
+    ace = ", with an ace that counts 11" if seen[2] else ""
+    return f"Your cards add up to {seen[0]}{ace}. The dealer shows {'an ace' if seen[1] == 1 else f'a {seen[1]}'}."
+
+
 def as_observed(game: Any, seen: Any) -> str:
     """Render any observation: numbers in order, or its text."""
     parts = seen if isinstance(seen, tuple) else (seen,)
@@ -88,9 +102,12 @@ def as_observed(game: Any, seen: Any) -> str:
 
 
 GAMES: dict[str, Game] = {
-    "FrozenLake": Game(_ICE, _WALK, lake, 16, kwargs=_SURE, draw=lake_of(4)),
-    "FrozenLake8x8": Game(_ICE, _WALK, lake, 32, kwargs=_SURE, draw=lake_of(8)),
+    "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=lake_of(4)),
+    "FrozenLake8x8": Game(_ICE, ("left", "down", "right", "up"), lake, 32, kwargs=_SURE, draw=lake_of(8)),
+    "CliffWalking": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 24, None, 0.0),
+    "CliffWalkingSlippery": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 48, None, 0.0),
     "Taxi": Game(_TAXI, _DRIVE, taxi, 32, None, 20.0),
+    "Blackjack": Game(_CARDS, ("stick", "hit"), blackjack, 12),
 }
 OTHER = Game("Play the game until it is won.", (), as_observed, 50)
 
@@ -151,22 +168,43 @@ def is_certain(game: Any) -> bool:
     return bool(moves) and all(len(outcomes) == 1 for actions in moves.values() for outcomes in actions.values())
 
 
-def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> tuple[list[int], float]:
-    """Return a shortest winning plan from the current state, and its return; [] if no plan wins.
+def expert_plan(game: Any, rules: Rules) -> list[int]:
+    """Return a shortest plan that wins; [] if the game is not deterministic.
 
-    Breadth-first search over the states of a game without chance; ``earned`` is the return so far.
+    Raises:
+        Rejected: the game cannot be won.
     """
-    if not is_certain(game):
-        return [], earned
-    seen = {int(game.unwrapped.s)}
-    queue: deque[tuple[int, list[int], float]] = deque([(int(game.unwrapped.s), [], earned)])
+    plan = shortest_plan(game, rules) if is_certain(game) else []
+    if plan is None:
+        raise Rejected("it cannot be won")
+    return plan if plan and replay(game, rules, plan)[0] else []
+
+
+def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | None:
+    """Return a shortest winning plan from the current state; None if no plan wins.
+
+    Breadth-first search over the states; ``earned`` is the return so far.
+    """
+    state = int(game.unwrapped.s)
+    seen = {state}
+    queue: deque[tuple[int, list[int], float]] = deque([(state, [], earned)])
     while queue:
         state, plan, so_far = queue.popleft()
         for action, [(_, after, reward, over)] in game.unwrapped.P[state].items():
-            total = so_far + float(reward)
+            total = so_far + reward
             if over and is_win(rules, total):
-                return [*plan, int(action)], total
+                return [*plan, int(action)]
             if not over and after not in seen:
                 seen.add(after)
                 queue.append((int(after), [*plan, int(action)], total))
-    return [], earned
+    return None
+
+
+def replay(game: Any, rules: Rules, plan: Sequence[int]) -> tuple[bool, float]:
+    """Play a plan from the start; return whether it wins, and its return."""
+    game.reset(seed=rules["seed"])
+    earned, over = 0.0, False
+    for action in plan:
+        _, reward, over, _, _ = game.step(action)
+        earned += float(reward)
+    return over and is_win(rules, earned), earned

@@ -1,6 +1,7 @@
 """gymnasium's games in words: what is shown, what an expert and a random policy earn, what cannot
 be played."""
 
+import collections
 from pathlib import Path
 
 import gymnasium
@@ -61,19 +62,32 @@ def test_the_taxi_told_and_its_return_by_hand(game_cache: Path) -> None:
     assert "The passenger sits in the taxi" in results[1 + picked].observation.text
 
 
-def test_a_game_without_a_text_that_always_starts_alike_is_one_game(game_cache: Path) -> None:
-    """Its returns are penalties, so there is no dense reward."""
-    cliff = {"id": "CliffWalking-v1", "winning_return": -200}
-    assert make_environment("gym", cliff).rewards == ("sparse",)
-    [task] = games(game_cache, 1, **cliff)
-    _, results = steps(task, ["1", *task.expert_plan])
+def test_the_cliff_is_one_game_without_a_dense_reward(game_cache: Path) -> None:
+    cliff = make_environment("gym", {"id": "CliffWalking-v1"})
+    assert cliff.rewards == ("sparse",)
+    [task] = games(game_cache, 1, id="CliffWalking-v1")
+    _, results = steps(task, ["right", *task.expert_plan])
     assert results[0].score_delta == -100  # over the cliff, back at the start
     assert not results[0].terminated
     assert sum(result.score_delta for result in results[1:]) == -13
     assert results[-1].won
     with pytest.raises(TaskError, match="1 games of the 2 asked for"):
-        games(game_cache, 2, **cliff)
-    assert len(games(game_cache, 3, distinct=False, **cliff)) == 3
+        games(game_cache, 2, id="CliffWalking-v1")
+    assert len(games(game_cache, 3, id="CliffWalking-v1", distinct=False)) == 3
+
+
+def test_blackjack_is_won_lost_or_drawn(game_cache: Path) -> None:
+    """A draw is over and not won."""
+    seen = collections.Counter()
+    for task in games(game_cache, 30, id="Blackjack-v1"):
+        first, [result] = steps(task, ["stick"])
+        assert first.text.startswith("Your cards add up to ")
+        assert "The dealer shows a" in first.text
+        assert result.terminated
+        assert result.won == (result.score_delta == 1)
+        assert task.expert_plan == ()
+        seen[result.score_delta] += 1
+    assert set(seen) == {1.0, 0.0, -1.0}
 
 
 def test_what_is_left_to_chance_has_no_expert_plan_and_makes_no_demonstration(game_cache: Path) -> None:
