@@ -1,4 +1,4 @@
-"""A session at an OpenEnv server, through its websocket.
+"""A session at an OpenEnv server: its websocket, and the connections that a process may have.
 
 The protocol is openenv-core 0.3.0's: ``{"type": "reset" | "step", "data": {...}}`` is answered by
 ``{"type": "observation", "data": {"observation", "reward", "done"}}``, or by
@@ -129,33 +129,67 @@ def _left(deadline: float) -> float:
     return max(0.001, deadline - time.monotonic())
 
 
-def started(url: str, arguments: Mapping[str, Any], deadline: float) -> tuple[Connection, Answer]:
-    """Return a new session, just reset; if the server is full, wait until it has room.
+class Connections:
+    """The sessions of this process at one server.
 
-    Raises:
-        Refused: the environment refuses the arguments.
-        EnvError: the server does not answer, or has no room in time.
+    A server may have room for a single session (``max_concurrent_envs=1`` is the default of
+    openenv-core). If it is full, the episode that acts takes over the session that was used longest
+    ago, and its owner has to play its episode again.
     """
-    full = False
-    while True:
-        try:
-            return _reset(url, arguments, deadline)
-        except Refused as refused:
-            if refused.code != FULL:
-                raise
-            full = True
-            time.sleep(_WAIT_S)
-        except EnvError as error:
-            if not full:
-                raise
-            problem = f"the server at {url} has no room for another session"
-            raise EnvError(f"{problem}; start it with a higher max_concurrent_envs") from error
 
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._open: dict[object, Connection] = {}  # by owner, the one used last at the end
+        self._full = False
 
-def _reset(url: str, arguments: Mapping[str, Any], deadline: float) -> tuple[Connection, Answer]:
-    connection = Connection(url, deadline)
-    try:
-        return connection, connection.ask("reset", arguments, deadline)
-    except (Refused, EnvError):
-        connection.close()
-        raise
+    def of(self, owner: object) -> Connection | None:
+        """Return the owner's session, if it still has one."""
+        if connection := self._open.pop(owner, None):
+            self._open[owner] = connection
+        return connection
+
+    def start(self, owner: object, arguments: Mapping[str, Any], deadline: float) -> tuple[Connection, Answer]:
+        """Return a session of the owner's, just reset.
+
+        Raises:
+            Refused: the environment refuses the arguments.
+            EnvError: the server does not answer, or all its sessions belong to other processes.
+        """
+        was_full = False
+        while True:
+            try:
+                connection = self.of(owner) or self._taken_over() or Connection(self.url, deadline)
+                self._open[owner] = connection
+                return connection, connection.ask("reset", arguments, deadline)
+            except Refused as refused:
+                if refused.code != FULL:
+                    raise
+                self.drop(owner)
+                self._full, was_full = bool(self._open), True
+                self._wait(deadline)
+            except EnvError as error:
+                self.drop(owner)
+                if was_full:
+                    raise self._no_room() from error
+                raise
+
+    def _taken_over(self) -> Connection | None:
+        return self._open.pop(next(iter(self._open))) if self._full and self._open else None
+
+    def _wait(self, deadline: float) -> None:
+        if self._open:
+            return
+        if time.monotonic() + _WAIT_S >= deadline:
+            raise self._no_room()
+        time.sleep(_WAIT_S)
+
+    def _no_room(self) -> EnvError:
+        return EnvError(
+            f"the server at {self.url} has no room for another session; start it with a higher "
+            "max_concurrent_envs, or use env.workers=1"
+        )
+
+    def drop(self, owner: object) -> None:
+        if connection := self._open.pop(owner, None):
+            self._full = False
+            connection.close()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from turngrid.envs.openenv.connection import Answer, Connection, Refused, proxied, started
+from turngrid.envs.openenv.connection import Answer, Connection, Connections, Refused, proxied
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Call, EnvError, InvalidAction, Observation, TaskRef
 
@@ -47,14 +47,19 @@ def schema(url: str) -> dict[str, Any]:
 
 
 @functools.cache
-def address_of(image: str) -> str:
-    """Start this process's container and return the address of its server.
-
-    docker chooses the port. A second process removes the container when this one is gone, however
-    it ended.
+def connections(url: str | None, image: str | None) -> Connections:
+    """Return the sessions of this process at a server, or at that of a container of its own.
 
     Raises:
         EnvError: no container starts.
+    """
+    return Connections(url or _start(str(image)))
+
+
+def _start(image: str) -> str:
+    """Start a container and return the address of its server, at a port that docker chooses.
+
+    A second process removes it when this one is gone, however it ended.
     """
     name = f"turngrid-{os.getpid()}-{secrets.token_hex(4)}"
     watch = ["sh", "-c", 'cat > /dev/null; docker rm --force "$0" > /dev/null 2>&1', name]
@@ -85,7 +90,7 @@ def _ready(url: str, image: str) -> str:
 class OpenEnvEnv(TextEnv):
     """One episode at a time; the rewards of its steps add up to the score."""
 
-    _connection: Connection | None = None
+    _connections: Connections | None = None
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         rules = accepted_json(task)
@@ -100,19 +105,9 @@ class OpenEnvEnv(TextEnv):
         Raises:
             EnvError: the server does not answer, or refuses the reset.
         """
-        self._rules, self._return = rules, 0.0
-        self._url = self._settings.url or address_of(self._settings.image)
-        arguments = {**rules["reset"], "seed": rules["seed"]}
-        try:
-            if self._connection is None:
-                self._connection, self._at = started(self._url, arguments, self._deadline())
-            else:
-                self._at = self._connection.ask("reset", arguments, self._deadline())
-        except Refused as refused:
-            raise EnvError(f"the server at {self._url} refuses a reset: {refused}") from refused
-        except EnvError:
-            self.close_game()
-            raise
+        self._rules, self._return, self._sent = rules, 0.0, list[dict[str, Any]]()
+        self._connections = connections(self._settings.url, self._settings.image)
+        self._at = self._start(self._deadline())[1]
         return self._at
 
     def clean_action(self, action: str) -> str:
@@ -120,26 +115,58 @@ class OpenEnvEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         name = self._rules["action_field"]
-        value = typed(command, schema(self._url)["action"]["properties"].get(name, {}), name)
+        value = typed(command, schema(self._sessions.url)["action"]["properties"].get(name, {}), name)
         return self._act({**self._rules["action"], name: value})
 
     def call_game(self, call: Call) -> RawStep:
         return self._act(dict(call.arguments))
 
     def _act(self, action: dict[str, Any]) -> RawStep:
-        assert self._connection is not None
+        deadline = self._deadline()
+        connection = self._sessions.of(self) or self._again(deadline)
         try:
-            self._at = self._connection.ask("step", action, self._deadline())
-            seen = self.observe_message("")
+            self._at = self._ask(connection, action, deadline)
         except Refused as refused:
+            if refused.code != "VALIDATION_ERROR":  # the environment may have done a part of it
+                self._sent.append(action)
             raise InvalidAction(f"The environment did not accept that: {refused}") from refused
-        except EnvError:  # the session's state is unknown
-            self.close_game()
-            raise
+        self._sent.append(action)
         self._return += self._at.reward
         won = self._at.done and self._return >= self._rules["winning_return"]
         lost = self._at.done and not won
-        return RawStep(seen, self._return, won=won, lost=lost, terminated=self._at.done)
+        return RawStep(self.observe_message(""), self._return, won=won, lost=lost, terminated=self._at.done)
+
+    def _again(self, deadline: float) -> Connection:
+        """Repeat the episode in another session; this one's was taken over by another episode."""
+        connection, answer = self._start(deadline)
+        for action in self._sent:
+            with contextlib.suppress(Refused):
+                answer = self._ask(connection, action, deadline)
+        if facts(answer, self._rules) != facts(self._at, self._rules):
+            self.close_game()
+            raise EnvError("the episode took another course when it was played again in another session")
+        return connection
+
+    def _ask(self, connection: Connection, action: dict[str, Any], deadline: float) -> Answer:
+        try:
+            answer = connection.ask("step", action, deadline)
+            facts(answer, self._rules)
+        except EnvError:  # the session's state is unknown
+            self.close_game()
+            raise
+        return answer
+
+    def _start(self, deadline: float) -> tuple[Connection, Answer]:
+        arguments = {**self._rules["reset"], "seed": self._rules["seed"]}
+        try:
+            return self._sessions.start(self, arguments, deadline)
+        except Refused as refused:
+            raise EnvError(f"the server at {self._sessions.url} refuses a reset: {refused}") from refused
+
+    @property
+    def _sessions(self) -> Connections:
+        assert self._connections is not None
+        return self._connections
 
     def _deadline(self) -> float:
         return time.monotonic() + self._settings.timeout_s
@@ -154,10 +181,9 @@ class OpenEnvEnv(TextEnv):
         return tuple(map(words, listed)) if isinstance(listed, list) else ()
 
     def close_game(self) -> None:
-        """Leave the session, so that the server has room for another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Leave the session: a server may have room for no other."""
+        if self._connections is not None:
+            self._connections.drop(self)
 
 
 def facts(answer: Answer, rules: Mapping[str, Any]) -> dict[str, Any]:

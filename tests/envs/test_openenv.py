@@ -24,7 +24,7 @@ from turngrid.envs.openenv.connection import Refused, read
 from turngrid.envs.openenv.env import typed
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import Action, Call, EnvError, InvalidAction, TaskError, TaskRef
+from turngrid.envs.types import Action, Call, EnvError, InvalidAction, StepResult, TaskError, TaskRef
 
 HOSTILE = (
     *("", " \n", "dance", '"; import os', "x" * 200_000, '{"move": "open"}', "([{" * 30_000),
@@ -97,16 +97,28 @@ def test_games_are_won_lost_and_talked_nonsense_to(url: str, tmp_path: Path) -> 
     assert env.step(Action(calls=calls[not others :])).won
 
 
-def test_a_full_server_is_named_in_time_and_has_room_later(dial: Any, tmp_path: Path) -> None:
+def test_a_full_server_is_shared_in_turn(dial: Any, tmp_path: Path) -> None:
+    """Three episodes of a process at a server with room for one, interleaved: each goes on where it
+    was. Another process, whose connections are its own, gets no room."""
     app = dial.create_app(dial.Dial, dial.DialAction, dial.DialObservation, max_concurrent_envs=1)
     with served(app) as address:
-        given = settings(address, timeout_s=2.0)
-        task, first, second = game(given, tmp_path), player(given), player(given)
-        first.reset(task, 0)
-        with pytest.raises(EnvError, match=r"no room for another session; .*max_concurrent_envs"):
-            second.reset(task, 0)
-        first.close()
-        assert second.reset(task, 0).text
+        given = settings(address)
+        tasks = [game(given, tmp_path / str(seed), seed) for seed in (1, 2, 3)]
+        envs = [player(given) for _ in tasks]
+        ways = [way(env.reset(task, 0).text) for env, task in zip(envs, tasks, strict=True)]
+        results: list[list[StepResult]] = [[] for _ in tasks]
+        for turn in range(max(map(len, ways))):
+            for env, moves, result in zip(envs, ways, results, strict=True):
+                if turn < len(moves):
+                    result += [env.step("dance"), env.step(moves[turn])]
+        assert all(moves[-1].won and not any(r.over for r in moves[:-1]) for moves in results)
+        elsewhere = settings(address.replace("127.0.0.1", "localhost"), timeout_s=4.0)
+        with pytest.raises(
+            EnvError, match=r"no room for another session; .*max_concurrent_envs, or use env\.workers=1"
+        ):
+            player(elsewhere).reset(tasks[0], 0)
+        envs[-1].close()
+        assert player({**elsewhere, "timeout_s": 20.0}).reset(tasks[0], 0).text
 
 
 def test_games_are_distinct_by_what_is_seen_or_by_seed(url: str, tmp_path: Path) -> None:
@@ -255,4 +267,4 @@ async def test_each_worker_has_a_container_that_ends_with_it(
         await asyncio.sleep(0.05)
     assert not list(containers.iterdir())
     with pytest.raises(EnvError, match="no container of env.image=none: Unable to find image none"):
-        openenv_env.address_of("none")
+        openenv_env.connections(None, "none")
