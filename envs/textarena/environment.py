@@ -1,10 +1,9 @@
-"""textarena's FrozenLake: ``env=textarena env.id=FrozenLake-v0-random``; a base of its games.
+"""Single-player games of textarena without downloads: ``env=textarena env.id=Sokoban-v0``.
 
 textarena loads chat clients and word lists, so only processes that make or run games import it.
 """
 
 import sys
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,12 +12,20 @@ from typing import Any, ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
+from turngrid.envs.textarena.games import PLANS, legal_words
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
 
-MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
-# The variants of the lake, with the turns of an episode.
-KNOWN = {"FrozenLake-v0": 24, "FrozenLake-v0-random": 24, "FrozenLake-v0-hardcore": 24}
+# The games that were tried, with the turns of an episode; of Sokoban and GuessTheNumber they are
+# textarena's.
+KNOWN = {
+    "Sokoban-v0": 30,
+    "FrozenLake-v0": 24,
+    "FrozenLake-v0-random": 24,
+    "FrozenLake-v0-hardcore": 24,
+    "GuessTheNumber-v0": 10,
+    "GuessTheNumber-v0-hardcore": 10,
+}
 
 
 class ArenaEnv(TextEnv):
@@ -84,31 +91,13 @@ class TextArenaEnv(ArenaEnv):
         return RawStep(seen, score, won=won, lost=over and not won, valid=state.error_count == 0)
 
     def observe_message(self, message: str) -> Observation:
-        return Observation(self._shown(message), self._goals[0], tuple(MOVES) if self._legal else ())
-
-
-def way_over_lake(game: Any) -> list[str] | None:
-    """Return a shortest way around the holes of FrozenLake, or None."""
-    grid, goal = game.state.game_state["grid"], game.state.game_state["goal_pos"]
-    start = game.state.game_state["player_pos"]
-    seen = {start}
-    queue: deque[tuple[Any, list[str]]] = deque([(start, [])])
-    while queue:
-        (row, column), plan = queue.popleft()
-        for word, (down, right) in MOVES.items():
-            spot = row + down, column + right
-            inside = 0 <= spot[0] < game.size and 0 <= spot[1] < game.size
-            if spot in seen or not inside or grid[spot[0]][spot[1]] == "H":
-                continue
-            if spot == goal:
-                return [*plan, word]
-            seen.add(spot)
-            queue.append((spot, [*plan, word]))
-    return None
+        return Observation(self._shown(message), self._goals[0], legal_words(self.game) if self._legal else ())
 
 
 @dataclass(frozen=True)
 class TextArenaSettings:
+    """Keys of ``env`` for ``env=textarena``; ``id`` is a game of textarena's registry."""
+
     id: str
 
 
@@ -159,9 +148,9 @@ class TextArena(ArenaGames):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         env = TextArenaEnv()
         opening = env.open(params["id"], seed)
-        plan = way_over_lake(env.game)
+        plan = PLANS[params["id"].split("-")[0]](env.game)
         if plan is None or len(plan) > params["turns"]:
             raise Rejected(f"not to be won within {params['turns']} turns")
         game = {"id": params["id"], "seed": seed, "opening": opening.text}
-        same = facts_hash([params["id"], opening.text, plan])
+        same = facts_hash([params["id"], opening.text, plan])  # the number to guess is in the plan only
         return GameRecord.written(folder, game, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)

@@ -3,10 +3,9 @@
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from turngrid.envs.environment import GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.text_env import RawStep, accepted_json, sanitise
 from turngrid.envs.textarena.environment import ArenaEnv, ArenaGames
+from turngrid.envs.textarena.games import BEST, best_actions, legal_actions
 from turngrid.envs.types import EnvError, Observation, TaskRef
 
 BOARDS = ("TicTacToe", "Nim")  # show their last board
@@ -31,8 +31,6 @@ KNOWN = {
 }
 DEALT = ("KuhnPoker-v0", "SimpleNegotiation-v0", "PigDice-v0")  # the seed deals; others begin with random moves
 PLIES = 3  # random moves at most
-Actions = Callable[[Any, int], list[str]]  # of a player, in a game's state
-LINES = ("012", "345", "678", "036", "147", "258", "048", "246")
 
 
 class MatchEnv(ArenaEnv):
@@ -62,7 +60,7 @@ class MatchEnv(ArenaEnv):
             self.game.reset(num_players=2, seed=seed)
             self.game.state.error_allowance = errors
             for _ in range(plies):
-                self.game.step(f"[{random.choice(self._of(LEGAL))}]")
+                self.game.step(f"[{random.choice(legal_actions(self._name, self.game))}]")
         if plies:  # the board shows the moves
             for player, seen in self.game.state.observations.items():
                 self.game.state.observations[player] = [
@@ -125,84 +123,20 @@ class MatchEnv(ArenaEnv):
 
     def observe_message(self, message: str) -> Observation:
         player = self.game.state.current_player_id
-        return Observation(self._shown(message), self._goals[player], self._of(LEGAL), self._of(BEST), seat=str(player))
-
-    def _of(self, table: Mapping[str, Actions]) -> tuple[str, ...]:
-        """Return the actions of the player to move; () if the game is over or not in the table."""
-        state, listed = self.game.state, table.get(self._name)
-        return tuple(listed(state.game_state, state.current_player_id)) if listed and not self.over else ()
-
-
-def _cells(state: Any, player: int) -> list[str]:
-    return [str(cell) for cell in range(9) if not state["board"][cell // 3][cell % 3]]
-
-
-def _columns(state: Any, player: int) -> list[str]:
-    return [f"col {column}" for column, top in enumerate(state["board"][0]) if top == "."]
-
-
-def _removals(state: Any, player: int) -> list[str]:
-    return [f"{pile} {count}" for pile, left in enumerate(state["piles"]) for count in range(1, left + 1)]
-
-
-def _trades(state: Any, player: int) -> list[str]:
-    """Return an answer to the offer, if there is one, and the trades of one piece for another."""
-    own, offer = state["player_resources"][player], state["current_offer"]
-    answers = ["deny"]
-    if offer and all(own.get(name, 0) >= count for name, count in offer["requested_resources"].items()):
-        answers = ["accept", "deny"]
-    offers = [f"offer: 1 {a.lower()} -> 1 {b.lower()}" for a in own for b in own if a != b and own[a]]
-    return [*answers, *offers]
-
-
-LEGAL: dict[str, Actions] = {  # of a negotiation, only simple ones
-    "TicTacToe": _cells,
-    "KuhnPoker": lambda state, player: list(state["current_legal_action_tree"]),
-    "ConnectFour": _columns,
-    "Nim": _removals,
-    "SimpleNegotiation": _trades,
-    "PigDice": lambda state, player: ["roll", "hold"],
-}
-
-
-@cache
-def value(board: str, mark: str) -> int:
-    """Return the result of exact play, 1, 0 or -1, for the player with ``mark``, who is to move.
-
-    Args:
-        board: nine characters, X, O or a space.
-    """
-    other = "O" if mark == "X" else "X"
-    if any(all(board[int(cell)] == other for cell in line) for line in LINES):
-        return -1
-    return max((-value(board[:cell] + mark + board[cell + 1 :], other) for cell in _empty(board)), default=0)
-
-
-def _empty(board: str) -> list[int]:
-    return [cell for cell, mark in enumerate(board) if mark == " "]
-
-
-def _minimax(state: Any, player: int) -> list[str]:
-    board, mark = "".join(cell or " " for row in state["board"] for cell in row), "OX"[player]
-    other, best = "XO"[player], value(board, mark)
-    after = {cell: board[:cell] + mark + board[cell + 1 :] for cell in _empty(board)}
-    return [str(cell) for cell, reached in after.items() if -value(reached, other) == best]
-
-
-def _balance(state: Any, player: int) -> list[str]:
-    """Return the moves that leave piles whose binary sum without carry is 0, if there are any."""
-    total, moves = 0, _removals(state, player)
-    for pile in state["piles"]:
-        total ^= pile
-    kept = {f"{pile} {left - (left ^ total)}" for pile, left in enumerate(state["piles"])}
-    return [move for move in moves if move in kept] or moves
-
-
-BEST: dict[str, Actions] = {"TicTacToe": _minimax, "Nim": _balance}
+        legal = () if self.over else legal_actions(self._name, self.game)
+        best = () if self.over else best_actions(self._name, self.game)
+        return Observation(self._shown(message), self._goals[player], legal, best, seat=str(player))
 
 
 @dataclass(frozen=True)
 class TwoPlayerSettings:
+    """Keys of ``env`` for ``env=two_player``.
+
+    Attributes:
+        id: a game of textarena's registry.
+        errors: invalid answers in a row that are asked again; the next one loses the game.
+    """
+
     id: str
     errors: int = field(metadata={"range": (0, 100)})
 

@@ -50,7 +50,7 @@ import turngrid.envs.games.catalogue, turngrid.envs.hosting.pool, turngrid.rewar
 import turngrid.envs.textworld.environment
 from turngrid.envs.registry import make_environment
 print(make_environment("textworld").version)
-make_environment("textarena").max_turns("FrozenLake-v0-random")
+make_environment("textarena").max_turns("Sokoban-v0")
 babyai = make_environment("babyai")
 babyai.max_turns("GoToLocal"), babyai.version
 bfcl = make_environment("bfcl")

@@ -16,12 +16,13 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.envs.textarena.environment import KNOWN
-from turngrid.envs.textarena.match_environment import DEALT, value
+from turngrid.envs.textarena.games import value
+from turngrid.envs.textarena.match_environment import DEALT
 from turngrid.envs.textarena.match_environment import KNOWN as MATCHES
 from turngrid.envs.types import EnvError, StepResult, TaskRef
 
 
-def place(name="FrozenLake-v0-random"):
+def place(name="Sokoban-v0"):
     return make_environment("textarena", {"id": name})
 
 
@@ -58,9 +59,20 @@ def test_a_hole_ends_the_game_and_is_no_success(tasks) -> None:
         assert "You fell into a hole!" in result.observation.text
 
 
+def test_guesses_are_answered_and_the_plan_halves(tasks) -> None:
+    task = max(tasks["GuessTheNumber-v0"], key=lambda task: len(task.expert_plan))
+    assert task.expert_plan[0] == "10"
+    first, results = steps(task, ["21", *task.expert_plan], legal=True)
+    assert first.legal == tuple(map(str, range(1, 21)))
+    assert not results[0].valid
+    assert "The target number is" in results[1].observation.text
+    assert "10" not in results[1].observation.legal
+    assert "Congratulations" in results[-1].observation.text
+
+
 def test_another_game_than_the_accepted_one_is_not_played(tasks, tmp_path: Path) -> None:
     """A file whose seed gives another board here."""
-    task, file = tasks["FrozenLake-v0-random"][0], tmp_path / "game.json"
+    task, file = tasks["Sokoban-v0"][0], tmp_path / "game.json"
     game = json.loads(Path(task.game_file).read_text())
     file.write_text(json.dumps({**game, "seed": game["seed"] + 1}))
     other = dataclasses.replace(task, game_file=str(file), sha256=place().game_sha256(file))
