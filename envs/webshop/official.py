@@ -9,6 +9,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any
@@ -26,26 +27,46 @@ _TEST_GOALS = 500  # the first of WebShop's shuffled list are its test set
 _HUMAN = "items_human_ins.json"
 _SHUFFLE = 233  # WebShop's seed for the order of its goals
 _ORIGIN = "./setup.sh -d small (or -d all) of github.com/princeton-nlp/WebShop downloads it"
+_CHUNK = 1 << 20
 _NO_PRICE = 100.0
-_KINDS = {list: "list of products", dict: "table by asin"}
+_GAP = re.compile(r"[ \n\r\t,]*")  # between two items
 Fields = dict[str, Any]
 
 
-def files(data_dir: str, goals: str) -> list[Path]:
-    """Return the files of products, of attributes and, if people's goals are asked for, of those.
+@dataclass(frozen=True)
+class Files:
+    """Products, their attributes, and instructions by people (None: the synthetic ones)."""
 
-    The products are all, or else the first thousand.
+    products: Path
+    attributes: Path
+    human: Path | None
+
+    @property
+    def key(self) -> str:
+        """Hash of names, sizes and times, which changes with the files."""
+        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self.all]
+        return hashlib.sha256(json.dumps([VERSION, shop.CODES, stats]).encode()).hexdigest()[:16]
+
+    @property
+    def all(self) -> list[Path]:
+        return [self.products, self.attributes, *([self.human] if self.human else [])]
+
+
+def files(data_dir: str, goals: str) -> Files:
+    """Return the files in ``data_dir``: of all products, or else of the first thousand.
 
     Raises:
         TaskError: a file is missing; the message names it and where it comes from.
     """
     folder = Path(data_dir).expanduser().absolute()
     suffix = "" if (folder / "items_shuffle.json").is_file() else "_1000"
-    names = [f"items_shuffle{suffix}.json", f"items_ins_v2{suffix}.json", *([_HUMAN] if goals == "human" else [])]
-    if missing := [name for name in names if not (folder / name).is_file()]:
+    human = folder / _HUMAN if goals == "human" else None
+    found = Files(folder / f"items_shuffle{suffix}.json", folder / f"items_ins_v2{suffix}.json", human)
+    missing = [file.name for file in found.all if not file.is_file()]
+    if missing:
         other = "; env.goals=synthetic needs none" if missing == [_HUMAN] else ""
         raise TaskError(f"env.data_dir={data_dir}: there is no {' and no '.join(missing)}; {_ORIGIN}{other}")
-    return [folder / name for name in names]
+    return found
 
 
 def folder_of(params: Params, data_dir: str) -> Path:
@@ -67,19 +88,17 @@ def shop_of(params: Params, data_dir: str) -> shop.Shop:
     return shop.opened(folder)
 
 
-def official_shop(found: list[Path]) -> Path:
-    """Return the folder of the shop, which is written at the first call with such files.
+def official_shop(found: Files) -> Path:
+    """Return the folder of the shop, which is written at the first call.
 
     Raises:
         TaskError: the files are not WebShop's, or the folder cannot be written.
     """
-    stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in found]
-    key = hashlib.sha256(json.dumps([VERSION, shop.CODES, stats]).encode()).hexdigest()[:16]
     try:
-        return kept_folder("webshop", f"official-{key}", lambda folder: _write(folder, *found))
+        return kept_folder("webshop", f"official-{found.key}", lambda folder: _write(folder, found))
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a field is missing or of another kind ({error!r})"
-        raise TaskError(f"env.data_dir={found[0].parent}: {problem}; {_ORIGIN}") from error
+        raise TaskError(f"env.data_dir={found.products.parent}: {problem}; {_ORIGIN}") from error
 
 
 def digest(folder: Path) -> str:
@@ -87,39 +106,70 @@ def digest(folder: Path) -> str:
     return (folder / "digest").read_text()
 
 
-def _write(folder: Path, items: Path, about: Path, human: Path | None = None) -> None:
-    attributes = _read(about, dict)
-    asked = _read(human, dict) if human else attributes
-    found: dict[str, Product] = {}
+def _write(folder: Path, found: Files) -> None:
+    attributes = _table(found.attributes)
+    human = _table(found.human) if found.human else None
+    numbers: dict[str, int] = {}
     goals: list[Goal] = []
-    for item in _read(items, list):
-        product = _product(item, attributes.get(item["asin"], {}), found)
-        if product is not None:
-            goals.extend(_goals(len(found), product, asked.get(product.asin, [])))
-            found[product.asin] = product
+
+    def read() -> Iterator[Product]:
+        for item in items(found.products):
+            product = _product(item, attributes.get(item["asin"], {}), numbers)
+            if product is not None:
+                numbers[product.asin] = len(numbers)
+                about = attributes.get(product.asin, {}) if human is None else human.get(product.asin, [])
+                goals.extend(_goals(numbers[product.asin], product, about))
+                yield product
+
+    shop.write_lines(folder, "products", read())
     if not goals:
-        raise TaskError(f"env.data_dir={items.parent}: no instruction in {(human or about).name}; {_ORIGIN}")
+        raise TaskError(f"env.data_dir={found.products.parent}: no instruction in {found.all[-1].name}; {_ORIGIN}")
     random.Random(_SHUFFLE).shuffle(goals)
-    shop.write_lines(folder, "products", found.values())
-    shop.write_index(folder, (product.indexed for product in found.values()))
     shop.write_lines(folder, "goals", goals)
     np.save(folder / "splits.npy", np.array(_splits(goals), np.int8))
     np.save(folder / "sizes.npy", np.array([(len(goal.attributes), len(goal.options)) for goal in goals], np.int16))
+    lines = shop.Lines(folder, "products", Product)
+    shop.write_index(folder, (lines[number].indexed for number in range(len(lines))))
     (folder / "digest").write_text(_digest(folder))
 
 
-def _read(file: Path, kind: type[Any]) -> Any:
-    """Return the list or table of a file."""
+def items(file: Path) -> Iterator[Fields]:
+    """Yield the objects of a JSON array, without reading the file (5 GB) at once.
+
+    Raises:
+        TaskError: the file is no array of objects.
+    """
+    decoder, text, found = json.JSONDecoder(), "", 0
+    with file.open(encoding="utf-8") as source:
+        while chunk := source.read(_CHUNK):
+            text = (text + chunk).lstrip()
+            start = 1 if found == 0 and text[:1] == "[" else 0
+            while True:
+                start = _GAP.match(text, start).end()  # type: ignore[union-attr]
+                try:
+                    item, start = decoder.raw_decode(text, start)
+                except ValueError:
+                    break
+                if not isinstance(item, dict) or "asin" not in item:
+                    raise TaskError(f"env.data_dir: {file.name} has an entry that is no product; {_ORIGIN}")
+                found += 1
+                yield item
+            text = text[start:]
+    if text.strip(" \n\r\t,") != "]" or not found:
+        raise TaskError(f"env.data_dir: {file.name} is no whole JSON list of products; {_ORIGIN}")
+
+
+def _table(file: Path) -> Mapping[str, Any]:
     try:
-        content = json.loads(file.read_bytes())
+        table = json.loads(file.read_bytes())
     except ValueError as error:
         raise TaskError(f"env.data_dir: {file.name} is not JSON ({error}); {_ORIGIN}") from error
-    if not isinstance(content, kind):
-        raise TaskError(f"env.data_dir: {file.name} is no {_KINDS[kind]}; {_ORIGIN}")
-    return content
+    if not isinstance(table, dict):
+        raise TaskError(f"env.data_dir: {file.name} is no table by asin; {_ORIGIN}")
+    return table
 
 
-def _product(item: Fields, about: Fields, known: Mapping[str, Product]) -> Product | None:
+def _product(item: Fields, about: Fields, known: Mapping[str, int]) -> Product | None:
     """Return a product; None if WebShop skips it too."""
     asin = str(item["asin"])
     if asin == "nan" or len(asin) > 10 or asin in known:
