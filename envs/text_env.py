@@ -102,14 +102,16 @@ class TextEnv(abc.ABC):
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
     ends: ClassVar[str | None] = None
     functions: tuple[Function, ...] = ()
+    _settings: Any = None
     _legal = _expert = False
 
     # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
     __open = False
 
-    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        self._legal, self._expert = legal, expert
+    def __init__(self, settings: Any = None, *, legal: bool = False, expert: bool = False) -> None:
+        """``settings`` are the environment's."""
+        self._settings, self._legal, self._expert = settings, legal, expert
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -20,7 +20,6 @@ from turngrid.envs.utils.printable import printable
 # Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
-_SEEDS_A_GAME = 20  # an environment with few games is not searched for more
 # If two splits of a run contain the same game, the later one skips it.
 PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
 REPEATED = "the same game as another seed's"
@@ -218,11 +217,6 @@ def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
 def games_hash(tasks: Sequence[TaskRef]) -> str:
     """Return sha256 over the games in order, which identifies an evaluation set."""
     return hashlib.sha256("\n".join(task.sha256 for task in tasks).encode()).hexdigest()
-
-
-def few_seeds(split: str, games: int) -> range:
-    """Return the first seeds of a split, enough to meet each of its few games almost surely."""
-    return SPLITS[split][: _SEEDS_A_GAME * games]
 
 
 def _precedence(split: str) -> int:

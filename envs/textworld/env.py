@@ -40,10 +40,8 @@ class TextWorldEnv(TextEnv):
 
     banned_verbs = BANNED
 
-    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
+    def __init__(self, settings: Any = None, *, legal: bool = False, expert: bool = False) -> None:
         self._game: Any = Tracked(legal, expert) if legal or expert else Interpreter()
-        self._points, self._room, self._moves, self._inventory = 0.0, "", 0, ""
-        self._shown = Observation(text="")
 
     def clean_action(self, action: str) -> str:
         return _NEXT_COMMAND.sub("", sanitise(action)).strip()

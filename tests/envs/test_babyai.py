@@ -122,7 +122,7 @@ def test_after_an_opened_box_a_new_bot_takes_over() -> None:
     game.play(TOGGLE)
     assert game.ahead is None and guide._bot.prev_fwd_cell.type == "box"
     guide.watch(TOGGLE)
-    assert guide.rest()
+    assert guide.plan()[0]
 
 
 def test_commands_and_calls(game_cache: Path) -> None:
