@@ -62,8 +62,8 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
         _make("report", str(folder))
     elif folder:
         print(f"\nas a page, with curves: python -m turngrid.experiments.report {quote(str(folder))}", flush=True)
-    if folder and launch.sweep.suite is not None:
-        _make("suite", str(folder))
+    if launch.suite:
+        _make("suite", *launch.suite)
     return 1 if failed else 0
 
 
