@@ -23,6 +23,7 @@ from turngrid.experiments.report.gather import Subject, varied
 from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
 from turngrid.experiments.report.samples import BASE, read
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
+from turngrid.experiments.tables import duration
 from turngrid.experiments.viewer.page import fragment
 from turngrid.experiments.viewer.sources import Shown, tokenizer_of
 from turngrid.rollouts.episode import Episode
@@ -66,14 +67,6 @@ def _render(template: str, subject: Subject, folder: Path, **more: Any) -> str:
     options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=template.endswith(".html.j2"), **options)
     return environment.get_template(template).render(r=contents(subject), **tools, **more)
-
-
-def duration(seconds: float) -> str:
-    """Return ``4 min 56 s`` or ``2 h 05 min``."""
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def link(path: Path, folder: Path) -> str:
