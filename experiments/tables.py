@@ -1,4 +1,4 @@
-"""Lists of a command line; tables in Markdown; intervals and durations in cells; intervals in JSON."""
+"""Lists of a command line, tables in Markdown, intervals and durations in cells and in JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
