@@ -107,8 +107,8 @@ const isFlat = (group) => {
 const placeOf = (row) => [row.run, row.stage].join("\n");
 
 const searchable = (episode) => {
-  const parts = [episode.goal, episode.final, episode.error];
-  for (const turn of episode.turns) parts.push(turn.seen, turn.thought ?? "", turn.action);
+  const parts = [episode.goal, episode.final_observation, episode.error];
+  for (const turn of episode.turns) parts.push(turn.observation, turn.thought ?? "", turn.action);
   return parts.join("\n").toLowerCase();
 };
 
