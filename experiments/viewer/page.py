@@ -146,7 +146,7 @@ def _plain(value: Any) -> Any:
         return _short(value)
     if isinstance(value, dict):
         return {printable(str(key)): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple) and not (value and isinstance(value[0], int | float)):  # else of tokens
+    if isinstance(value, list | tuple) and not {*map(type, value)} <= {int, float}:  # else numbers of tokens
         return [_plain(item) for item in value]
     return value
 
