@@ -146,16 +146,9 @@ class EpisodeView {
   numbers(turn, number) {
     const tokens = this.parts.turns[number].action;
     const known = turnFacts(turn, tokens);
-    const details = el("details", { class: "numbers" }, el("summary", {}, known.map(([name, value]) => [el("span", { class: "fact" }, `${name} `, el("b", {}, value)), " "])));
-    details.addEventListener("toggle", () => {
-      if (details.open && details.children.length === 1) details.append(...this.more(turn, tokens));
-    });
-    return details;
-  }
-
-  more(turn, tokens) {
-    const info = Object.keys(turn.info).length > 0 && el("pre", {}, JSON.stringify(turn.info, null, 2));
-    return [info, tokens.length > 0 && tokenTable(tokens)].filter(Boolean);
+    return el("details", { class: "numbers" },
+      el("summary", {}, known.map(([name, value]) => [el("span", { class: "fact" }, `${name} `, el("b", {}, value)), " "])),
+      Object.keys(turn.info).length > 0 && el("pre", {}, JSON.stringify(turn.info, null, 2)));
   }
 
   end() {

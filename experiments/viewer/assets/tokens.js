@@ -79,18 +79,3 @@ const facts = (token) => {
   }
   return known;
 };
-
-// Exact numbers of a turn's sampled tokens, for reading and copying.
-const tokenTable = (tokens) => {
-  const columns = [
-    ["token", (token) => JSON.stringify(token.word ?? "")],
-    ["id", (token) => token.id],
-    ["log-prob (nats)", (token) => fixed(token.logprob, 3)],
-    ["probability", (token) => fixed(Math.exp(token.logprob), 3)],
-    ...["advantage", "return", "value"].filter((name) => tokens.some((token) => typeof token[name] === "number"))
-      .map((name) => [name, (token) => short(token[name], 5)]),
-  ];
-  return el("table", {},
-    el("thead", {}, el("tr", {}, columns.map(([name]) => el("th", {}, name)))),
-    el("tbody", {}, tokens.map((token) => el("tr", {}, columns.map(([, read]) => el("td", {}, String(read(token))))))));
-};
