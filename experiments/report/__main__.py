@@ -8,7 +8,8 @@ RUN_OR_SWEEP  folder of a sweep, a grid, a run, or of several runs. Runs may be 
 --out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
               folder each there
 
-Prints the report here too, without charts and episodes. docs/report.md explains the tables, intervals and verdicts."""
+Prints the report here too, without charts and episodes. docs/report.md explains the tables,
+intervals and verdicts."""
 
 import sys
 import time
