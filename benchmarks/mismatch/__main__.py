@@ -107,9 +107,9 @@ def _measured(options: Options, names: Sequence[str], configs: Mapping[str, Dict
     """Measure what the file has not, a cell at a time, and return the tables."""
     import torch
 
+    from benchmarks.mismatch.corrected import Correction
     from benchmarks.mismatch.results import FILE, TABLES, Key, advice, cells, figures, line, read, whole
     from benchmarks.mismatch.study import Size, measured
-    from turngrid.verl_plugin.training.corrected import Correction
 
     torch.set_num_threads(1)  # tensors are small
     size = Size(options.seeds, options.batches, options.steps)

@@ -11,6 +11,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from benchmarks.mismatch.__main__ import CHOSEN, Options, chosen, main
+from benchmarks.mismatch.corrected import Correction, Rows
 from benchmarks.mismatch.game import (
     CONTEXTS,
     INPUTS,
@@ -29,7 +30,6 @@ from turngrid.config.compose import compose
 from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, own_words
 from turngrid.records.statistics import Interval
-from turngrid.verl_plugin.training.corrected import Correction, Rows
 
 NODE = "algorithm.rollout_correction"
 
