@@ -7,6 +7,7 @@ command resumes the run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -17,7 +18,8 @@ from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
-from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
+from turngrid.experiments.stages.ledger import Entry, ledger, spent
+from turngrid.records.files.json_lines import write_lines
 from turngrid.records.health.alarms import Curves, alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
@@ -96,7 +98,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
     metrics = list(read_metrics(run.rl.metrics))
-    write_ledger(folder / "ledger.jsonl", entries)
+    write_lines(folder / "ledger.jsonl", map(asdict, entries))
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {made.name: played(folder, made.name, item.label) for made in checkpoints}
