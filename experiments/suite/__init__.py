@@ -1,1 +1,0 @@
-"""The suite: every environment beside the others (``python -m experiments.suite``)."""
