@@ -70,13 +70,13 @@ def names() -> list[str]:
     return sorted(path.stem for path in SWEEPS.glob("*.yaml"))
 
 
-def load(name: str, folder: Path = SWEEPS) -> Definition:
+def load(name: str) -> Definition:
     """Read the sweep ``NAME``, or the file ``NAME.yaml``.
 
     Raises:
         SweepError: there is no such sweep, or its file is invalid; the message names the key.
     """
-    path = Path(name).expanduser() if name.endswith(".yaml") else folder / f"{name}.yaml"
+    path = Path(name).expanduser() if name.endswith(".yaml") else SWEEPS / f"{name}.yaml"
     if not path.exists():
         known = names()
         near = nearest(name, known, cutoff=0.3) or next((other for other in known if name in other), "")
