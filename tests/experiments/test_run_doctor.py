@@ -136,7 +136,7 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     rows = [{"step": step, "rollout/invalid_actions": 0.1 if step < 4 else 0.9} for step in range(1, 7)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(6), [episode, episode])
-    rl.rollbacks.write_text(json.dumps(asdict(Rollback(1, 2, "policy_kl", 1, 1e-4, []))) + "\n")
+    rl.rollbacks.write_text(json.dumps(asdict(Rollback(2, "policy_kl", 1, 1e-4))) + "\n")
     main([str(tmp_path)])
     told = capsys.readouterr().out
     assert "6)\n  health=rollback: policy_kl in step 2: back to the checkpoint of step 1" in told
