@@ -36,8 +36,6 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     later: int = 3
 
 

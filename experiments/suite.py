@@ -50,8 +50,6 @@ WIDTH = 180
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     only: str = ""
 
 

@@ -42,8 +42,6 @@ CHOSEN = sorted(file.stem for file in (CONF / "correction").glob("*.yaml") if fi
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     samplers: str = ""
     turns: str = "[4,12,24]"
     corrections: str = ""

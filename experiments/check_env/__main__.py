@@ -59,8 +59,6 @@ Check = Callable[[Environment, Sequence[GameRollouts]], Finding]
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     games: int = 8
     turns: int = 30
 
