@@ -1,6 +1,5 @@
 """The contents of a report, and the page as HTML (which needs no network) and as Markdown."""
 
-import json
 import os
 import time
 from collections import Counter
@@ -21,12 +20,11 @@ from turngrid.experiments.report.charts import curves, metrics
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject, varied
 from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
-from turngrid.experiments.report.samples import BASE, read
+from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
 from turngrid.experiments.tables import duration
 from turngrid.experiments.viewer.page import fragment
-from turngrid.experiments.viewer.sources import Shown, tokenizer_of
-from turngrid.rollouts.episode import Episode
+from turngrid.experiments.viewer.sources import EpisodeFile, Shown
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SIGNS = {Word.HOLDS: "✓", Word.DOES_NOT_HOLD: "✗", Word.NOT_ENOUGH: "?"}
@@ -159,11 +157,11 @@ def sampled(runs: Sequence[Run]) -> list[Shown]:
 
 
 def _shown(run: Run, stage: str) -> Iterator[Shown]:
-    path = episodes_file(run.folder, stage)
-    won = [line.outcome == "won" for line in read(path)]
-    chosen = {index for asked in (True, False) for index in [i for i, one in enumerate(won) if one is asked][:EACH]}
-    tokenizer = tokenizer_of(run.folder, stage) if chosen else None
-    for index, line in enumerate(path.read_bytes().splitlines() if chosen else ()):
-        if index in chosen:
-            place, episode = f"{path.relative_to(run.folder).as_posix()}:{index}", Episode.from_dict(json.loads(line))
-            yield Shown(episode, run.name, f"evaluation/{stage}", place, None, tokenizer)
+    file = EpisodeFile(episodes_file(run.folder, stage), run.folder)
+    left = {True: EACH, False: EACH}  # by whether they are won
+    for shown in file.shown() if file.path.exists() else ():
+        if left[shown.episode.won]:
+            left[shown.episode.won] -= 1
+            yield shown
+        if not any(left.values()):
+            return
