@@ -78,7 +78,6 @@ def contents(subject: Subject) -> dict[str, Any]:
     published = table_of(sweep.published) if sweep.published else None
     table = table_cells(runs, sweep.layout, sweep.published)
     judged, by_state = verdicts(sweep, runs), Counter(run.state for run in runs)
-    by_word = Counter(verdict.word for verdict in judged)
     measures = list(dict.fromkeys(cell.measure for row in table for cell in row)) or [SUCCESS]
     return {
         **vars(subject),
@@ -89,7 +88,6 @@ def contents(subject: Subject) -> dict[str, Any]:
         "units": "; ".join(UNITS[measure] for measure in measures),
         "played": played(runs),
         "verdicts": judged,
-        "words": {word: by_word[word] for word in Word if by_word[word]},
         "pairs": [] if sweep.takeaways else differences(runs),
         "costs": costs(runs),
         "origins": origins(runs),
