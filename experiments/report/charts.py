@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from turngrid.experiments.report.runs import SHOWN, SUCCESS, Run, family, grouped
+from turngrid.experiments.report.runs import SHOWN, SUCCESS, Run, family, grouped, title_of
 from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
@@ -26,8 +26,16 @@ CURVES_NOTE = (
     f"With more than {WINDOW} steps: a running mean of {WINDOW}, and each step as a thin line. "
     "Runs without a result are drawn only if no run of the setting has one."
 )
-Lines = Mapping[str, pd.DataFrame]  # by setting, as ``over_seeds`` returns them
 METRICS_NOTE = "docs/tracking.md explains each metric. Metrics that no run has or that are 0 throughout are left out."
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One small chart: setting -> what ``over_seeds`` returns."""
+
+    title: str
+    unit: str
+    lines: Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -60,11 +68,12 @@ def curves(runs: Sequence[Run]) -> list[Chart]:
     if not trained:
         return []
     lines = {name: over_seeds(group) for name, group in grouped(trained, nameless="success").items()}
+    panel = Panel("", "success, % of the step's episodes", lines)
     note = CURVES_NOTE
     raised = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in trained}
     if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
         note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
-    return [Chart("curves", "Learning curves", draw_panels("curves", {"": lines}), note)]
+    return [Chart("curves", "Learning curves", draw_panels("curves", [panel]), note)]
 
 
 def metrics(runs: Sequence[Run]) -> list[Chart]:
@@ -73,25 +82,25 @@ def metrics(runs: Sequence[Run]) -> list[Chart]:
     return [Chart("training", "While training", draw_panels("training", panels), METRICS_NOTE)] if panels else []
 
 
-def metric_panels(runs: Sequence[Run]) -> dict[str, Lines]:
-    """Return the lines of each metric of ``SHOWN`` that is not 0 throughout."""
+def metric_panels(runs: Sequence[Run]) -> list[Panel]:
+    """Return a panel for each metric of ``SHOWN`` that is not 0 throughout."""
     settings = grouped([run for run in runs if len(run.curve)], nameless="run")
     names = {name for run in runs for name in run.curve if family(name)} if len(settings) <= MOST_LINES else set()
-    panels = {}
-    for name in sorted(names, key=lambda name: (SHOWN.index(str(family(name))), name)):
+    panels = []
+    for name in sorted(names, key=lambda name: (list(SHOWN).index(str(family(name))), name)):
         have = {setting: [run for run in group if name in run.curve] for setting, group in settings.items()}
         lines = {setting: over_seeds(group, name) for setting, group in have.items() if group}
         if any(line["mean"].any() for line in lines.values()):
-            panels[name] = lines
+            panels.append(Panel(*title_of(name), lines))
     return panels
 
 
-def draw_panels(name: str, panels: Mapping[str, Lines]) -> str:
-    """Return ``<svg>`` with small charts side by side, by title; ``name`` is unique in the page."""
+def draw_panels(name: str, panels: Sequence[Panel]) -> str:
+    """Return ``<svg>`` with small charts side by side; ``name`` is unique in the page."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    names = list(dict.fromkeys(setting for lines in panels.values() for setting in lines))
+    names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
     success, across = name == "curves", min(ACROSS, len(panels))
     down, text = -(-len(panels) // across), StringIO()
     with rc_context({"svg.hashsalt": name}, fname=STYLE):
@@ -100,13 +109,13 @@ def draw_panels(name: str, panels: Mapping[str, Lines]) -> str:
         grid = figure.subplots(down, across, squeeze=False)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
-            for setting, line in lines.items():
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            for setting, line in panel.lines.items():
                 _line(axes, setting, line, names.index(setting), 100 if success else 1)
-            axes.set(title=title, xlabel="RL step")
+            axes.set(title=panel.title, ylabel=panel.unit, xlabel="RL step")
             axes.locator_params(nbins=4, integer=True, axis="x")
             if success:
-                axes.set(ylabel="success, % of the step's episodes", ylim=(0, None))
+                axes.set_ylim(bottom=0)
         if len(names) > 1:
             entries = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
             handles = {label: handle for pairs in entries for handle, label in pairs}

@@ -21,15 +21,29 @@ from turngrid.records.run_folder import composed, flattened, read_failure
 
 SUCCESS = "success/train"
 
-# Further metrics that are drawn, in this order. A name that ends in "/" stands for all names that
+# Further metrics that are drawn -> title, unit. A name that ends in "/" stands for all names that
 # begin with it.
-SHOWN = (
-    *("success/by_task/", "success/by_type/", "rollout/entropy", "reasoning/mutual_information"),
-    *("actor/ppo_kl", "actor/kl_loss", "reward/kl_penalty"),
-    *("rollout/turns", "rollout/tokens_per_turn", "rollout/thought_tokens", "rollout/response_tokens/mean"),
-    *("rollout/invalid_actions", "rollout/unparsed_actions"),
-    *("credit/groups_without_signal", "credit/repeated_states", "filter/", "terms/", "buffer/", "replay/loss"),
-)
+SHOWN: Mapping[str, tuple[str, str]] = {
+    "success/by_task/": ("success in", "share"),
+    "success/by_type/": ("success in", "share"),
+    "rollout/entropy": ("entropy", "nats a token"),
+    "reasoning/mutual_information": ("mutual information", "nats"),
+    "actor/ppo_kl": ("KL of the update", "nats a token"),
+    "actor/kl_loss": ("KL to the first model", "nats a token"),
+    "reward/kl_penalty": ("KL to the first model", "nats a token"),
+    "rollout/turns": ("turns", "an episode"),
+    "rollout/tokens_per_turn": ("action tokens", "a turn"),
+    "rollout/thought_tokens": ("thought tokens", "a turn"),
+    "rollout/response_tokens/mean": ("row length", "tokens"),
+    "rollout/invalid_actions": ("not understood", "share of actions"),
+    "rollout/unparsed_actions": ("without an action", "share of answers"),
+    "credit/groups_without_signal": ("groups without signal", "share"),
+    "credit/repeated_states": ("repeated states", "share of turns"),
+    "filter/": ("filter", ""),
+    "terms/": ("term", ""),
+    "buffer/": ("buffer", ""),
+    "replay/loss": ("replay: loss", ""),
+}
 
 LAST = "last"
 NOT_TELLING = re.compile(r"(?i)true|false|null|-|[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?")  # without their key
@@ -152,6 +166,13 @@ def _reason(folder: Path, current: State, curve: pd.DataFrame) -> str:
 def family(name: str) -> str | None:
     """Return the entry of ``SHOWN`` that a metric belongs to; None if the metric is not drawn."""
     return next((key for key in SHOWN if name == key or (key.endswith("/") and name.startswith(key))), None)
+
+
+def title_of(name: str) -> tuple[str, str]:
+    """Return title and unit of a drawn metric."""
+    key = str(family(name))
+    title, unit = SHOWN[key]
+    return f"{title} {name.removeprefix(key).replace('/', ' ').replace('_', ' ')}".rstrip(), unit
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

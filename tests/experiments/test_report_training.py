@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from turngrid.experiments.evaluation.result import State
-from turngrid.experiments.report.charts import curves, draw_panels, metric_panels, over_seeds
+from turngrid.experiments.report.charts import Panel, curves, draw_panels, metric_panels, over_seeds
 from turngrid.experiments.report.runs import Run, curve_of
 from turngrid.records.health.alarms import Alarm
 
@@ -42,9 +42,9 @@ def test_a_panel_is_a_metric_and_a_line_a_setting() -> None:
         run("grpo", 0, {}),
     ]
     found = metric_panels(runs)
-    assert list(found) == ["success/by_task/w2", entropy]
-    assert list(found[entropy]) == ["ppo"]  # grpo has none
-    line = found[entropy]["ppo"]
+    assert [(panel.title, panel.unit) for panel in found] == [("success in w2", "share"), ("entropy", "nats a token")]
+    assert list(found[1].lines) == ["ppo"]  # grpo has no entropy
+    line = found[1].lines["ppo"]
     assert line[["mean", "low", "high"]].to_numpy().tolist() == [[2.0, 1.0, 3.0], [2.0, 2.0, 2.0]]
 
 
@@ -54,6 +54,7 @@ def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
     runs = [ill, run("ppo", 1, {"rollout/entropy": {1: 1.0, 2: 2.0}})]
     for metric in ("success/train", "rollout/entropy"):
         assert over_seeds(runs, metric)["alarm"].to_dict() == {1: False, 2: True}
-        marked, plain = (draw_panels("training", {"": {"a": over_seeds(own, metric)}}) for own in (runs, runs[1:]))
+        panels = (Panel("", "", {"a": over_seeds(own, metric)}) for own in (runs, runs[1:]))
+        marked, plain = (draw_panels("training", [panel]) for panel in panels)
         assert marked.count("<use") == plain.count("<use") + 1
     assert "Triangles are alarms (docs/health.md): ppo-s0: entropy_up in step 2." in curves(runs)[0].note
