@@ -20,6 +20,7 @@ from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.run_folder import outside_identity
 
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
+MOST_COLUMNS = 9
 WITHOUT_SCALE = "as run"
 # Config keys that are axes before all others, if the runs belong to no sweep
 FIRST = ("env.name", "env.task", "turn_reward.name", "algo.name", "budget.name", "curriculum.name", "model.name")
@@ -101,10 +102,16 @@ def _layout(runs: Sequence[Run]) -> Layout:
 
 def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
     stages = [stage for stage in (BASE, "sft", "rl") if any(run.stage(stage) for run in runs)] or ["last"]
+    evaluation_sets = list(dict.fromkeys(evaluation_set for run in runs for evaluation_set in run.evaluation_sets))
     if not any(len(run.evaluation_sets) > 1 for run in runs):
         return {stage: {"stage": stage} for stage in stages}
-    sets = dict.fromkeys("/".join(evaluation_set) for run in runs for evaluation_set in run.evaluation_sets)
-    return {f"{stage} on {on}": {"stage": stage, "evaluation_set": on} for on in sets for stage in stages}
+    shown = stages if len(stages) * len(evaluation_sets) <= MOST_COLUMNS else ["last"]
+    environments = len({env for env, _ in evaluation_sets}) > 1
+    return {
+        f"{stage} on {f'{env}/{task}' if environments else task}": {"stage": stage, "evaluation_set": f"{env}/{task}"}
+        for env, task in evaluation_sets
+        for stage in shown
+    }
 
 
 def varied(runs: Sequence[Run]) -> dict[str, list[str]]:
