@@ -15,12 +15,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
+
+from rich.table import Table
 
 from turngrid.envs.hosting.pool import Session
 from turngrid.envs.types import TaskRef
@@ -43,10 +44,6 @@ from turngrid.tasks.splits import read_tasks
 NAME, SCALE, AXIS = "suite_laptop", "laptop", "env"
 # Random play has several samples a game, as training has: states repeat within and between them.
 SAMPLES = {"expert": 1, "random": 4}
-COLUMNS = (
-    *("environment", "expert %", "random %", "repeated states %", "expert's turns", "turns at most"),
-    *("tokens an episode", "steps/s"),
-)
 SESSIONS, GAMES, MEASURED_S = 4, 8, 1.0
 WIDTH = 180
 
@@ -54,6 +51,28 @@ WIDTH = 180
 @dataclass
 class Options:
     only: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One environment.
+
+    Attributes:
+        scripted: success of expert and random.
+        steps_per_second: of expert plans, through the pool.
+        repeated: share of random play's turns whose observation another turn of its game has too.
+        optimal: mean, lowest and highest number of the expert's turns.
+        tokens: of an expert's episode, by the model's tokenizer; the mean.
+    """
+
+    env: str
+    task: str
+    scripted: dict[str, Measures]
+    steps_per_second: float
+    repeated: float
+    optimal: tuple[float, int, int]
+    tokens: float
+    max_turns: int
 
 
 @command(__doc__)
@@ -69,9 +88,7 @@ def main(arguments: list[str]) -> int:
             continue
         say(f"suite: {name}")
         rows.append(measured([*own, *overrides]))
-    columns = {name: itemgetter(place) for place, name in enumerate(COLUMNS)}
-    table = filled("success %, 95 % interval, games (x samples)", columns, rows)
-    print(plain_text([table], WIDTH).rstrip(), flush=True)
+    print(plain_text([table(rows)], WIDTH).rstrip(), flush=True)
     return 0
 
 
@@ -89,8 +106,8 @@ def _chosen(every: Mapping[str, list[str]], names: Sequence[str]) -> dict[str, l
     return {name: every[name] for name in names or every}
 
 
-def measured(overrides: list[str]) -> list[str]:
-    """Evaluate expert and random where episodes are missing, and return the row of ``COLUMNS``.
+def measured(overrides: list[str]) -> Row:
+    """Evaluate expert and random where episodes are missing, and measure the rest.
 
     Raises:
         ConfigError: the overrides are refused.
@@ -98,17 +115,17 @@ def measured(overrides: list[str]) -> list[str]:
     """
     shown = {name: _scripted(name, [*overrides, f"eval.samples_per_game={count}"]) for name, count in SAMPLES.items()}
     run, item, expert = shown["expert"]
-    turns = [len(episode.turns) for episode in expert if episode.won] or [0]
-    repeated = repeated_states(list(own) for _, own in groupby(shown["random"][2], lambda one: one.task))
-    return [
-        f"{run.config.env.name} {item.evaluation_set.task}",
-        *(_success(evaluation(policy, item, episodes)) for policy, (_, item, episodes) in shown.items()),
-        f"{100 * repeated:.0f}",
-        f"{fmean(turns):.1f} ({min(turns)} to {max(turns)})",
-        str(item.evaluation_set.max_turns),
-        f"{_tokens(expert, str(run.config.model.path)):,.0f}",
-        f"{asyncio.run(steps_per_second(run, item)):,.0f}",
-    ]
+    lengths = [len(episode.turns) for episode in expert if episode.won] or [0]
+    return Row(
+        env=str(run.config.env.name),
+        task=item.evaluation_set.task,
+        scripted={policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()},
+        steps_per_second=asyncio.run(steps_per_second(run, item)),
+        repeated=repeated_states(list(own) for _, own in groupby(shown["random"][2], lambda one: one.task)),
+        optimal=(fmean(lengths), min(lengths), max(lengths)),
+        tokens=_tokens(expert, str(run.config.model.path)),
+        max_turns=item.evaluation_set.max_turns,
+    )
 
 
 def _scripted(policy: str, overrides: list[str]) -> tuple[Run, EvaluationSetting, list[Episode]]:
@@ -151,6 +168,20 @@ async def _play(session: Session, tasks: Sequence[TaskRef], seconds: float) -> i
                 await session.step(action)
                 steps += 1
     return steps
+
+
+def table(rows: Sequence[Row]) -> Table:
+    columns: dict[str, Callable[[Row], str]] = {"environment": lambda row: f"{row.env} {row.task}"}
+    for name in SAMPLES:
+        columns[f"{name} %"] = lambda row, name=name: _success(row.scripted[name])
+    columns |= {
+        "repeated states %": lambda row: f"{100 * row.repeated:.0f}",
+        "expert's turns": lambda row: "{:.1f} ({} to {})".format(*row.optimal),
+        "turns at most": lambda row: str(row.max_turns),
+        "tokens an episode": lambda row: f"{row.tokens:,.0f}",
+        "steps/s": lambda row: f"{row.steps_per_second:,.0f}",
+    }
+    return filled("success %, 95 % interval, games (x samples)", columns, rows)
 
 
 def _success(result: Measures) -> str:
