@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from turngrid.experiments.report.runs import SHOWN, SUCCESS, Run, family, grouped, title_of
+from turngrid.experiments.report.runs import SHOWN, SUCCESS, Run, apart, family, grouped, task_axes, title_of
 from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
@@ -63,17 +63,22 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> pd.DataFrame:
 
 
 def curves(runs: Sequence[Run]) -> list[Chart]:
-    """Draw success by step."""
+    """Draw success by step, with a panel for each task."""
     trained = [run for run in runs if len(run.curve)]
     if not trained:
         return []
-    lines = {name: over_seeds(group) for name, group in grouped(trained, nameless="success").items()}
-    panel = Panel("", "success, % of the step's episodes", lines)
+    axes = task_axes([run for run in trained if run.result])
+    tasks = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
+    unit = "success, % of the step's episodes"
+    panels = [
+        Panel(task, unit, {name: over_seeds(of) for name, of in grouped(group, axes, "success").items()})
+        for task, group in tasks.items()
+    ]
     note = CURVES_NOTE
     raised = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in trained}
     if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
         note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
-    return [Chart("curves", "Learning curves", draw_panels("curves", [panel]), note)]
+    return [Chart("curves", "Learning curves", draw_panels("curves", panels), note)]
 
 
 def metrics(runs: Sequence[Run]) -> list[Chart]:
@@ -106,7 +111,7 @@ def draw_panels(name: str, panels: Sequence[Panel]) -> str:
     with rc_context({"svg.hashsalt": name}, fname=STYLE):
         width, height = 9.6 if across > 1 else 7.6, 3.1 if success else 1.9
         figure = Figure(figsize=(width, 0.6 + height * down), layout="constrained")
-        grid = figure.subplots(down, across, squeeze=False)
+        grid = figure.subplots(down, across, squeeze=False, sharey=success)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         for axes, panel in zip(grid.flat, panels, strict=False):
@@ -116,6 +121,7 @@ def draw_panels(name: str, panels: Sequence[Panel]) -> str:
             axes.locator_params(nbins=4, integer=True, axis="x")
             if success:
                 axes.set_ylim(bottom=0)
+                axes.label_outer()
         if len(names) > 1:
             entries = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
             handles = {label: handle for pairs in entries for handle, label in pairs}

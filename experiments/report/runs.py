@@ -95,10 +95,10 @@ class Run:
         return next((one for one in own if evaluation_set in (None, one.task, f"{one.env}/{one.task}")), None)
 
 
-def setting_names(runs: Sequence[Run]) -> list[str]:
-    """Name each run's setting by its values on the axes that vary."""
+def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
+    """Name each run's setting by its values on the axes that vary, except ``without``."""
     values = Counter(axis for axis, _ in {item for run in runs for item in run.coordinates.items()})
-    shown = {axis for axis, count in values.items() if count > 1}
+    shown = {axis for axis, count in values.items() if count > 1} - set(without)
     return [" ".join(value_name(*item) for item in run.coordinates.items() if item[0] in shown) for run in runs]
 
 
@@ -107,9 +107,9 @@ def value_name(axis: str, value: str) -> str:
     return f"{axis.split('.')[-1]}={value}" if NOT_TELLING.fullmatch(value) else value
 
 
-def grouped(runs: Sequence[Run], nameless: str) -> dict[str, list[Run]]:
+def grouped(runs: Sequence[Run], without: Sequence[str] = (), nameless: str = "") -> dict[str, list[Run]]:
     """Group runs by the name of their setting."""
-    names = {id(run): name for run, name in zip(runs, setting_names(runs), strict=True)}
+    names = {id(run): name for run, name in zip(runs, setting_names(runs, without), strict=True)}
     return apart(runs, lambda run: names[id(run)] or nameless)
 
 
@@ -124,6 +124,16 @@ def apart(runs: Sequence[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]
 def except_axis(runs: Sequence[Run], axis: str) -> list[list[Run]]:
     """Group runs that differ on one axis only."""
     return [*apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis)).values()]
+
+
+def task_axes(runs: Sequence[Run]) -> list[str]:
+    """Return the axes along which the test games change while all other axes are fixed."""
+    axes = dict.fromkeys(axis for run in runs for axis in run.coordinates)
+    return [
+        axis
+        for axis in axes
+        if any(len({tuple(run.evaluation_sets) for run in group}) > 1 for group in except_axis(runs, axis))
+    ]
 
 
 def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:

@@ -83,6 +83,7 @@ class EpisodeFile:
 
         Raises:
             DamagedEpisodes: a line is no episode.
+            Refusal: the credit file belongs to other episodes.
         """
         run = self.run.name if self.run else ""
         tokenizer = tokenizer_of(self.run, self.path.stem) if self.run else None
@@ -97,6 +98,10 @@ class EpisodeFile:
                 later[one.tokens].append((step, one.advantage))
         for line, episode in enumerate(read_episodes(self.path)):
             credit = credits[line] if line < len(credits) else None
+            tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
+            if credit is not None and len(credit.advantages) != tokens:
+                words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
+                raise Refusal(f"{self.path}, line {line + 1}: {words}")
             place = f"{self.relative.as_posix()}:{line}"
             rows = to_rows(episode, "") if later and episode.turns else []
             again = later.get(tokens_of([(row.prompt_ids, row.response_ids) for row in rows]), ())

@@ -19,7 +19,8 @@ from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.experiments.viewer.__main__ import Options, main, thin
 from turngrid.experiments.viewer.page import asset, fragment, page, words
 from turngrid.experiments.viewer.sources import Shown, episode_files
-from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_replayed
+from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit, write_replayed
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes
 
@@ -200,6 +201,12 @@ def test_a_wrong_call_is_one_line(
     assert main([argument.format(run=run) for argument in arguments]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert told.startswith("turngrid: ") and said.format(run=run) in told
+
+
+def test_credit_of_other_episodes_is_refused(run: Path) -> None:
+    write_credit(run / "rl" / "credit" / "000002.jsonl", [Credit([0.5] * 3, [0.5] * 3)] * 8)
+    with pytest.raises(Refusal, match=r"000002\.jsonl, line 1: credit for 3 tokens, the episode has \d+"):
+        list(shown_episodes([run]))
 
 
 def test_the_docs_know_every_option_key_and_colour() -> None:
