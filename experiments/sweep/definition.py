@@ -7,9 +7,6 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from turngrid.envs.extensions import shipped
-from turngrid.envs.registry import make_environment
-from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import meant, nearest
 from turngrid.records.process.exit_codes import Refusal
 
@@ -19,7 +16,6 @@ MEASURES = (SUCCESS, SCORE)
 RESERVED = ("stage", "evaluation_set", "measure", "published", "minus")
 STAGES = ("base", "sft", "rl", "last")
 NO_QUOTES = str.maketrans("", "", "'\"[]")
-INSTALL = "install "  # the messages on missing extras name a command that installs them
 
 Selector = dict[str, str]
 Axis = dict[str, list[str]]
@@ -130,25 +126,6 @@ def _problem(scale: Scale, key: str, value: str) -> str:
     if key not in scale.axes:
         return f"no axis {key}" + (meant(key, [*scale.axes, *RESERVED]) or f" (axes: {', '.join(scale.axes)})")
     return "" if value in scale.axes[key] else f"axis {key} has no {value} (values: {', '.join(scale.axes[key])})"
-
-
-def lacking(overrides: Sequence[str]) -> str:
-    """Return the message on the extra that the environment of these overrides lacks; "" if none.
-
-    Raises:
-        TaskError: there is no such environment or task.
-    """
-    values = dict(item.split("=", 1) for item in overrides)
-    name = values["env"]
-    settings = {key.removeprefix("env."): value for key, value in values.items() if key in ("env.task", "env.id")}
-    node = {**shipped("env", name), **settings}
-    try:
-        make_environment(name, settings).parse_task(node.get("task") or node["id"])
-    except TaskError as error:
-        if INSTALL in str(error):
-            return str(error)
-        raise
-    return ""
 
 
 class SweepRun(msgspec.Struct, frozen=True):

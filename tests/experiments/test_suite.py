@@ -9,8 +9,9 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.envs.babyai.environment import BabyAI
-from turngrid.experiments.suite import main
-from turngrid.experiments.sweep.definition import lacking, load, points
+from turngrid.experiments.suite.__main__ import main
+from turngrid.experiments.suite.extras import lacking
+from turngrid.experiments.sweep.definition import load, points
 from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch.sweep import playable, prepare_launch
 

@@ -31,7 +31,8 @@ from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.result import Measures, evaluation
 from turngrid.experiments.evaluation.stage import open_pools, played
 from turngrid.experiments.evaluation.tables import filled, plain_text
-from turngrid.experiments.sweep.definition import lacking, load, scale_of
+from turngrid.experiments.suite.extras import lacking
+from turngrid.experiments.sweep.definition import load, scale_of
 from turngrid.experiments.tables import listed
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say

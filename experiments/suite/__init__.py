@@ -1,0 +1,1 @@
+"""The suite: every environment beside the others (``python -m experiments.suite``)."""
