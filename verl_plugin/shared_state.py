@@ -13,7 +13,7 @@ import torch
 
 from turngrid.algorithms.chosen import Chosen, slots_of
 from turngrid.envs.utils.files import write_whole
-from turngrid.records.models.locate import library_file, run_of
+from turngrid.records.models.locate import LIBRARY, library_file, run_of
 from turngrid.rollouts.retrieval import Frozen
 from turngrid.tasks.run import Run
 
@@ -42,13 +42,23 @@ class Reader:
             self._read_at = now
 
 
-def frozen_library(model: str) -> Frozen:
-    """Return the library of a run's checkpoint as training left it."""
+def saved_library(model: str) -> dict[str, Any]:
+    """Return a model's library: its ``settings``, its ``state``, and the ``step`` that left it."""
     file = library_file(model)
     assert file is not None
-    settings, step = slots_of(Run.read(run_of(model)).config, ("library",)), int(file.parent.name.rpartition("_")[2])
-    load(methods := Chosen(settings).in_rollout(step), torch.load(file, weights_only=True))
-    return Frozen(next(iter(methods.values())), step + 1)
+    content = torch.load(file, weights_only=True)
+    if file.name == LIBRARY:
+        return content
+    settings = slots_of(Run.read(run_of(model)).config, ("library",))
+    state = {f"library/{name}": content[f"library/{name}"] for name in settings["library"]}
+    return {"settings": settings, "state": state, "step": int(file.parent.name.rpartition("_")[2])}
+
+
+def frozen_library(model: str) -> Frozen:
+    """Return a model's library as training left it."""
+    saved = saved_library(model)
+    load(methods := Chosen(saved["settings"]).in_rollout(saved["step"]), saved["state"])
+    return Frozen(next(iter(methods.values())), saved["step"] + 1)
 
 
 def load(methods: Mapping[str, Any], state: Mapping[str, Any]) -> None:

@@ -25,7 +25,17 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.records.files.checkpoints import MANIFEST, MODEL, flaw_in, is_sealed
-from turngrid.records.models.locate import ASSET, PACKAGED, RUN, ModelError, checkpoint, local_folder, run_of
+from turngrid.records.models.locate import (
+    ASSET,
+    LIBRARY,
+    PACKAGED,
+    RUN,
+    ModelError,
+    checkpoint,
+    library_file,
+    local_folder,
+    run_of,
+)
 from turngrid.records.models.shape import tensors_in
 from turngrid.records.process.exit_codes import Parser, Refusal, command
 from turngrid.records.provenance import last_attempt
@@ -93,6 +103,8 @@ def export(asked: str, target: Path) -> str:
     shutil.copytree(model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
     if run.chat.template:
         (draft / TEMPLATE).write_text(run.chat.template, encoding="utf-8")
+    if library_file(str(model)):
+        _export_library(str(model), draft / LIBRARY)
     if (sampling := draft / "generation_config.json").exists():  # servers would sample with the base model's top_p
         kept = {key: value for key, value in json.loads(sampling.read_text()).items() if key.endswith("_token_id")}
         sampling.write_text(json.dumps(kept, indent=2) + "\n")
@@ -103,6 +115,14 @@ def export(asked: str, target: Path) -> str:
     draft.rename(target)
     size = sum(file.stat().st_size for file in target.iterdir())
     return f"{target}: {stage or model.parents[1].name} of {run.folder.name}, {size / 1e6:,.1f} MB"
+
+
+def _export_library(model: str, target: Path) -> None:
+    import torch  # seconds
+
+    from turngrid.verl_plugin.shared_state import saved_library
+
+    torch.save(saved_library(model), target)
 
 
 def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:

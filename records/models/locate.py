@@ -23,6 +23,7 @@ ASSET = "asset://"
 PACKAGED = "packaged://"
 CONVERTED = ("smollm2_135m",)  # modules of assets/make/ that convert one
 RUN = "run://"
+LIBRARY = "library.pt"
 PRETRAINING = "pretraining_games.json"
 SECONDS = 8.0  # limit of each request to the hub
 SHOWN = 3  # maximum number of weights that a message lists
@@ -116,7 +117,13 @@ def run_of(path: str) -> Path | None:
 
 
 def library_file(path: str) -> Path | None:
-    """Return the file with a model's library, beside a run's checkpoint; None without one."""
+    """Return the file with a model's library; None without one.
+
+    It is the state of methods beside the model of a run's checkpoint, or ``LIBRARY`` in the folder
+    of an exported model.
+    """
+    if path and (exported := Path(path) / LIBRARY).exists():
+        return exported
     run = run_of(path) if path else None
     if run is None or not (file := Path(path).parents[1] / METHODS).exists():
         return None

@@ -12,11 +12,15 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from turngrid.algorithms.chosen import Chosen, slots_of
+from turngrid.algorithms.library.experience import EXAMPLE, Entry
 from turngrid.config.compose import compose
+from turngrid.experiments.evaluation.policies import PolicyRef, _with_library
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult
 from turngrid.experiments.export.__main__ import main
-from turngrid.records.files.checkpoints import MODEL, seal
+from turngrid.records.files.checkpoints import METHODS, MODEL, seal
 from turngrid.records.provenance import Attempt
+from turngrid.verl_plugin.shared_state import frozen_library
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "assets" / "tiny"
@@ -81,6 +85,24 @@ def test_the_card_says_what_the_run_found_and_the_form_how_it_asked(run: Path, t
     assert (form["env"], form["chat_template_kwargs"]) == ("textworld", {"enable_thinking": False})
     tokenizer = AutoTokenizer.from_pretrained(out)
     assert tokenizer.apply_chat_template([{"role": "user", "content": "hello"}], tokenize=False) == "<user>hello"
+
+
+def test_a_library_goes_along(run: Path, tmp_path: Path) -> None:
+    words = ("algo=slea_rl", "library.experience.warmup=3", "library.experience.least=0")
+    write_config(run, *words)
+    methods = Chosen(slots_of(compose([*words])))
+    methods.of("library", 1)["experience"].admit([Entry("take key", EXAMPLE, 1.0, "a locked door")])
+    torch.save(methods.state(), run / STEP / METHODS)
+    seal(run / STEP)
+    assert main([str(run), "--to", str(tmp_path / "out")]) == 0
+    (tmp_path / "elsewhere").mkdir()
+    out = (tmp_path / "out").rename(tmp_path / "elsewhere" / "model")
+    shutil.rmtree(run)
+    library = frozen_library(str(out))
+    assert "take key" in library.look_up("t", "a locked door", 0) and library.step == 4
+    offered = _with_library(PolicyRef("model", "checkpoint", "it", str(out)), compose([]))
+    assert [one.library for one in offered] == [False, True]
+    assert "`library=experience`" in (out / "README.md").read_text()
 
 
 def test_a_checkpoint_that_was_not_evaluated_says_so(run: Path, tmp_path: Path) -> None:
