@@ -2,28 +2,31 @@
 
 Charged: demonstrations, and RL episodes up to the last checkpoint of a killed attempt.
 
-Listed but not charged: SFT passes; dropped groups; groups that were too old to be trained on;
-discarded steps; validation; evaluation. What another run, whose model or episodes this one takes,
-has spent is in that run's ledger.
+Listed but not charged: the prior (another run whose model this one starts from);
+the run that demonstrations were taken from; SFT passes; dropped groups; groups that were
+too old to be trained on; discarded steps; validation; evaluation.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from turngrid.records.files.json_lines import read_lines
+from turngrid.records.files.json_lines import read_lines, write_lines
 from turngrid.records.metrics import read_metrics
+from turngrid.records.models.locate import local_folder, run_of
 from turngrid.records.stages import stage_ended, stage_seconds
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes
-from turngrid.tasks import demonstrations, early_experience
+from turngrid.tasks import demonstrations, early_experience, rejection
 from turngrid.tasks.run import Run
 
+FILE = "ledger.jsonl"
 SUMMED = ("count", "games", "units", "uncharged", "tokens", "episode_seconds", "wall_seconds")  # by kind
 
 
@@ -51,6 +54,14 @@ def of_episodes(kind: str, step: int, episodes: list[Episode], units: float, **m
     return Entry(kind, step, len(episodes), float(units), tokens, seconds, **{"games": games, **more})
 
 
+def write_ledger(path: Path, entries: Iterable[Entry]) -> None:
+    write_lines(path, map(asdict, entries))
+
+
+def read_ledger(path: Path) -> list[Entry]:
+    return [Entry(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def spent(config: DictConfig, entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the sums by both ways of counting, whichever of them is charged."""
     demonstrated = sum(entry.units for entry in entries if entry.kind in ("demonstration", "alternative"))
@@ -71,8 +82,44 @@ def spent(config: DictConfig, entries: Sequence[Entry]) -> dict[str, Any]:
 
 def ledger(run: Run) -> list[Entry]:
     """Return the run's ledger entries in the order of spending."""
-    parts = (_demonstrations, _sft, _training, _never_charged)
+    parts = (_priors, _demonstrations, _sft, _training, _never_charged)
     return [entry for part in parts for entry in part(run)]
+
+
+def _priors(run: Run) -> Iterator[Entry]:
+    """Return the entries of the runs that this one builds on, each with its own priors."""
+    model = str(run.config.model.path)
+    if folder := run_of(model):
+        yield _other("prior", folder, _reached(folder, model))
+    if OmegaConf.select(run.config, "demos.source") == "episodes":
+        folder = rejection.source(run.config)
+        yield _other("demonstration_source", folder, _own(folder))
+
+
+def _other(kind: str, run: Path, entries: list[Entry]) -> Entry:
+    """Sum another run's entries into one line, which is not charged here."""
+    kept = [entry for entry in entries if entry.units or entry.kind in ("prior", "demonstration_source")]
+    names = ("count", "tokens", "episode_seconds", "games")
+    sums = {name: sum(getattr(entry, name) for entry in kept) for name in names}
+    uncharged = sum(entry.units + entry.uncharged for entry in kept)
+    return Entry(kind, 0, units=0.0, uncharged=uncharged, note=f"not charged: {run}", **sums)
+
+
+def _own(folder: Path) -> list[Entry]:
+    if (folder / FILE).exists():
+        with suppress(ValueError, TypeError):  # recompute a damaged ledger, but leave another run's folder unchanged
+            return read_ledger(folder / FILE)
+    return ledger(Run.read(folder))
+
+
+def _reached(run: Path, path: str) -> list[Entry]:
+    """Return the entries of ``run`` up to the point at which it saved the model ``path``."""
+    folder = local_folder(path)
+    assert folder is not None
+    inside = folder.relative_to(run).parts
+    steps = [int(part.removeprefix("global_step_")) for part in inside if part.startswith("global_step_")]
+    last = steps[0] if steps else 0 if inside[:1] == ("sft",) else None
+    return [entry for entry in _own(run) if last is None or entry.kind != "rl_episode" or entry.step <= last]
 
 
 def _demonstrations(run: Run) -> Iterator[Entry]:

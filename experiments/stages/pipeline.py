@@ -7,7 +7,6 @@ command resumes the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from omegaconf import OmegaConf
 
@@ -17,8 +16,7 @@ from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
-from turngrid.experiments.stages.ledger import Entry, ledger, spent
-from turngrid.records.files.json_lines import write_lines
+from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
 from turngrid.records.health.raising import read_alarms
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
@@ -94,7 +92,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
-    write_lines(folder / "ledger.jsonl", map(asdict, entries))
+    write_ledger(folder / "ledger.jsonl", entries)
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {made.name: played(folder, made.name, item.label) for made in checkpoints}

@@ -9,6 +9,7 @@ import pytest
 import small
 import torch
 
+from turngrid.experiments.stages.ledger import read_ledger
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
@@ -81,8 +82,8 @@ def assert_same(folder: Path, unbroken: Path) -> None:
     small.assert_same_rl(folder, unbroken)
     states = [_state(run) for run in (folder, unbroken)]
     assert same(*states) and states[0]["terms/epo"]["count"] == 3
-    ours, theirs = (small.lines(run / "ledger.jsonl") for run in (folder, unbroken))
-    assert sum(entry["units"] for entry in ours) == sum(entry["units"] for entry in theirs)
+    ours, theirs = (read_ledger(run / "ledger.jsonl") for run in (folder, unbroken))
+    assert sum(entry.units for entry in ours) == sum(entry.units for entry in theirs)
 
 
 def _state(run: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.experiments.stages.ledger import Entry, ledger, spent
+from turngrid.experiments.stages.ledger import Entry, ledger, read_ledger, spent, write_ledger
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.run import Run
@@ -20,11 +20,11 @@ def episodes(*games: int, step: int = 0) -> list[Episode]:
     return [Episode(f"doors/{game}", game, "train", "leave", [], [1], turns, Outcome.WON, step=step) for game in games]
 
 
-def config(count: str) -> DictConfig:
+def config(count: str, model: str = "asset://tiny") -> DictConfig:
     return OmegaConf.create(
         {
             "budget": {"units": 100.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": count},
-            "model": {"path": "asset://tiny", "sft": {"epochs": 2}},
+            "model": {"path": model, "sft": {"epochs": 2}},
             "actor_rollout_ref": {"rollout": {"n": 4}},
         }
     )
@@ -72,6 +72,8 @@ def test_every_line_and_both_totals_by_hand(folder: Path, count: str, charged: l
         ("evaluation/rl", 0, 3, 3, 0, 3),
         ("evaluation/w4/rl", 0, 1, 1, 0, 1),
     ]
+    write_ledger(folder / "ledger.jsonl", entries)
+    assert read_ledger(folder / "ledger.jsonl") == entries
     sums = spent(config(count), entries)
     assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
     assert (sums["kinds"]["rl_episode"]["count"], sums["kinds"]["rl_episode"]["wall_seconds"]) == (8, 6.0)
@@ -98,3 +100,20 @@ def test_when_and_how_long(folder: Path) -> None:
     assert (sft.tokens, sft.wall_seconds, sft.ended) == (24, 7.0, 110.0)
     assert first.wall_seconds == 2.5
     assert first.ended == (folder / "rl" / "episodes" / "000001.jsonl").stat().st_mtime
+
+
+@pytest.mark.parametrize(
+    ("model", "count", "units"),
+    [
+        ("", 2 + 8, 23),  # the whole run
+        ("sft/model", 2, 20),  # its demonstrations
+        ("rl/checkpoints/global_step_1/actor/huggingface", 2 + 4, 22),  # and one step
+    ],
+)
+def test_a_prior_is_listed_with_its_cost_and_not_charged(folder: Path, model: str, count: int, units: float) -> None:
+    OmegaConf.save(config("games"), folder / "config.yaml")
+    (folder / model).mkdir(parents=True, exist_ok=True)
+    mine = config("games", model=str(folder / model))
+    (prior,) = ledger(Run(mine, folder.parent / "mine"))
+    assert row(prior) == ("prior", 0, count, prior.games, 0, units)
+    assert prior.note == f"not charged: {folder}"
