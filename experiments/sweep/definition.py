@@ -58,7 +58,7 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     question: str
     scales: dict[str, Scale]
     published: str | None = None  # a table of experiments/report/cells.py
-    suite: dict[str, list[str]] | None = None  # environment -> overrides; of experiments.suite, beside the axis ``env``
+    suite: dict[str, list[str]] | None = None  # environment -> overrides; then experiments.suite prints its tables too
 
 
 def names() -> list[str]:

@@ -26,6 +26,7 @@ class Sweep(msgspec.Struct, frozen=True):
     takeaways: tuple[Takeaway, ...]
     extra: list[str]  # overrides from the command line
     runs: list[SweepRun]
+    suite: dict[str, list[str]] | None = None  # of a suite: environments that are not trained in, with overrides
 
     @property
     def folder_name(self) -> str:

@@ -1,17 +1,21 @@
-"""The suite: its sweep can be launched, its table shows what was played."""
+"""The suite: its sweep can be launched, its tables show what was played."""
 
-import re
+import json
 from pathlib import Path
 
 import pytest
+from finished_run import ONE_OF_TWO
 
 from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.envs.babyai.environment import BabyAI
-from turngrid.experiments.suite.__main__ import main
+from turngrid.experiments.evaluation.result import RunResult, StageResult
+from turngrid.experiments.suite.__main__ import JSON, main
 from turngrid.experiments.suite.extras import lacking
-from turngrid.experiments.sweep.definition import load, points
+from turngrid.experiments.suite.measures import SAMPLES
+from turngrid.experiments.sweep import record
+from turngrid.experiments.sweep.definition import SweepRun, load, points
 from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch.sweep import playable, prepare_launch
 
@@ -43,21 +47,41 @@ def test_an_environment_without_its_extra_is_skipped_with_the_install_line(
         prepare_launch(["sweep=suite_laptop", "only.env=babyai"])
 
 
-def test_the_table_shows_expert_and_random(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["only=sokoban,crafting", "eval.games=3", f"output_dir={tmp_path}", f"env.cache_dir={tmp_path / 'cache'}"]
-    assert main(words) == 0
-    lines = [[cell.strip() for cell in line.split("│")] for line in capsys.readouterr().out.splitlines()]
-    rows = {cells[1]: cells[2:-1] for cells in lines if len(cells) > 2 and cells[1]}
-    assert list(rows) == ["sokoban s6-b1", "crafting d2"]
-    for expert, random, repeated, turns, _, tokens, speed in rows.values():
-        assert expert.startswith("100 [") and "[" in random and 0 < int(repeated) <= 100
-        assert re.fullmatch(r"\d+\.\d \(\d+ to \d+\)", turns)
-        assert int(tokens) > 50 and int(speed.replace(",", "")) > 0
-    assert [cells[2:4] for cells in lines if len(cells) > 2 and not cells[1]] == [["3", "3 x 4"]] * 2
-    assert main(words) == 0
-    assert "game/s" not in capsys.readouterr().err  # nothing is played again
+def stage(name: str, wins: int) -> StageResult:
+    return StageResult(name=name, checkpoint="", **{**ONE_OF_TWO, "successes": wins, "games": 10, "low": wins / 20})
 
 
-def test_a_launch_ends_with_the_environments_that_it_trained_in() -> None:
-    launch = prepare_launch(["sweep=suite_laptop", "only.env=crafting", "only.training=25", "eval.games=3"])
-    assert launch.suite == ("only=crafting", "eval.games=3")
+def test_the_tables_show_expert_random_and_ended_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["only=sokoban,crafting", "eval.games=3", f"output_dir={tmp_path}"]
+    assert main([*words, f"env.cache_dir={tmp_path / 'cache'}"]) == 0
+    (folder,) = (tmp_path / "sweeps").iterdir()
+    for row in json.loads((folder / JSON).read_text())["rows"]:
+        scripted = [(row["scripted"][name]["games"], row["scripted"][name]["samples_per_game"]) for name in SAMPLES]
+        assert scripted == [(3, 1), (3, 4)] and row["scripted"]["expert"]["successes"] == 3
+        assert 0 < row["repeated"] <= 1 and row["steps_per_second"] > 0 and row["tokens"] > 50
+        assert row["optimal"][1] <= row["optimal"][0] <= row["optimal"][2] <= row["max_turns"]
+        assert row["trained"] == {}
+    assert "sokoban s6-b1" in capsys.readouterr().out
+    _finished(folder, {"25": [stage("base", 0), stage("sft", 0)], "50": [stage("base", 0), stage("sft", 4)]})
+    assert main([str(folder), "only=crafting"]) == 0
+    out, err = capsys.readouterr()
+    assert "game/s" not in err  # nothing is played again
+    (row,) = json.loads((folder / JSON).read_text())["rows"]
+    assert {name: success["successes"] for name, success in row["trained"].items()} == {"base": 0, "25": 0, "50": 4}
+    (shown,) = [line.split("│") for line in out.splitlines() if "│ crafting d2" in line and "[" in line]
+    assert "40 [20, 90]" in shown[6] and shown[-2].strip() == "50"
+
+
+def _finished(folder: Path, stages: dict[str, list[StageResult]]) -> None:
+    """Record a launch of the suite whose runs in crafting have ended."""
+    extra = ["eval.games=3", f"env.cache_dir={folder.parents[1] / 'cache'}"]
+    of_crafting = {run.coordinates["training"]: run for run in RUNS if run.coordinates["env"] == "crafting"}
+    runs = []
+    for training, ended in stages.items():
+        run, name = of_crafting[training], f"crafting-{training}"
+        RunResult(name, name, 0, ended, 250.0).write(folder.parents[1] / name)
+        runs.append(SweepRun(run.coordinates, 0, [*run.overrides, *extra], name))
+    scale = SUITE.scales["laptop"]
+    about = ("suite_laptop", "laptop", SUITE.title, SUITE.question, None, scale.note, scale.layout, ())
+    sweep = record.Sweep(*about, extra, runs, {})
+    (folder / record.FILE).write_bytes(record.msgspec.json.encode(sweep))

@@ -57,8 +57,8 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
         say(f"failed: {line}")
     if folder:
         _make("report", str(folder))
-    if launch.suite:
-        _make("suite", *launch.suite)
+    if folder and launch.sweep.suite is not None:
+        _make("suite", str(folder))
     return 1 if failed else 0
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +50,6 @@ class Launch:
     configs: tuple[DictConfig, ...]  # of ``sweep.runs``
     dry_run: bool
     fresh: bool  # set the runs' folders aside first
-    suite: tuple[str, ...] = ()  # arguments of experiments.suite, which prints its table after the runs
 
     @property
     def folders(self) -> list[Path]:
@@ -103,21 +102,9 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
     runs = [_placed(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
     about = (definition.title, definition.question, definition.published)
-    extra = changed if name else []
-    sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, extra, runs)
-    suite = _suite(definition.suite, runs, bool(only), map(typed, single))
-    return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags, suite=suite)
-
-
-def _suite(
-    others: Mapping[str, Sequence[str]] | None, runs: Sequence[SweepRun], part_only: bool, overrides: Iterable[str]
-) -> tuple[str, ...]:
-    """Return the arguments of the suite's command; nothing if the sweep is no suite."""
-    if others is None:
-        return ()
-    trained = [run.coordinates["env"] for run in runs]
-    names = dict.fromkeys([*trained, *(() if part_only else others)])
-    return f"only={','.join(names)}", *overrides
+    suite, extra = {} if definition.suite and only else definition.suite, changed if name else []
+    sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, extra, runs, suite)
+    return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
 
 
 def _of_file(name: str) -> Definition:
