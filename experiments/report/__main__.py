@@ -4,7 +4,8 @@
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
     python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
 
-RUN_OR_SWEEP  folder of a sweep, a grid, a run, or of several runs. Runs may be unfinished
+RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which gets a report for each
+              group of runs with the same test games. Runs may be unfinished
 --out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
               folder each there
 
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.report.gather import Subject, subjects
-from turngrid.records.process.exit_codes import Parser, command
+from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
 WIDTH = 160  # of the terminal's text
@@ -32,6 +33,8 @@ def main(given: list[str]) -> int:
     parser.add_argument("--out", metavar="FOLDER", type=Path)
     asked = parser.parse_intermixed_args(given)
     chosen = subjects(asked.paths)
+    for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
+        say(f"note: left out: {line}")
     for subject in chosen:
         folder = asked.out.expanduser() if asked.out else subject.folder
         folder = folder / subject.folder.name if asked.out and len(chosen) > 1 else folder

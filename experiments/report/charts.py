@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from turngrid.experiments.report.runs import SHOWN, SUCCESS, Run, apart, family, grouped, task_axes, title_of
+from turngrid.experiments.report.runs import EPISODES, SHOWN, SUCCESS, Run, apart, family, grouped, task_axes, title_of
 from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
@@ -52,18 +53,20 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> pd.DataFrame:
     """Aggregate a metric over ``runs``; if any are finished, over these only.
 
     Returns:
-        One row per common step, with ``mean``, ``low``, ``high``, and whether a run has an
-        ``alarm`` there: one of this metric, or any for success.
+        One row per common step, with ``mean``, ``low``, ``high``, ``episodes`` so far, and whether
+        a run has an ``alarm`` there: one of this metric, or any for success.
     """
     chosen = [run for run in runs if run.result] or list(runs)
     values = pd.concat([run.curve[metric].dropna() for run in chosen], axis=1, join="inner").sort_index()
     summary = values.agg(["mean", "min", "max"], axis=1).set_axis(["mean", "low", "high"], axis=1)
     raised = {alarm.step for run in chosen for alarm in run.alarms if metric in (alarm.metric, SUCCESS)}
-    return summary.assign(alarm=[step in raised for step in values.index])
+    return summary.assign(
+        episodes=chosen[0].curve[EPISODES].reindex(values.index), alarm=[step in raised for step in values.index]
+    )
 
 
 def curves(runs: Sequence[Run]) -> list[Chart]:
-    """Draw success by step, with a panel for each task."""
+    """Draw success by step and by training episodes, with a panel for each task."""
     trained = [run for run in runs if len(run.curve)]
     if not trained:
         return []
@@ -78,7 +81,10 @@ def curves(runs: Sequence[Run]) -> list[Chart]:
     raised = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in trained}
     if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
         note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
-    return [Chart("curves", "Learning curves", draw_panels("curves", panels), note)]
+    return [
+        Chart(f"curves-{by}", f"Learning curves by {by}", draw_panels(f"curves-{by}", panels, column), note)
+        for by, column in (("steps", ""), ("episodes", "episodes"))
+    ]
 
 
 def metrics(runs: Sequence[Run]) -> list[Chart]:
@@ -100,13 +106,18 @@ def metric_panels(runs: Sequence[Run]) -> list[Panel]:
     return panels
 
 
-def draw_panels(name: str, panels: Sequence[Panel]) -> str:
-    """Return ``<svg>`` with small charts side by side; ``name`` is unique in the page."""
+def draw_panels(name: str, panels: Sequence[Panel], by: str = "") -> str:
+    """Return ``<svg>`` with small charts side by side.
+
+    Args:
+        name: unique in the page; prefixes the SVG's ids.
+        by: a column of the lines' data; "" for the step.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
-    success, across = name == "curves", min(ACROSS, len(panels))
+    success, across = name.startswith("curves"), min(ACROSS, len(panels))
     down, text = -(-len(panels) // across), StringIO()
     with rc_context({"svg.hashsalt": name}, fname=STYLE):
         width, height = 9.6 if across > 1 else 7.6, 3.1 if success else 1.9
@@ -116,8 +127,8 @@ def draw_panels(name: str, panels: Sequence[Panel]) -> str:
             axes.set_visible(False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             for setting, line in panel.lines.items():
-                _line(axes, setting, line, names.index(setting), 100 if success else 1)
-            axes.set(title=panel.title, ylabel=panel.unit, xlabel="RL step")
+                _line(axes, setting, line, names.index(setting), by, 100 if success else 1)
+            axes.set(title=panel.title, ylabel=panel.unit, xlabel="training episodes" if by else "RL step")
             axes.locator_params(nbins=4, integer=True, axis="x")
             if success:
                 axes.set_ylim(bottom=0)
@@ -127,23 +138,24 @@ def draw_panels(name: str, panels: Sequence[Panel]) -> str:
             handles = {label: handle for pairs in entries for handle, label in pairs}
             figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    body = text.getvalue()
-    named = f'<svg class="chart" role="img" data-chart="{name}" aria-label="{name} of each setting" '
+    body, label = text.getvalue(), escape(f"{name.replace('-', ' by ')} of each setting")
+    named = f'<svg class="chart" role="img" data-chart="{name}" aria-label="{label}" '
     return body[body.index("<svg") :].replace("<svg ", named, 1)
 
 
-def _line(axes: Axes, name: str, line: pd.DataFrame, index: int, scale: float) -> None:
+def _line(axes: Axes, name: str, line: pd.DataFrame, index: int, by: str, scale: float) -> None:
     """Draw a line with the range of its seeds as a band; a point if there is only one step.
 
     With more than ``WINDOW`` steps the line is smoothed, and the unsmoothed one is drawn thin.
     """
     look: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "linestyle": ("-", "--", ":")[index // 8 % 3]}
     data = scale * line[["mean", "low", "high"]]
+    across = line[by] if by else line.index
     if len(data) > WINDOW:
-        axes.plot(data.index, data["mean"], alpha=0.35, linewidth=0.9, **look)
+        axes.plot(across, data["mean"], alpha=0.35, linewidth=0.9, **look)
         data = data.rolling(WINDOW, min_periods=1).mean()
-    axes.plot(data.index, data["mean"], label=name, marker="o" if len(data) == 1 else None, **look)
+    axes.plot(across, data["mean"], label=name, marker="o" if len(data) == 1 else None, **look)
     if (raised := line["alarm"]).any():
-        axes.plot(data.index[raised], data["mean"][raised], marker="v", color=look["color"], linestyle="none")
+        axes.plot(across[raised], data["mean"][raised], marker="v", color=look["color"], linestyle="none")
     if (data["low"] < data["high"]).any():
-        axes.fill_between(data.index, data["low"], data["high"], color=look["color"], alpha=0.16, linewidth=0)
+        axes.fill_between(across, data["low"], data["high"], color=look["color"], alpha=0.16, linewidth=0)

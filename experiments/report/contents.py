@@ -18,7 +18,7 @@ from turngrid.experiments.evaluation.tables import p_value
 from turngrid.experiments.report.cells import table_cells, table_of
 from turngrid.experiments.report.charts import curves, metrics
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
-from turngrid.experiments.report.gather import Subject, varied
+from turngrid.experiments.report.gather import Subject, shared_and_varied
 from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
@@ -27,6 +27,12 @@ from turngrid.experiments.viewer.page import fragment
 from turngrid.experiments.viewer.sources import EpisodeFile, Shown
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
+SHARES_OF_TESTS = (
+    "mean shares of tests that pass, and the study does not say of which tests. Ours are the share of failing tests "
+    "that were repaired, less the share of passing tests that were broken and not below 0: "
+    "0 for a repository that nobody touched"
+)
+RESOLVED = "mean shares of tests that pass, where ours are shares of instances resolved: two measures, not one"
 SIGNS = {Word.HOLDS: "✓", Word.DOES_NOT_HOLD: "✗", Word.NOT_ENOUGH: "?"}
 TEMPLATES = str(files("turngrid.experiments.report") / "templates")
 VIEWER_NOTE = "A sample: the first wins and losses of each run's last model, and of one base model, on the test games."
@@ -39,8 +45,8 @@ def html(subject: Subject, folder: Path) -> str:
     """Return the page; links to run folders are relative to its own ``folder``."""
     runs, episodes = subject.runs, sampled(subject.runs)
     viewer = Markup(fragment(episodes, note=VIEWER_NOTE) if episodes else "")
-    charts = [*curves(runs), *metrics(runs)]
-    return _render("page.html.j2", subject, folder, charts=charts, viewer=viewer, episodes=len(episodes))
+    drawn = {"curves": curves(runs), "training": metrics(runs)}
+    return _render("page.html.j2", subject, folder, **drawn, viewer=viewer, episodes=len(episodes))
 
 
 def markdown(subject: Subject, folder: Path) -> str:
@@ -78,7 +84,10 @@ def contents(subject: Subject) -> dict[str, Any]:
     published = table_of(sweep.published) if sweep.published else None
     table = table_cells(runs, sweep.layout, sweep.published)
     judged, by_state = verdicts(sweep, runs), Counter(run.state for run in runs)
+    shared, varied = shared_and_varied(runs)
     measures = list(dict.fromkeys(cell.measure for row in table for cell in row)) or [SUCCESS]
+    beside = {cell.measure for row in table for cell in row if cell.published is not None}
+    resolved = RESOLVED if beside and "swe" in (sweep.published or "") else ""
     return {
         **vars(subject),
         "table": table,
@@ -86,12 +95,14 @@ def contents(subject: Subject) -> dict[str, Any]:
         "table_note": published.note if published else "",
         "measures": measures,
         "units": "; ".join(UNITS[measure] for measure in measures),
+        "other_measure": SHARES_OF_TESTS if SCORE in beside else resolved,
         "played": played(runs),
         "verdicts": judged,
         "pairs": [] if sweep.takeaways else differences(runs),
         "costs": costs(runs),
         "origins": origins(runs),
-        "varied": varied(runs),
+        "shared": shared,
+        "varied": varied,
         "labels": {
             run.name: f"{name} seed {run.seed}".strip() for run, name in zip(runs, setting_names(runs), strict=True)
         },

@@ -1,4 +1,4 @@
-"""Choose the runs of a report, and the settings that vary between them."""
+"""Choose the runs of a report, and the settings that they share and that vary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from turngrid.envs.utils.names import meant
+from turngrid.envs.utils.names import file_name, meant
 from turngrid.experiments.evaluation import result
-from turngrid.experiments.report.runs import Run, read_run, setting_names
+from turngrid.experiments.report.runs import Run, apart, read_run, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, Selector
@@ -22,9 +22,46 @@ from turngrid.records.run_folder import outside_identity
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9
 WITHOUT_SCALE = "as run"
-# Config keys that are axes before all others, if the runs belong to no sweep
-FIRST = ("env.name", "env.task", "turn_reward.name", "algo.name", "budget.name", "curriculum.name", "model.name")
+NAMED = {  # config key -> name of the axis if the runs belong to no sweep
+    "env.name": "env",
+    "env.task": "task",
+    "turn_reward.name": "reward",
+    "algo.name": "algo",
+    "budget.name": "budget",
+    "curriculum.name": "curriculum",
+    "model.name": "model",
+}
+SHOWN = (  # config keys in the order in which the page shows them
+    *NAMED,
+    "env.max_turns",
+    "budget.units",
+    "budget.count",
+    "budget.rl_steps",
+    "budget.sft_share",
+    "data.train_batch_size",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.rollout.temperature",
+    "actor_rollout_ref.actor.optim.lr",
+    "critic.optim.lr",
+    "actor_rollout_ref.actor.clip_ratio",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "algorithm.gamma",
+    "algorithm.lam",
+    "algorithm.use_kl_in_reward",
+    "algorithm.kl_ctrl.kl_coef",
+    "actor_rollout_ref.actor.use_kl_loss",
+    "actor_rollout_ref.actor.kl_loss_coef",
+    "model.sft.lr",
+    "model.sft.epochs",
+    "eval.tasks",
+    "eval.games",
+    "eval.samples_per_game",
+    "eval.temperatures",
+)
 MISSING = "-"
+REPORTS = "reports"  # holds a folder for each group of comparable runs
+OF_TEST = ("env.", "eval.")  # keys that decide which games are played, and how
 
 
 @dataclass(frozen=True)
@@ -35,18 +72,21 @@ class Subject:
     runs: Sequence[Run]
     folder: Path
     loose: bool = False
+    left_out: tuple[str, ...] = ()  # a line for each run of the folder that is in no report
 
 
 def subjects(paths: Sequence[Path]) -> list[Subject]:
-    """Return one subject for each sweep or grid, and one for all other runs.
+    """Return one subject for each sweep or grid, one for all named runs, and one for each group of
+    comparable runs in a folder.
 
     Raises:
         Refusal: a path is neither a sweep, a run nor a folder of runs.
     """
-    folders = [path.expanduser().absolute() for path in paths]
+    absolute = (path.expanduser().absolute() for path in paths)
+    folders = [path.parent if path.name == record.FILE else path for path in absolute]
     sweeps = [path for path in folders if (path / record.FILE).exists()]
     loose = [path for path in folders if path not in sweeps]
-    return [*map(_of_sweep, sweeps), *([_of_runs(loose)] if loose else [])]
+    return list(map(_of_sweep, sweeps)) + (_of_runs(loose) if loose else [])
 
 
 def _of_sweep(folder: Path) -> Subject:
@@ -75,23 +115,33 @@ def _runs_in(path: Path) -> list[Path]:
         return [path]
     if folders := [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _is_run(folder)]:
         return folders
-    raise Refusal(f"{path} is no run folder and holds none")
+    sweeps = sorted(path.glob(f"**/{record.FILE}"))[:1]
+    hint = f"; it holds the sweep {sweeps[0].parent}" if sweeps else ""
+    raise Refusal(f"{path} is no run folder and holds none{hint}")
 
 
 def _is_run(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in MARKS)
 
 
-def _of_runs(paths: Sequence[Path]) -> Subject:
-    """Make up a sweep's record for runs that belong to no sweep."""
+def _of_runs(paths: Sequence[Path]) -> list[Subject]:
     folders = list(dict.fromkeys(folder for path in paths for folder in _runs_in(path)))
     runs = [_read(folder) for folder in folders]
-    placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
+    named = all(_is_run(path) for path in paths)
+    groups, left_out = ({"": runs}, ()) if named else comparable(runs)
     parents = {folder.parent for folder in folders}
     root = paths[0] if len(paths) == 1 else parents.pop() if len(parents) == 1 else Path.cwd()
-    name, title = (placed[0].name,) * 2 if len(placed) == 1 else (root.name, f"Runs in {root.name}")
+    if len(groups) == 1:
+        return [_of_group(root.name, group, root, left_out) for group in groups.values()]
+    return [_of_group(name, group, root / REPORTS / name, left_out) for name, group in groups.items()]
+
+
+def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
+    """Make up a sweep's record for runs that belong to no sweep."""
+    placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
+    name, title = (placed[0].name,) * 2 if len(placed) == 1 else (name, f"Runs in {name}")
     sweep = Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(placed), (), [], [])
-    return Subject(sweep, placed, root, loose=True)
+    return Subject(sweep, placed, folder, True, left_out)
 
 
 def _layout(runs: Sequence[Run]) -> Layout:
@@ -114,10 +164,12 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
     }
 
 
-def varied(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Return the values of all settings that vary, by key."""
+def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the shown settings that all runs share, and all settings that vary, by key."""
     known = [run for run in runs if run.settings]
-    return {key: list(dict.fromkeys(_text(run.settings.get(key)) for run in known)) for key in varying(known)}
+    varied = {key: _values(known, key) for key in varying(known)}
+    values = {key: _values(known, key) for key in SHOWN if key not in varied}
+    return {key: found[0] for key, found in values.items() if found and found != [MISSING]}, varied
 
 
 def varying(runs: Sequence[Run]) -> list[str]:
@@ -126,13 +178,17 @@ def varying(runs: Sequence[Run]) -> list[str]:
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
     outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a separate run
     keys = sorted(key for key in moving if key not in seeds and not f"{key}.".startswith(outside))
-    return sorted(keys, key=lambda key: FIRST.index(key) if key in FIRST else len(FIRST))
+    return sorted(keys, key=lambda key: SHOWN.index(key) if key in SHOWN else len(SHOWN))
 
 
 def _table(runs: Sequence[Run]) -> pd.DataFrame:
     """Return one row per run and one column per key; values as text, since some are lists."""
     rows = [{key: repr(value) for key, value in run.settings.items()} for run in runs]
     return pd.DataFrame(rows).fillna("None")
+
+
+def _values(runs: Sequence[Run], key: str) -> list[str]:
+    return list(dict.fromkeys(_text(run.settings.get(key)) for run in runs))
 
 
 def _text(value: Any) -> str:
@@ -142,10 +198,41 @@ def _text(value: Any) -> str:
 
 
 def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
-    """Return axes: the keys of ``FIRST`` that vary, and others until every config differs."""
+    """Return axes: the named keys that vary, and others until every config differs."""
     keys, table = varying(runs), _table(runs)
-    axes = [key for key in keys if key in FIRST]
-    for key in (key for key in keys if key not in FIRST):
+    axes = [key for key in keys if key in NAMED]
+    for key in (key for key in keys if key not in NAMED):
         if not axes or len(table[[*axes, key]].drop_duplicates()) > len(table[axes].drop_duplicates()):
             axes.append(key)
-    return [{key.removesuffix(".name"): _text(run.settings.get(key)) for key in axes} for run in runs]
+    return [{NAMED.get(key, key): _text(run.settings.get(key)) for key in axes} for run in runs]
+
+
+def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
+    """Group runs with the same test games and settings, by name; list those left out.
+
+    A run with no other in its group is left out, unless every run is alone. So is a group without a
+    result, unless there is none at all.
+    """
+    outside = outside_identity()
+
+    def of_test(run: Run) -> str:
+        return repr(
+            sorted((key, run.settings[key]) for key in run.settings if key.startswith(OF_TEST) and key not in outside)
+        )
+
+    groups = apart(runs, of_test).values()
+    tested = [group for group in groups if any(run.result for run in group)]
+    if not tested:
+        return {"": list(runs)}, ()
+    several = [group for group in tested if len(group) > 1] or tested
+    names = [_name(next(run for run in group if run.result)) for group in several]
+    full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
+    others = [run for group in groups if group not in several for run in group]
+    left_out = (f"{run.name}: {run.state}, no other run was tested in its way" for run in others)
+    return dict(zip(full, several, strict=True)), tuple(left_out)
+
+
+def _name(run: Run) -> str:
+    """Return a group's name, such as ``textworld-w2-o3-q4``, from one of its finished runs."""
+    tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
+    return file_name(f"{run.evaluations[0].env}-{tasks}", also="+")

@@ -1,6 +1,7 @@
 """The data of a run that a report needs: state, settings, results, training metrics."""
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed, flattened, read_failure
 
-SUCCESS = "success/train"
+SUCCESS, EPISODES = "success/train", "rollout/episodes"
 
 # Further metrics that are drawn -> title, unit. A name that ends in "/" stands for all names that
 # begin with it.
@@ -168,7 +169,10 @@ def _reason(folder: Path, current: State, curve: pd.DataFrame) -> str:
         return f"{RESULT} cannot be read; the same command makes it again"
     if current is State.UNFINISHED:
         reached = f"after RL step {curve.index[-1]}" if len(curve) else "before its first RL step"
-        return f"still at work, or killed, {reached}"
+        files = [folder / name for name in (ATTEMPTS, "stages.jsonl", "rl/metrics.jsonl", "evaluation/.progress")]
+        newest = max(path.stat().st_mtime for path in files if path.exists())
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
+        return f"still at work, or killed, {reached}; last written {when}"
     return "no folder yet" if current is State.NOT_STARTED else ""
 
 
@@ -186,13 +190,15 @@ def title_of(name: str) -> tuple[str, str]:
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the plotted metrics by step."""
+    """Return the plotted metrics by step, with ``EPISODES`` as a running total."""
+    names = {"step", SUCCESS, EPISODES}
     rows = {  # by step: the last line of a repeated step counts
-        line["step"]: {name: value for name, value in line.items() if name in ("step", SUCCESS) or family(name)}
+        line["step"]: {name: value for name, value in line.items() if name in names or family(name)}
         for line in lines
         if line.get(SUCCESS) is not None
     }
     if not rows:
         return pd.DataFrame()
     curve = pd.DataFrame(list(rows.values())).set_index("step").apply(pd.to_numeric, errors="coerce")
+    curve[EPISODES] = curve.get(EPISODES, pd.Series(0.0, curve.index)).fillna(0).round().cumsum()
     return curve.dropna(axis="columns", how="all")

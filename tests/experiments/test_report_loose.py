@@ -11,7 +11,7 @@ from benchmarks.synthetic_runs import begin_run, make_run
 from turngrid.experiments.report.__main__ import main, text, write
 from turngrid.experiments.report.comparisons import differences
 from turngrid.experiments.report.contents import VIEWER
-from turngrid.experiments.report.gather import coordinates, subjects, varied
+from turngrid.experiments.report.gather import coordinates, shared_and_varied, subjects
 from turngrid.experiments.sweep import record
 
 
@@ -36,7 +36,9 @@ def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
     assert {tuple(run.coordinates.items()) for run in subject.runs} == {(("algo", "ppo"),), (("algo", "grpo"),)}
     assert list(subject.sweep.layout.rows) == ["grpo", "ppo"]
     assert list(subject.sweep.layout.columns) == ["base", "rl"]
-    assert list(varied(subject.runs)) == ["algo.name", "actor_rollout_ref.actor.optim.lr"]
+    shared, varied = shared_and_varied(subject.runs)
+    assert list(varied) == ["algo.name", "actor_rollout_ref.actor.optim.lr"]
+    assert shared["env.name"] == "textworld"
 
 
 def test_a_setting_that_varies_by_itself_is_an_axis(tmp_path: Path) -> None:
@@ -57,16 +59,26 @@ def test_several_evaluation_sets_are_columns(tmp_path: Path) -> None:
     assert list(subject.sweep.layout.columns) == ["base on near", "rl on near", "base on far", "rl on far"]
 
 
-def test_runs_with_other_test_games_are_rows_of_one_report(tmp_path: Path) -> None:
+def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for seed in (0, 1):
         for algo, won in (("grpo", 8), ("ppo", 12)):
             for test in ("near", "far"):
                 run(tmp_path, algo, seed=seed, won=won, test=test)
-    (subject,) = subjects([tmp_path])
-    assert (len(subject.runs), subject.folder) == (8, tmp_path)
-    assert sorted(subject.sweep.layout.rows) == ["far grpo", "far ppo", "near grpo", "near ppo"]
-    algorithms = next(one for one in differences(subject.runs) if one.name == "ppo − grpo")
-    assert algorithms.contrast.interval.mean == pytest.approx(0.2)
+    run(tmp_path, "ppo", test="alone")
+    begin_run(tmp_path / "began", 3, config("rloo", 1e-4, 3, "near"))
+    begin_run(tmp_path / "unlike", 3, {"env": {"name": "textworld", "task": "other"}})
+    found = subjects([tmp_path])
+    reports = {str(item.folder.relative_to(tmp_path)): len(item.runs) for item in found}
+    assert reports == {"reports/textworld-near": 5, "reports/textworld-far": 4}
+    assert len(differences(found[0].runs)) == 3
+    assert main([str(tmp_path), "--out", str(tmp_path / "pages")]) == 0
+    told = capsys.readouterr()
+    assert [line.split(": ")[3] for line in told.err.splitlines()] == ["alone-ppo-0.0001-s0", "unlike"]
+    page = (tmp_path / "pages" / "textworld-near" / "report.html").read_text()
+    assert "alone-ppo-0.0001-s0: finished, no other run" in page and page.count("ppo − grpo") == 1
+    assert [len(item.runs) for item in subjects(sorted(tmp_path.glob("near-*")))] == [4]  # named one by one
 
 
 def test_pairs_are_all_values_of_each_axis_where_all_else_is_equal(tmp_path: Path) -> None:
@@ -97,7 +109,7 @@ def test_sweeps_and_runs_are_told_apart(tmp_path: Path) -> None:
     single = begin_run(tmp_path / "other", seed=3)
     found = subjects([sweep, single])
     assert [(item.loose, len(item.runs), item.folder) for item in found] == [(False, 1, sweep), (True, 1, single)]
-    assert found[1].runs[0].reason == "still at work, or killed, before its first RL step"
+    assert found[1].runs[0].reason.startswith("still at work, or killed, before its first RL step; last written 20")
 
 
 def test_the_command_writes_both_forms_with_links_to_runs_and_their_viewer_pages(

@@ -28,6 +28,7 @@ def test_a_curve_takes_what_is_drawn_and_nothing_else() -> None:
     found = curve_of(lines)
     assert {name: column.dropna().to_dict() for name, column in found.items()} == {
         "success/train": {1: 0.25, 2: 0.5},
+        "rollout/episodes": {1: 8, 2: 16},
         "rollout/entropy": {1: 0.5},
         dropped: {2: 0.75},
     }
@@ -57,4 +58,5 @@ def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
         panels = (Panel("", "", {"a": over_seeds(own, metric)}) for own in (runs, runs[1:]))
         marked, plain = (draw_panels("training", [panel]) for panel in panels)
         assert marked.count("<use") == plain.count("<use") + 1
+    assert not over_seeds(runs, "rollout/episodes")["alarm"].any()
     assert "Triangles are alarms (docs/health.md): ppo-s0: entropy_up in step 2." in curves(runs)[0].note
