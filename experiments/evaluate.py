@@ -66,8 +66,6 @@ SCRIPTED_AT_ONCE = 32
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     endpoint: str = ""
     endpoint_model: str = ""
     key_env: str = ""

@@ -6,8 +6,7 @@ command resumes the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from omegaconf import OmegaConf
 
@@ -18,8 +17,7 @@ from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, 
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
 from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
-from turngrid.records.health.alarms import Curves, alarms
-from turngrid.records.metrics import read_metrics
+from turngrid.records.health.raising import read_alarms
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
 from turngrid.rollouts.episode import Episode
@@ -85,7 +83,6 @@ def _imitate(run: Run, base: str) -> str:
         return str(sft.train(run, shown, base))
 
 
-FROZEN = "frozen as RL left it, in the evaluation of the model after RL"
 # Ledger entries and timed stages by the model that they made
 CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episode",)}
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
@@ -95,7 +92,6 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
-    metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
@@ -116,8 +112,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
-            "library": FROZEN if any(made.library for made in checkpoints) else "",
-            "no_signal": _no_signal(run, metrics),
+            "no_signal": next((str(alarm) for alarm in read_alarms(run.rl) if alarm.name == "no_signal"), ""),
         },
         matrix=matrix,
         comparisons=paired,
@@ -125,14 +120,6 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     )
     result.write(folder)
     return result
-
-
-def _no_signal(run: Run, metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first alarm of steps without signal, also with ``health=off``; "" without one."""
-    if (limit := run.config.health.no_signal) is None:
-        return ""
-    raised = alarms(Curves.of(metrics, run.algorithm.needs_group), {"no_signal": limit})
-    return str(raised[0]) if raised else ""
 
 
 def _stage(
