@@ -41,7 +41,7 @@ WRAPPED: Table = {
     "verl.utils.checkpoint.fsdp_checkpoint_manager": {
         "get_fsdp_full_state_dict": "turngrid.verl_plugin.lora:merged_state",
         "FSDPCheckpointManager.save_checkpoint": "turngrid.verl_plugin.lora:with_adapter",
-        "FSDPCheckpointManager.load_checkpoint": "turngrid.verl_plugin.learning_rate:of_config",
+        "FSDPCheckpointManager.load_checkpoint": "turngrid.verl_plugin.changes:rate_of_config",
     },
     "verl.workers.engine_workers": {
         "ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.whole_models:with_teacher"
@@ -95,6 +95,24 @@ def with_our_server(registry: dict[tuple[str, str], str]) -> dict[tuple[str, str
     Until verl offers a decorator, as it does for engines.
     """
     return {**registry, ("transformers", "async"): WEIGHT_SYNC}
+
+
+def rate_of_config(usual: Callable[..., None], manager: Any, *args: Any, **kwargs: Any) -> None:
+    """Scale the restored rates if the config has another one than the checkpoint.
+
+    Until verl leaves the learning rate of a resumed run to its config.
+    """
+    scheduler = manager.lr_scheduler
+    wanted = list(scheduler.base_lrs) if scheduler else []
+    usual(manager, *args, **kwargs)
+    restored = list(scheduler.base_lrs) if scheduler else []
+    if wanted == restored:
+        return
+    groups, last = manager.optimizer.param_groups, scheduler.get_last_lr()
+    for group, rate, base, now in zip(groups, wanted, restored, last, strict=True):
+        group["initial_lr"] = rate
+        group["lr"] = now * (rate / base) if base else rate
+    scheduler.base_lrs = wanted
 
 
 class _WithoutFlush(logging.LoggerAdapter):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turngrid.rollouts.sampling import SampleRequest
-from turngrid.verl_plugin.free_memory import give_back
+from turngrid.verl_plugin.threads import give_back
 
 BLOCK = 256  # tokens; stretches are multiples of it, so that an episode seldom outgrows its own
 
