@@ -1,7 +1,7 @@
 """The agent loop: samples episodes and turns them into rows of verl's queue."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import SELF, ContextLimit, ModelPolicy, Policy
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 from turngrid.rollouts.row import Row, to_rows, turns_of_rows
 from turngrid.rollouts.sampling import Sampler, SamplingParams
 from turngrid.rollouts.shaping import shape
@@ -30,7 +29,7 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import context_fields
 from turngrid.verl_plugin.rollout.opponents import Opponents
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.rollout.turn_fields import TreePlace, turn_fields
+from turngrid.verl_plugin.rollout.turn_fields import turn_fields
 from turngrid.verl_plugin.shared_state import Reader
 
 
@@ -129,24 +128,12 @@ class TurngridAgentLoop:
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
 
 
-def row_fields(
-    episode: Episode,
-    reward_name: str,
-    state: str | None = None,
-    named: Sequence[str] = (),
-    tree: TreePlace | None = None,
-    form: PromptForm = PLAIN_FORM,
-    cluster: Callable[[str], str] = str,
-    roles: Sequence[str] = (),
-) -> list[dict[str, Any]]:
+def row_fields(episode: Episode, reward_name: str, state: str | None = None, **described: Any) -> list[dict[str, Any]]:
     """Make the fields of verl's rows: one row an episode, or one a window.
 
     Args:
         state: the kind of state by which turns are compared; None leaves out ``turn_fields``.
-        named: rewards besides the trained one that are sent with the rows.
-        tree: the episode's position in the tree of its group.
-        form: the prompt form of the episode.
-        cluster, roles: as in ``turn_fields``.
+        described: more arguments of ``turn_fields``.
 
     Raises:
         ValueError: the episode has no turn.
@@ -156,7 +143,7 @@ def row_fields(
         turns, versions = episode.turns[first:last], episode.versions(first, last)
         own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
         if state:
-            own |= turn_fields(episode, first, last, state, named, tree, form, cluster, roles)
+            own |= turn_fields(episode, first, last, state, **described)
         fields.append(own)
     return fields
 

@@ -175,13 +175,16 @@ class AgentLoopWorker:
         loop, step = self.loop, int(prompt["global_steps"])
         branches = partition == "train" and loop.form(step).branches
         trees = tree_places(episodes) if branches else {}
-        cluster = getattr(loop.library(step), "states", lambda: str)()
-        roles = loop.run.roles.names if loop.run.roles else ()
+        described: dict[str, Any] = {
+            "named": loop.sent,
+            "form": loop.prompt_form,
+            "cluster": getattr(loop.library(step), "states", lambda: str)(),
+            "roles": loop.run.roles.names if loop.run.roles else (),
+        }
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             # seats are groups of their own, but verl counts validation by prompt
             uid = prompt["uid"] + (f"#{episode.seat}" if episode.seat and partition == "train" else "")
-            tree = trees.get(episode.sample)
-            rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form, cluster, roles)
+            rows = row_fields(episode, loop.reward.name, loop.state, tree=trees.get(episode.sample), **described)
             contexts = loop.contexts(episode, prompt) if partition == "train" else []
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
