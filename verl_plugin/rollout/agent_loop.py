@@ -62,13 +62,10 @@ class TurngridAgentLoop:
         With ``validate`` the game is as at the last step of a curriculum, and seeded by its name,
         since verl's ids of validation prompts are random.
         """
-        step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
-        turns = config.env.max_turns
+        step, validate, turns = int(row["global_steps"]), row.get("validate"), self.config.env.max_turns
         self.shared.at(step)
-        spec = self.run.spec(
-            TaskRef.from_dict(json.loads(row["task"])),
-            turns if validate else turns_at(config.curriculum.horizon, step, turns),
-        )
+        turns = turns if validate else turns_at(self.config.curriculum.horizon, step, turns)
+        spec = self.run.spec(TaskRef.from_dict(json.loads(row["task"])), turns)
         spec = replace(spec, step=step, library=self.library(step))
         if validate:
             return spec
@@ -94,10 +91,8 @@ class TurngridAgentLoop:
         trained, rollout = bool(spec.prompt), self.config.actor_rollout_ref.rollout
         node = rollout if trained else rollout.val_kwargs
         params = SamplingParams(node.temperature, node.top_p, node.top_k, self.config.env.max_action_tokens)
-        full, decode = self.full_entropies and trained, self.codec.decode
-        policy = ModelPolicy(
-            sampler, decode, params, self.limit, self.config.seed, entropies=entropies, full_entropies=full
-        )
+        asked = {"entropies": entropies, "full_entropies": self.full_entropies and trained}
+        policy = ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed, **asked)
         episode = await self._run(policy, *self.opponents.of(spec, policy))
         if spec.opponent and episode.won and not episode.turns:  # the opponent lost before the policy had a turn
             episode = await self._run(policy, replace(spec, opponent=SELF, both=False), None)
@@ -116,10 +111,10 @@ class TurngridAgentLoop:
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
         """Return for each row of an episode the contexts that methods and diagnostics ask for."""
-        answering = self.run.environment.answering
         spans = bool(self.config.tracking.reasoning)
         if not (self.asking or spans):
             return []
+        answering = self.run.environment.answering
         return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering, spans)
 
     def _void(self, step: int) -> str:
@@ -149,10 +144,8 @@ def row_fields(episode: Episode, reward_name: str, state: str | None = None, **d
 
 
 def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
-    """Return whether the server sends the entropies of its tokens.
-
-    It does if an update's ``methods`` read them and the trainer runs no forward pass to compute
-    them (``turngrid.config.method_settings``).
+    """Return whether the server sends the entropies of its tokens: if the update's methods read
+    them, and the trainer runs no forward pass that computes them.
     """
     return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
 

@@ -1,7 +1,6 @@
 """The agent-loop worker that replaces verl's: groups are published whole, and batches repeat.
 
-verl trains on the rest of a group in which a sample failed. Here a group's rows are held back until
-all of its samples have ended. If one of them fails in every attempt, the group writes no rows, and
+verl trains on the rest of a group in which a sample failed. Here such a group writes no rows, and
 verl's refill replaces it.
 
 Under a synchronous trainer our own server samples in lockstep batches, so that a run is
@@ -139,10 +138,8 @@ class AgentLoopWorker:
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], validate: bool) -> list[Episode]:
-        """Sample a group."""
         loop, rollout, uid = self.loop, self.config.actor_rollout_ref.rollout, prompt["uid"]
-        rounds = self._rounds.pop(uid, None)
-        folder = self._folder(prompt, validate)
+        rounds, folder = self._rounds.pop(uid, None), self._folder(prompt, validate)
         count = partial(self._turns.add, folder)
 
         async def play(specs: Sequence[EpisodeSpec]) -> list[Episode | BaseException]:
@@ -163,7 +160,7 @@ class AgentLoopWorker:
         async with slot or nullcontext():
             episode = await self.loop.play(spec, Counted(slot or self._one_by_one, count), entropies)
         if not episode.turns:
-            raise NoRoom(
+            raise RuntimeError(
                 f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "
                 "action: raise data.max_prompt_length or data.max_response_length"
             )
@@ -192,12 +189,8 @@ class AgentLoopWorker:
                 fields.append({**row, **prompt, "uid": uid, "session_id": sample})
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
-        await tq.async_kv_batch_put(
-            keys=keys,
-            fields=list_of_dict_to_tensordict(fields),
-            tags=tags,
-            partition_id=partition,
-        )
+        rows = list_of_dict_to_tensordict(fields)
+        await tq.async_kv_batch_put(keys=keys, fields=rows, tags=tags, partition_id=partition)
 
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
         """Return the step's folder; in asynchronous runs that of groups without a step yet."""
@@ -221,7 +214,3 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
         row = column[number] if isinstance(column, Tensor | NonTensorStack) else column
         prompt[name] = row if isinstance(row, Tensor) else row.data
     return prompt
-
-
-class NoRoom(RuntimeError):
-    """The first prompt is too long to leave room for an action."""

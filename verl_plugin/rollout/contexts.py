@@ -38,7 +38,6 @@ def context_fields(
 
     Args:
         asking: the methods by ``slot/name``.
-        spec: of the episode's group.
         answering: the action that submits an answer (``Environment.answering``).
         spans: whether rows have the field ``SPANS`` too.
     """

@@ -37,16 +37,12 @@ def generator_on(device: str, path: str, dtype: str = "float32") -> Generator:
 
 @dataclass(frozen=True)
 class Rules:
-    """Sampling parameters, the token limits, and the seed of all requests.
-
-    Args:
-        models: the folders of opponents that are models, by name.
-    """
+    """How the policy is sampled."""
 
     params: SamplingParams
     limit: ContextLimit
-    seed: int
-    models: Mapping[str, str] = field(default_factory=dict)
+    seed: int  # of all requests
+    models: Mapping[str, str] = field(default_factory=dict)  # folders of opponents that are models, by name
 
 
 class LoadedModel:

@@ -27,8 +27,13 @@ class ServerSampler:
     seeded: bool = True
 
     async def sample(self, request: SampleRequest) -> Sample:
+        params = {name: getattr(request, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
+        params |= {"seed": request.seed if self.seeded else None, "logprobs": True}
+        prompt_ids = np.array(request.prompt_ids, dtype=np.int32)  # sent with 4 bytes a token
         try:
-            output = await self._generate(request)
+            output = await self.client.generate(
+                request_id=request.request_id, prompt_ids=prompt_ids, sampling_params=params
+            )
         except RayActorError as error:
             raise SampleLost(f"a rollout server died: {error}") from error
         if not output.token_ids:
@@ -37,24 +42,10 @@ class ServerSampler:
         oldest = output.extra_fields.get("min_global_steps")
         return Sample(output.token_ids, output.log_probs, version, oldest)
 
-    async def _generate(self, request: SampleRequest) -> Any:
-        return await self.client.generate(
-            request_id=request.request_id,
-            prompt_ids=np.array(request.prompt_ids, dtype=np.int32),  # sent with 4 bytes a token
-            sampling_params={
-                "temperature": request.temperature,
-                "top_p": request.top_p,
-                "top_k": request.top_k,
-                "seed": request.seed if self.seeded else None,
-                "max_tokens": request.max_tokens,
-                "logprobs": True,
-            },
-        )
-
 
 @dataclass(frozen=True)
 class Counted:
-    """A sampler that reports each of its answers to a callback."""
+    """A sampler that calls ``report`` after each answer."""
 
     sampler: Sampler
     report: Callable[[], None]
@@ -77,7 +68,6 @@ class BatchSampler:
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        """Sample a turn of each episode; raise SampleLost if the server died."""
         self._server = self._server or _found(self.replica)
         try:
             return await self._server.generate_batch.remote(requests)

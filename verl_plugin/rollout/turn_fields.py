@@ -49,7 +49,8 @@ def turn_fields(
     Args:
         state: the kind of state by which turns are compared, of ``STATES``.
         named: rewards besides the trained one that are sent with the row.
-        form: the prompt form, whose labels and parts are sent with the row.
+        tree: the episode's position in the tree of its group.
+        form: its labels and parts are sent with the row.
         cluster: returns what observations of one cluster have in common, for ``state=cluster``.
         roles: the names of the run's roles, in the order of their numbers.
     """
