@@ -41,17 +41,15 @@ class Contexts:
     Args:
         asking: the methods by ``slot/name``.
         rollout: verl's node with the size of a pass.
-        step: the running step.
-
-    Attributes:
-        devices: among which a pass is divided.
     """
 
     def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
-        self.asking, self._rollout, self._step, self.devices = asking, rollout, step, 1
+        self.asking, self._rollout, self._step = asking, rollout, step
+        self.devices = 1  # among which a pass is divided
         self._found: list[tuple[Sequence, Tensor]] | None = None  # with their log-probs; None before the pass
         self._workers: Any = None  # verl's group, which runs the pass
         self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
+        self._by_policy = [name for name in asking if name not in self._averaged]
 
     @contextmanager
     def in_pass_of(self, workers: Any) -> Iterator[None]:
@@ -88,11 +86,6 @@ class Contexts:
     def scored(self, batch: KVBatchMeta, sequences: list[Sequence]) -> list[tuple[Sequence, Tensor]]:
         """Score other sequences of a batch in a pass of their own."""
         return self._pass(batch, self._workers.compute_log_prob, sequences, NO_LOSS)
-
-    @property
-    def _by_policy(self) -> list[str]:
-        """Return the methods whose contexts are scored by the policy, not by an average of it."""
-        return [name for name in self.asking if name not in self._averaged]
 
     def _pass(
         self,

@@ -83,10 +83,7 @@ def _rows(column: Any) -> list[np.ndarray]:
 
 
 def rounded(numbers: np.ndarray) -> list[Any]:
-    """Round to ``DIGITS`` significant digits; return nested lists in the array's shape.
-
-    It is vectorised in numpy, since a step of a large batch has millions of tokens.
-    """
+    """Round to ``DIGITS`` significant digits; return nested lists in the array's shape."""
     exact = numbers.astype(np.float64)
     size = np.where(exact == 0, 1.0, np.abs(exact))
     scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(size)))
