@@ -12,33 +12,24 @@ Metrics = dict[str, Any]
 
 
 class Part(NamedTuple):
-    """One part of a step.
+    """One part of a step."""
 
-    Attributes:
-        run: takes a batch and the step's metrics and returns the batch, as verl's own parts do.
-    """
-
-    run: Callable[[KVBatchMeta, Metrics], KVBatchMeta]
+    run: Callable[[KVBatchMeta, Metrics], KVBatchMeta]  # returns the batch, as verl's own parts do
     timer: str = ""  # verl's timer to which the part's time is added; "" for none
     wanted: bool = True  # if False, the part is skipped
 
 
 @dataclass
 class Step:
-    """The running step, shared by its parts.
-
-    Attributes:
-        replayed: stored episodes that this step trains on, each with the name of the episode that
-            it replaces, or None if it has a separate update.
-        layers: advantages of turns, by episode and by credit method.
-    """
+    """The running step, shared by its parts."""
 
     number: int = 1  # counted from 1
     total: int = 1  # steps of the run
     nothing_left: bool = False  # whether filters or rejection left no episode to train on
     replaced: frozenset[str] = frozenset()  # names of the step's episodes that were replaced by stored ones
+    # stored episodes of this step, each with the name of the one that it replaces; None: own update
     replayed: list[tuple[StoredEpisode, str | None]] = field(default_factory=list)
-    layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # turns' advantages by episode, method
 
     def begin(self, number: int, total: int) -> None:
         """Reset to the start of a new step."""

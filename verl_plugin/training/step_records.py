@@ -28,9 +28,6 @@ class StepGroups:
     """The files of a synchronous step's groups, in the step's folder.
 
     There is one file a prompt: ``.jsonl``, or ``.failed`` with the cause.
-
-    Args:
-        prompts: number of a step's prompts.
     """
 
     def __init__(self, rl: RlFolder, prompts: int, step: Step) -> None:
@@ -38,7 +35,6 @@ class StepGroups:
 
     @property
     def folder(self) -> Path:
-        """The folder of the step's groups; recording the step merges it into one file."""
         return self._rl.episodes / f"{self._step.number:06d}"
 
     def begin(self) -> None:
