@@ -50,10 +50,7 @@ class CreditLog:
             lines = [_of_episode(credits, session, layers.get(session, {})) for session in names]
             write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
         if self._step.replayed:
-            places = {name: line for line, name in enumerate(names)}
-            replayed = [
-                _replayed(episode, None if own is None else places[own]) for episode, own in self._step.replayed
-            ]
+            replayed = [_replayed(episode, own and names.index(own)) for episode, own in self._step.replayed]
             write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", replayed)
 
 

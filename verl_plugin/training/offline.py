@@ -1,9 +1,8 @@
 """Advantages of recorded episodes without a trainer: the same methods, on rows in memory."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,8 +24,7 @@ from turngrid.verl_plugin.rollout.turn_fields import PREFIX, turn_fields
 from turngrid.verl_plugin.training.estimators import concat_rows, members, split_rows
 
 
-@dataclass(frozen=True)
-class Credited:
+class Credited(NamedTuple):
     """Advantages of all episodes in order."""
 
     turns: np.ndarray  # (N,) means over each turn's tokens

@@ -108,11 +108,7 @@ def _read(batch: KVBatchMeta, keys: list[str], names: Sequence[str]) -> list[dic
 
 
 def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
-    """Replace episodes of this step, each of one row, by stored ones.
-
-    Args:
-        episodes: by the name ``<prompt>_<sample>`` of the episode that is replaced.
-    """
+    """Replace episodes of this step, each of one row, by stored ones; names as in ``members``."""
     if not episodes:
         return
     keys = [f"{name}_0" for name in episodes]

@@ -74,10 +74,7 @@ class GameLoader:
 
 
 class Games:
-    """Chooses the games of each step by task and curriculum; ``filter=solved`` leaves some out.
-
-    If there is one task and no such filter, verl orders its games.
-    """
+    """Chooses the games of each step by task and curriculum; ``filter=solved`` leaves some out."""
 
     def __init__(self, config: DictConfig) -> None:
         self._config = config
@@ -99,7 +96,6 @@ class Games:
         )
 
     def begin(self, step: int) -> None:
-        """Prepare the draws of a step."""
         if self.draws:
             self.draws.begin(step)
 
@@ -138,7 +134,6 @@ class Games:
 
 
 def draws(dataset: TaskDataset, config: DictConfig) -> Draws:
-    """Return the order of the data set's games under this config."""
     games: dict[str, list[int]] = {task: [] for task in task_weights(config.env)}
     for number, task in enumerate(dataset.tasks):
         games[task["task"] if config.env.tasks else str(config.env.task)].append(number)
@@ -155,7 +150,6 @@ def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
 
 
 def task_metrics(tasks: Mapping[str, Sequence[Episode]], reward: str) -> dict[str, float]:
-    """Return success, reward, turns an episode and number of episodes, for each task."""
     metrics: dict[str, float] = {}
     for task, episodes in tasks.items():
         rewards = [turn.trained(reward) for episode in episodes for turn in episode.turns]

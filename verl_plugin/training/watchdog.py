@@ -44,7 +44,6 @@ class Watchdog:
         self._wait(seconds, f"cluster.start_deadline_s={seconds:g}: {why}: see /tmp/ray/session_latest/logs")
 
     def enter(self, phase: str) -> None:
-        """End the present phase and begin another."""
         now = time.monotonic()
         self._durations[self._phase].append(now - self._since)
         self._phase, self._since = phase, now
@@ -67,7 +66,6 @@ class Watchdog:
         return max(self._least, self._factor * median(durations))
 
     def end(self) -> None:
-        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -68,12 +68,10 @@ class WindowRows:
 
     @contextmanager
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> Iterator[None]:
-        """Set verl's mini-batch size so that a batch has as many updates as without windows.
+        """Set verl's mini-batch size so that a batch has as many updates as without windows, or
+        ``updates``.
 
         verl counts ``ppo_mini_batch_size`` x n rows; with windows an episode has several rows.
-
-        Args:
-            updates: so many instead, if it is not 0.
         """
         usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, updates or self._updates(node)
         batch.extra_info[EPISODES] = self._prompts * samples * self._sides // updates
