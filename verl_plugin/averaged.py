@@ -51,8 +51,9 @@ def trained(module: torch.nn.Module) -> list[Tensor]:
 def advanced(engine: Any, step: int, decay: float, every: int, copied: int) -> list[Tensor]:
     """Bring the engine's average up to a step and return it; it is kept on the CPU.
 
+    The first pass starts with a copy of the policy.
+
     Args:
-        step: counted from 1; the first pass starts with a copy of the policy.
         decay: ``average = decay average + (1 - decay) policy``.
         every: steps between two such changes.
         copied: steps after which the policy is copied again; 0: never.

@@ -45,7 +45,6 @@ def around(usual: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., A
 
 
 def _find(module: ModuleType, name: str) -> tuple[Any, str]:
-    """Return the owner (module or class) of a dotted name, and the name's last part."""
     *inside, own = name.split(".")
     return reduce(getattr, inside, module), own
 

@@ -46,9 +46,6 @@ def start_ray(settings: Mapping[str, Any], init: Callable[..., Any] = ray.init) 
     """Start Ray; if it is too slow, try up to ``ATTEMPTS`` times.
 
     The processes of a failed start are killed: they would take memory and cores from the next one.
-
-    Raises:
-        Exception: Ray's exception, after the last attempt or for any other reason.
     """
     driver = psutil.Process()
     for attempt in range(1, ATTEMPTS + 1):

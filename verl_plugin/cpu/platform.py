@@ -37,14 +37,12 @@ class CpuDevice(types.ModuleType):
 
     @staticmethod
     def memory_allocated(device: Any = None) -> int:
-        """Return the resident bytes of this process."""
         return psutil.Process().memory_info().rss
 
     memory_reserved = memory_allocated
 
     @staticmethod
     def max_memory_allocated(device: Any = None) -> int:
-        """Return the peak resident bytes of this process."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     max_memory_reserved = max_memory_allocated
@@ -60,10 +58,7 @@ CPU_DEVICE = CpuDevice("turngrid_cpu_device")
 
 @PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):
-    """The platform selected by ``VERL_PLATFORM=cpu``.
-
-    Each training process is one logical "GPU" in Ray, so verl's resource pools work unchanged.
-    """
+    """The platform selected by ``VERL_PLATFORM=cpu``."""
 
     device_name = "cpu"
     vendor_name = "generic"
@@ -114,15 +109,12 @@ class CpuPlatform(PlatformBase):
 def _name_each_backend_once() -> None:
     """Make torch accept "cpu:gloo,cpu:gloo", for which verl asks on a CPU."""
     original = dist.init_process_group
-    if getattr(original, "names_each_backend_once", False):
-        return
 
     def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(backend, str) and "," in backend:
             backend = ",".join(dict.fromkeys(backend.split(",")))
         return original(backend, *args, **kwargs)
 
-    init_process_group.names_each_backend_once = True  # type: ignore[attr-defined]
     dist.init_process_group = init_process_group
 
 
