@@ -1,5 +1,6 @@
-"""Samplers that request tokens from verl's rollout servers."""
+"""Samplers that request tokens from verl's rollout servers, and our server's registration."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +9,27 @@ from typing import Any
 import numpy as np
 import ray
 from ray.exceptions import RayActorError
+from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
+from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from turngrid.rollouts.sampling import Sample, SampleLost, Sampler, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.launch import server_name
+
+REPLICA = "turngrid.verl_plugin.servers.transformers_server.replica"
+RolloutReplicaRegistry.register("transformers", lambda: importlib.import_module(REPLICA).TransformersReplica)
+
+
+class EpisodeClient(FullyAsyncLLMServerClient):
+    """The client of our own server, which caches an episode's prefix under its request id."""
+
+    def _vllm_request_id(self, request_id: str) -> str:
+        """All turns of an episode have one id; verl gives each turn its own."""
+        return request_id
+
+
+def client_class(server: str) -> type[FullyAsyncLLMServerClient]:
+    """Return the client for asynchronous trainers by verl's ``rollout.name``."""
+    return EpisodeClient if server == "transformers" else FullyAsyncLLMServerClient
 
 
 @dataclass

@@ -19,7 +19,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.config import validate_config
 from verl.workers.rollout import router
 
-from turngrid.verl_plugin.rollout.llm_client import client_class
+from turngrid.verl_plugin.rollout.samplers import client_class
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer, TurngridTrainer
 
