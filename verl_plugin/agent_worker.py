@@ -10,8 +10,7 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
 from turngrid.algorithms.slots import Request
-from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
-from turngrid.verl_plugin.rollout.writing import Written
+from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker, Written
 
 
 class WorkerThread:

@@ -31,14 +31,19 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
 from turngrid.rollouts.lockstep import Rounds, Slot
 from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.sampling import Sample, SampleRequest, request_id
+from turngrid.rollouts.seeds import request_seed
 from turngrid.rollouts.store import write_episodes
+from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from turngrid.verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
-from turngrid.verl_plugin.rollout.writing import Written, sample_request, written
 from turngrid.verl_plugin.servers.transformers_server.launch import replicas
 
 logger = logging.getLogger(__name__)
+Written = tuple[str, int]  # a text and the number of its tokens
+WRITING = "writing"  # stands for the prompt in its request's id and seed
 PUBLISHED_AT_ONCE = 4  # groups published at the same time; rows take twice the memory of their episodes
 LOCKSTEP_BATCHES = 2  # one batch samples while the other steps its games
 COLLECTED_AFTER = 50_000  # new objects before a collection; Python's 700 took a fifth of the time with 192 episodes
@@ -102,10 +107,16 @@ class AgentLoopWorker:
             task.add_done_callback(self._tasks.discard)
 
     async def write(self, step: int, requests: Sequence[Request]) -> list[Written]:
-        """Let the policy write texts; return each with the number of its tokens."""
+        """Let the policy write texts for methods; one for which there is no room is empty."""
         asked = [sample_request(self.loop, step, *numbered) for numbered in enumerate(requests)]
-        repeats = self._own_server and not self._asynchronous
-        return await written(self.loop.codec, asked, BatchSampler(0) if repeats else self._one_by_one)
+        if self._own_server and not self._asynchronous:
+            samples: Sequence[Any] = await BatchSampler(0)(asked)
+        else:
+            samples = await asyncio.gather(*map(self._one_by_one.sample, asked))
+        return [
+            (self.loop.codec.decode(one.token_ids).strip(), len(one.token_ids)) if isinstance(one, Sample) else ("", 0)
+            for one in samples
+        ]
 
     def _deal(self, uids: list[str]) -> dict[str, Rounds]:
         servers = replicas(self.config.trainer, self.config.actor_rollout_ref.rollout)
@@ -214,3 +225,25 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
         row = column[number] if isinstance(column, Tensor | NonTensorStack) else column
         prompt[name] = row if isinstance(row, Tensor) else row.data
     return prompt
+
+
+def sample_request(loop: TurngridAgentLoop, step: int, number: int, request: Request) -> SampleRequest:
+    """Return the request for a text, sampled as in training."""
+    rollout = loop.config.actor_rollout_ref.rollout
+    return SampleRequest(
+        request_id=request_id(step, WRITING, number),
+        prompt_ids=fitted(loop.codec, request, loop.limit.prompt + loop.limit.response - request.length),
+        max_tokens=request.length,
+        temperature=rollout.temperature,
+        top_p=rollout.top_p,
+        top_k=rollout.top_k,
+        seed=request_seed(loop.config.seed, step, WRITING, number, 0),
+    )
+
+
+def fitted(codec: TokenCodec, request: Request, room: int) -> list[int]:
+    """Return the ids of the prompt; a transcript that is too long loses its first lines."""
+    lines = list(request.lines)
+    while len(ids := codec.first_prompt([user("\n".join([*lines, request.question]))])) > room and lines:
+        lines = lines[1 + len(lines) // 8 :]
+    return ids

@@ -23,7 +23,7 @@ from turngrid.records.step_metrics import REPEATED
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin import value_heads
-from turngrid.verl_plugin.rollout.writing import Written
+from turngrid.verl_plugin.rollout.agent_worker import Written
 from turngrid.verl_plugin.shared_state import write as write_shared
 from turngrid.verl_plugin.training.contexts import Contexts
 from turngrid.verl_plugin.training.credit_log import rounded
