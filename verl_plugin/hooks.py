@@ -17,8 +17,6 @@ from typing import Any
 
 from turngrid.verl_plugin.changes import REGISTERING, REPLACED, WRAPPED
 
-WAITED_FOR = {*WRAPPED, *REPLACED, *REGISTERING}
-
 
 def run(module: ModuleType) -> None:
     """Apply the changes of one of verl's modules, then import our module that registers with it."""
@@ -64,7 +62,7 @@ class AfterImport(MetaPathFinder):
     """Import hook that finds verl's modules and changes them once they have run."""
 
     def __init__(self) -> None:
-        self.waiting = set(WAITED_FOR)
+        self.waiting = {*WRAPPED, *REPLACED, *REGISTERING}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in self.waiting:
@@ -85,8 +83,6 @@ class AfterImport(MetaPathFinder):
 
 def install() -> None:
     """Install the import hook; change modules of verl that are already imported."""
-    if any(isinstance(finder, AfterImport) for finder in sys.meta_path):
-        return
     finder = AfterImport()
     sys.meta_path.insert(0, finder)
     for name in list(finder.waiting):

@@ -28,7 +28,7 @@ from turngrid.verl_plugin.cpu.layout import Layout, ids_of
 
 BY_ROWS = "turngrid_rows"  # name of this attention in transformers' registry
 QUERIES = 128  # of a row in one call: torch's attention for CPUs skips no key of the 512 that it takes at a time
-LEFT_TO_VERL = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk")
+LEFT_TO_VERL = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared")
 
 
 def knows(config: Any) -> bool:

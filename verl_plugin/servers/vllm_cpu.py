@@ -42,11 +42,8 @@ def keep_weights() -> None:
         return
     layers = import_module("vllm.model_executor.layers.utils")
     pack = layers.dispatch_cpu_unquantized_gemm
-    if getattr(pack, "keeps_weight", False):
-        return
 
     def pack_a_copy(layer: Any, remove_weight: bool) -> None:
         pack(layer, remove_weight=False)
 
-    pack_a_copy.keeps_weight = True  # type: ignore[attr-defined]
     layers.dispatch_cpu_unquantized_gemm = pack_a_copy  # type: ignore[attr-defined]

@@ -12,7 +12,8 @@ from turngrid.algorithms.turn_table import turn_ids
 from turngrid.verl_plugin.training.step import Metrics
 from turngrid.verl_plugin.training.turn_rows import padded
 
-TURNS = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 10**6))  # first and last turn of each metric
+# first and last turn of each metric
+TURNS = {"1": (1, 1), "2": (2, 2), "3_to_4": (3, 4), "5_to_8": (5, 8), "9_to_16": (9, 16), "17_up": (17, 10**6)}
 FIELDS = ("response_mask", "old_log_probs", "rollout_log_probs")
 
 
@@ -32,10 +33,6 @@ def differences(mask: Tensor, trainer: Tensor, sampler: Tensor) -> dict[str, flo
         trainer, sampler: log-probs, (B, T).
     """
     apart, numbers = (trainer - sampler).abs(), turn_ids(mask)
-    chosen = {f"turns_{_range(first, last)}": (first <= numbers) & (numbers <= last) for first, last in TURNS}
-    means = {f"mismatch/nats/{name}": apart[own].mean().item() for name, own in chosen.items() if own.any()}
+    chosen = {name: (first <= numbers) & (numbers <= last) for name, (first, last) in TURNS.items()}
+    means = {f"mismatch/nats/turns_{name}": apart[own].mean().item() for name, own in chosen.items() if own.any()}
     return {"mismatch/nats": apart[mask.bool()].mean().item(), **means} if mask.any() else {}
-
-
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}_up" if last == TURNS[-1][1] else f"{first}_to_{last}"
