@@ -4,16 +4,14 @@ Applied when this package is imported, they would make ``import verl`` two secon
 """
 
 import importlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce, wraps
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
+
+from wrapt import register_post_import_hook
 
 from turngrid.verl_plugin.changes import REGISTERING, REPLACED, WRAPPED
 
@@ -58,35 +56,7 @@ def replaced(module: ModuleType | type, name: str, value: Any) -> Iterator[None]
         setattr(module, name, original)
 
 
-class AfterImport(MetaPathFinder):
-    """Import hook that finds verl's modules and changes them once they have run."""
-
-    def __init__(self) -> None:
-        self.waiting = {*WRAPPED, *REPLACED, *REGISTERING}
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in self.waiting:
-            return None
-        self.waiting.remove(name)
-        spec = find_spec(name)  # calls this finder again, which now defers to the others
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def execute_and_change(module: ModuleType) -> None:
-            execute(module)
-            run(module)
-
-        spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
-        return spec
-
-
 def install() -> None:
-    """Install the import hook; change modules of verl that are already imported."""
-    finder = AfterImport()
-    sys.meta_path.insert(0, finder)
-    for name in list(finder.waiting):
-        module = sys.modules.get(name)
-        if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
-            finder.waiting.remove(name)
-            run(module)
+    """Change verl's modules as soon as they are imported, and those that are already."""
+    for name in {*WRAPPED, *REPLACED, *REGISTERING}:
+        register_post_import_hook(run, name)
