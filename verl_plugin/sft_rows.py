@@ -88,10 +88,8 @@ def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
 class PredictThenImitate(Sampler[list[int]]):
     """Batch sampler of one rank: in epoch 0 all predictions, in later epochs demonstrations.
 
-    Epoch 0 has as many batches as an epoch of demonstrations. Demonstrations are the first rows.
-
-    Args:
-        batch: demonstrations of an update, over all ranks.
+    Epoch 0 has as many batches as an epoch of demonstrations, which are the first rows. ``batch``
+    is that of all ranks.
 
     Raises:
         ValueError: there are fewer predictions than batches.

@@ -30,13 +30,8 @@ BY_IDS = "passes_by_ids"  # batch key: a common prefix of rows in a micro-batch 
 def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> Passes:
     """Leave out rows that change nothing, and put rows of one prefix or of similar length together.
 
-    Args:
-        data: a batch of jagged rows.
-        verls: verl's function, which fills micro-batches by tokens if ``use_dynamic_bsz``.
-        settings: its other arguments.
-
-    Returns:
-        The micro-batches, at least one, and the indices with which verl restores their order.
+    ``verls`` is verl's function, which fills micro-batches by tokens if ``use_dynamic_bsz``. It
+    returns the micro-batches, and the indices with which verl restores their order.
     """
     rows = order_of_rows(data)
     if _dynamic(data):

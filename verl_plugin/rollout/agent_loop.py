@@ -126,9 +126,7 @@ class TurngridAgentLoop:
 def row_fields(episode: Episode, reward_name: str, state: str | None = None, **described: Any) -> list[dict[str, Any]]:
     """Make the fields of verl's rows: one row an episode, or one a window.
 
-    Args:
-        state: the kind of state by which turns are compared; None leaves out ``turn_fields``.
-        described: more arguments of ``turn_fields``.
+    Without ``state`` they lack ``turn_fields``, whose other arguments are ``described``.
 
     Raises:
         ValueError: the episode has no turn.

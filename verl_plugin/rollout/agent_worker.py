@@ -53,14 +53,10 @@ class AgentLoopWorker:
     """Samples the groups of prompts with one agent loop, and so one pool of environment processes.
 
     It does not subclass verl's worker, whose module imports verl's trainers and engines: 110 MiB
-    and 0.7 CPU s a process.
-
-    Args:
-        llm_client: verl's client of the rollout servers.
-        others: verl's handles of reward models and teachers, which are not used.
+    and 0.7 CPU s a process. verl's handles of reward models and teachers are not used.
     """
 
-    def __init__(self, config: DictConfig, llm_client: Any, *others: Any) -> None:
+    def __init__(self, config: DictConfig, llm_client: Any, *_: Any) -> None:
         self.config, self.llm_client = config, llm_client
         model: Any = omega_conf_to_dataclass(config.actor_rollout_ref.model)
         if template := model.get("custom_chat_template", None):

@@ -36,10 +36,8 @@ def client_class(server: str) -> type[FullyAsyncLLMServerClient]:
 class ServerSampler:
     """Send one request at a time through verl's client, to any server that verl can start.
 
-    Args:
-        client: verl's client.
-        seeded: give requests seeds, so that answers repeat. False if vLLM may continue an
-            interrupted answer: it would draw the same random numbers again.
+    With ``seeded`` answers repeat. vLLM may continue an interrupted answer: with a seed it would
+    draw the same random numbers again.
     """
 
     client: Any

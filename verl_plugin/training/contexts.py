@@ -36,12 +36,7 @@ class Sequence(NamedTuple):
 
 
 class Contexts:
-    """The contexts of a run's methods; does nothing if none has any.
-
-    Args:
-        asking: the methods by ``slot/name``.
-        rollout: verl's node with the size of a pass.
-    """
+    """The contexts of a run's methods by ``slot/name``; does nothing if none has any."""
 
     def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
         self.asking, self._rollout, self._step = asking, rollout, step
@@ -92,15 +87,10 @@ class Contexts:
         batch: KVBatchMeta,
         compute: Callable[[KVBatchMeta], Any],
         sequences: list[Sequence],
-        asked_of_workers: Mapping[str, Any] = MappingProxyType({}),
+        extra_info: Mapping[str, Any] = MappingProxyType({}),
         beside_rows: bool = False,
     ) -> list[tuple[Sequence, Tensor]]:
-        """Score sequences with ``compute``.
-
-        Args:
-            asked_of_workers: more of the pass's ``extra_info``.
-            beside_rows: score the batch's rows too.
-        """
+        """Score sequences with ``compute``, and the batch's rows too if ``beside_rows``."""
         keys = [f"context{number:06d}_0_0" for number in range(len(sequences))]
         order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
         if beside_rows:
@@ -120,7 +110,7 @@ class Contexts:
                     "temperature": self._rollout.temperature,
                     **NO_LOSS,
                     **(batch.extra_info or {}),
-                    **asked_of_workers,
+                    **extra_info,
                     SEQUENCES: -(-len(order) // len(batch)),
                 },
             )

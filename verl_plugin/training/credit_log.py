@@ -36,12 +36,7 @@ class CreditLog:
         return batch
 
     def write(self, step: Path, groups: Sequence[Path]) -> None:
-        """Write ``rl/credit/STEP.jsonl``, line by line for the step's file of episodes.
-
-        Args:
-            step: the folder with the step's groups, before they are merged into one file beside it.
-            groups: the files of the groups that the step trained on.
-        """
+        """Write ``rl/credit/STEP.jsonl``, line by line for the episodes of these groups' files."""
         if not self.on:
             return
         credits, self._credits = self._credits, {}

@@ -70,11 +70,7 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
 
 
 def members(keys: Sequence[str]) -> dict[str, list[int]]:
-    """Return the numbers of each episode's rows in window order, by its name ``<prompt>_<sample>``.
-
-    Args:
-        keys: ``<prompt>_<sample>_<row>``.
-    """
+    """Return the numbers of each episode's rows in window order, by ``<prompt>_<sample>``."""
     episodes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, key in enumerate(keys):
         name, _, row = key.rpartition("_")

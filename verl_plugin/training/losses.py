@@ -51,9 +51,8 @@ def with_sums(
 ) -> Any:
     """Divide loss terms by their total weights over all passes and devices.
 
-    The weights of value heads are summed too, and turns are counted if the loss is a mean over
-    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows. A pass may run with
-    averaged weights (``averaged``).
+    ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows. A pass may run with averaged
+    weights (``averaged``).
 
     Until verl's losses take columns and terms of a plugin.
     """

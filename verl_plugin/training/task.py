@@ -1,10 +1,4 @@
-"""verl's PPO task with our trainers, without a Ray actor, which saves about five seconds.
-
-An asynchronous trainer (docs/async.md) samples episodes while it trains on others. So the groups of
-a step are those that verl's replay buffer picked for it, whenever their prompts were dispatched
-(``rollout_groups``). No more prompts are dispatched than the remaining steps will train on, so that
-no episode is sampled in vain.
-"""
+"""verl's PPO task with our trainers, without a Ray actor, which saves about five seconds."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +19,7 @@ from turngrid.verl_plugin.training.trainer import StepTrainer, TurngridTrainer
 
 
 class AsyncTrainer(StepTrainer):
-    """Base of both asynchronous trainers: it limits how many prompts are dispatched."""
+    """Base of both asynchronous trainers (docs/async.md): no episode is sampled in vain."""
 
     groups: AsyncGroups
     kind_of_groups = AsyncGroups

@@ -19,9 +19,7 @@ COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # pe
 def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: int, trainer: Any) -> None:
     """Update the policy on the rows of one turn number after the other.
 
-    Args:
-        batch: each row has one turn, and the key ``<prompt>_<sample>_<turn>``.
-        metrics: gets the means over the updates.
+    Each row has one turn, and the key ``<prompt>_<sample>_<turn>``.
     """
     rows = rows_by_turn(batch)
     factors: dict[str, float] = {}

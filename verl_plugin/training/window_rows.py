@@ -29,15 +29,14 @@ class WindowRows:
     def multiple(self, devices: int) -> int:
         """Return the number to a multiple of which verl pads the number of rows.
 
-        All updates then have the same number of rows, and so have all passes on all devices. verl
-        counts the rows of an update in multiples of ``rollout.n``.
+        All updates then have the same number of rows, and so have all passes on all devices.
         """
         self._devices = devices
         return self._parts() * self.rows
 
     @property
     def rows(self) -> int:
-        """The number to a multiple of which the rows of one update are padded."""
+        """The number to a multiple of which the rows of one update are padded; verl counts in n."""
         return lcm(self._devices * self._rows_of_a_pass(), self._actor.rollout.n)
 
     def _parts(self) -> int:

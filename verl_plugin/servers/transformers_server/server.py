@@ -41,7 +41,6 @@ class TransformersServer:
     Args:
         max_batch: limit of ``generate`` requests in a batch; ``generate_batch`` has none.
         response_length: maximum tokens of an answer if the request has no limit.
-        dtype: torch's name of the weights' dtype.
     """
 
     def __init__(
