@@ -20,7 +20,7 @@ class TransformersReplica(RolloutReplica):
 
     async def launch_servers(self) -> None:
         self._server_address = server_name(self.replica_rank)
-        try:  # ``early_start`` may have started it
+        try:  # ``start_early`` may have started it
             self._server_handle = ray.get_actor(self._server_address)
         except ValueError:
             where = await self._node_and_gpu()
