@@ -14,8 +14,6 @@ Table = dict[str, dict[str, str]]
 
 _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
 
-# ---- made by ``hooks`` in every process of verl, right after the module is imported
-
 # Our function gets verl's as its first argument, then the call's; of an object that is none, it
 # returns the replacement
 WRAPPED: Table = {
@@ -64,24 +62,6 @@ REGISTERING = {
     "verl.plugin.platform.platform_manager": "turngrid.verl_plugin.cpu.platform",
     _ENGINE: "turngrid.verl_plugin.cpu.engines",
 }
-
-# ---- made by our own code, in the process that needs it
-
-IN_PROCESS: Table = {
-    _TRAINER: {"TRAINER_REGISTRY": "turngrid.verl_plugin.training.task:train"},
-    "verl.trainer.sft_trainer": {"Tracking": "turngrid.verl_plugin.sft:Tracking"},
-    "verl.utils.model": {"get_hf_auto_model_class": "turngrid.verl_plugin.whole_models:whole"},
-}
-
-ON_CPUS: Table = {
-    _ENGINE: {
-        "prepare_micro_batches": "turngrid.verl_plugin.cpu.micro_batches:prepare",
-        "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu._build_fsdp_module",
-        "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:CpuLanguageModel._build_fsdp_module",
-    },
-    "verl.utils.model": {"load_valuehead_model": "turngrid.verl_plugin.cpu.engines:load_value_model"},
-}
-
 
 # ---- small replacements
 
