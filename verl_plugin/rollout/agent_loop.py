@@ -72,11 +72,9 @@ class TurngridAgentLoop:
         return replace(spec, prompt=str(row.get("uid", "")), named=self.named, void=self._void(step))
 
     def library(self, step: int) -> Any:
-        """Return the library that is looked up; None without one."""
         return next(iter(self.on_batch.of("library", step).values()), None)
 
     def form(self, step: int) -> Linear:
-        """Return the rollout form of a training step."""
         return next(iter(self.methods.of(FORM, step).values()), Linear())
 
     async def play(self, spec: EpisodeSpec, sampler: Sampler, entropies: bool = False) -> Episode:
@@ -110,7 +108,6 @@ class TurngridAgentLoop:
         )
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
-        """Return for each row of an episode the contexts that methods and diagnostics ask for."""
         spans = bool(self.config.tracking.reasoning)
         if not (self.asking or spans):
             return []
@@ -118,7 +115,6 @@ class TurngridAgentLoop:
         return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering, spans)
 
     def _void(self, step: int) -> str:
-        """Return the kind of turn at which a filter ends the episode; "" if none does."""
         filters = self.on_batch.of("filter", step).values()
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
 
@@ -134,7 +130,7 @@ def row_fields(episode: Episode, reward_name: str, state: str | None = None, **d
     fields = []
     for row, (first, last) in zip(to_rows(episode, reward_name), turns_of_rows(episode), strict=True):
         turns, versions = episode.turns[first:last], episode.versions(first, last)
-        own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
+        own = _of_verl(row, turns, episode.won, versions) | entropies_of(turns)
         if state:
             own |= turn_fields(episode, first, last, state, **described)
         fields.append(own)
@@ -162,7 +158,7 @@ def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
     return {"entropy": torch.tensor(numbers, dtype=torch.float32)}
 
 
-def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, int], reward_name: str) -> dict[str, Any]:
+def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, int]) -> dict[str, Any]:
     """Make the fields that verl's agent loop gives a row, but with one reward a turn."""
     prompts, responses = _tensor(row.prompt_ids, np.int64), _tensor(row.response_ids, np.int64)
     mask, input_ids = _tensor(row.mask, np.int64), torch.cat([prompts, responses])
@@ -182,8 +178,6 @@ def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, in
             "tool_calls": sum(turn.env_seconds for turn in turns),
         },
         "extra_fields": {
-            "turn_scores": [turn.trained(reward_name) for turn in turns],
-            "tool_rewards": [],
             "reward_extra_info": {"acc": float(won)},
             "min_global_steps": versions[0],
             "max_global_steps": versions[1],
