@@ -62,6 +62,5 @@ class AgentLoopManager(AgentLoopManagerTQ):
         return self.thread.write(step, requests)
 
     def close(self) -> None:
-        """End the worker of this process."""
         if self.thread is not None:
             self.thread.close()

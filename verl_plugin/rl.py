@@ -32,7 +32,6 @@ _started: list[Any] = []  # Ray ends an actor without a handle
 
 
 def main(config_file: Path, module: str = TASK) -> None:
-    """Train with the config in a file."""
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)

@@ -40,7 +40,6 @@ class Layout:
         return layout
 
     def _add(self, chosen: Sequence[int], ids: Sequence[int], start: int, end: int) -> None:
-        """Add the part that the chosen rows share: ``ids`` from ``start`` to ``end``."""
         for row in chosen:
             self.paths[row].append(len(self.sizes))
         self.sizes.append(end - start)

@@ -204,7 +204,6 @@ class AgentLoopWorker:
         return Path(run.validation if validate else run.episodes) / f"{int(prompt['global_steps']):06d}"
 
     def _record(self, episodes: list[Episode], prompt: dict[str, Any], validate: bool) -> None:
-        """Write a group's file; the trainer merges a step's files."""
         for episode in episodes if self._asynchronous and not validate else ():
             episode.group = prompt["uid"]
         name = f"{int(prompt['index']):06d}" if validate else prompt["uid"]
@@ -221,7 +220,6 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
 
 
 def sample_request(loop: TurngridAgentLoop, step: int, number: int, request: Request) -> SampleRequest:
-    """Return the request for a text, sampled as in training."""
     rollout = loop.config.actor_rollout_ref.rollout
     return SampleRequest(
         request_id=request_id(step, WRITING, number),

@@ -22,7 +22,6 @@ OTHER = "0"  # differs from any text at both ends, but for one that begins or en
 
 
 def field_of(name: str) -> str:
-    """Return the field of the contexts of a method ``slot/name``."""
     return PREFIX + name.replace("/", "_")
 
 

@@ -37,8 +37,6 @@ def generator_on(device: str, path: str, dtype: str = "float32") -> Generator:
 
 @dataclass(frozen=True)
 class Rules:
-    """How the policy is sampled."""
-
     params: SamplingParams
     limit: ContextLimit
     seed: int  # of all requests
@@ -92,7 +90,6 @@ class LoadedModel:
 
 
 def codec_of(path: str, model_type: str, chat: ChatSettings, marks: Sequence[str]) -> TokenCodec:
-    """Return the codec of a checkpoint."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     chat.apply(tokenizer)
     return TokenCodec(tokenizer, model_type, dict(chat.kwargs), marks)

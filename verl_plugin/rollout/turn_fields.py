@@ -86,7 +86,6 @@ def turn_fields(
 
 
 def _states(episode: Episode, state: str, cluster: Callable[[str], str]) -> tuple[list[int], list[int]]:
-    """Return the state before each turn, and the state after it."""
     states = _of_environment(episode, state, cluster)
     indices = [0, *accumulate(not turn.aside for turn in episode.turns)]
     numbered = enumerate(zip(episode.turns, indices[:-1], strict=True))

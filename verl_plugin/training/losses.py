@@ -71,7 +71,6 @@ def with_sums(
 
 
 def over_turns(asked: Mapping[str, Any]) -> bool:
-    """Return whether the update's loss is a mean over turns."""
     forms = made({"loss": asked.get("loss") or {}}).of("loss", asked.get("step", 1)).values()
     return any(getattr(form, "over_turns", False) for form in forms)
 
@@ -153,7 +152,6 @@ def own_loss_form(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Compute the loss form of ``loss=`` with verl's signature."""
     asked = _of_pass.get()
     (form,) = made({"loss": asked["loss"]}).of("loss", asked["step"]).values()
     losses, metrics = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])

@@ -19,8 +19,6 @@ LOG_PROBS = ("response_mask", "old_log_probs", "rollout_log_probs")
 
 
 class Part(NamedTuple):
-    """One part of a step."""
-
     run: Callable[[KVBatchMeta, Metrics], KVBatchMeta]  # returns the batch, as verl's own parts do
     timer: str = ""  # verl's timer to which the part's time is added; "" for none
     wanted: bool = True  # if False, the part is skipped
@@ -39,7 +37,6 @@ class Step:
     layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # turns' advantages by episode, method
 
     def begin(self, number: int, total: int) -> None:
-        """Reset to the start of a new step."""
         vars(self).update(vars(Step(number, total)))
 
 

@@ -170,7 +170,6 @@ class Methods:
         return columns
 
     def of_loss(self) -> dict[str, Any]:
-        """Return what the loss form in the workers needs."""
         return {"loss": self._slots["loss"], "step": self._step.number}
 
     # ---- texts of a step's episodes
@@ -203,7 +202,6 @@ class Methods:
             write_lines(self._run.rl.library / f"{step:06d}.jsonl", records)
 
     def share(self) -> None:
-        """Write the state that the rollout of this step reads."""
         write_shared(self._run.rl.shared, self.chosen, self._step.number)
 
     # ---- state
@@ -215,7 +213,6 @@ class Methods:
             torch.save(state, checkpoint / METHODS)
 
     def load(self, checkpoint: Path) -> None:
-        """Restore the state that ``save`` wrote."""
         if self.chosen.state():
             self.chosen.load(torch.load(checkpoint / METHODS, weights_only=True))
 

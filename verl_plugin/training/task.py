@@ -57,7 +57,6 @@ TRAINERS = {
 
 
 def _run_here(config: DictConfig) -> ray.ObjectRef:
-    """Run verl's task in this process."""
     runner: Any = main_ppo.TaskRunnerV1
     runner.__ray_metadata__.modified_class().run(config)
     return ray.put(None)

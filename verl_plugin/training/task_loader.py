@@ -142,7 +142,6 @@ def draws(dataset: TaskDataset, config: DictConfig) -> Draws:
 
 
 def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
-    """Group episodes by task, in the order of the tasks' names."""
     groups: dict[str, list[Episode]] = defaultdict(list)
     for episode in episodes:
         groups[task_of(episode.task)].append(episode)

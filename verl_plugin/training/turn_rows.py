@@ -88,7 +88,6 @@ class TurnRows:
         return turns, Tokens(mask, reward, self.tokens.get("values"), self.tokens.get("entropy"), heads, kl)
 
     def put(self, columns: Mapping[str, Tensor]) -> KVBatchMeta:
-        """Write per-token numbers, (B, T) each."""
         self.batch = write_tokens(self.batch, columns, self._lengths)
         self.tokens |= columns
         return self.batch

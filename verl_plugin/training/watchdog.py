@@ -59,7 +59,6 @@ class Watchdog:
         self.enter(before)
 
     def limit(self, phase: str) -> float:
-        """Return the seconds that a phase may take."""
         durations = self._durations[phase]
         if len(durations) < ENOUGH:
             return FIRST * self._least

@@ -38,7 +38,6 @@ class Rules:
         self.any_greedy = any(t <= 0 for t in temperature)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Continue with these rows only."""
         self.scale, self.greedy = self.scale[rows], self.greedy[rows]
         self.top_p, self.top_k = self.top_p[rows], self.top_k[rows]
 

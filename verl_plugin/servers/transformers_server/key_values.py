@@ -130,7 +130,6 @@ class KeyValues:
 
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
     if list(a[:n]) == list(b[:n]):
         return n
