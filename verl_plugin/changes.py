@@ -3,12 +3,22 @@
 Our docstring gives the reason, and after "Until" the condition for removal; ``docs/verl.md`` shows
 both. verl's extension points (registries, abstract methods, class names in its config) are not
 listed. Methods of verl that our classes override are discovered from the classes
-(``benchmarks/verl_overrides.py``). Nothing heavy is imported here.
+(``benchmarks/verl_overrides.py``).
+
+A change is made right after the module is imported, and nothing heavy is imported here: made at
+once, all would make ``import verl`` two seconds slower.
 """
 
+import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce, wraps
+from pkgutil import resolve_name
+from types import ModuleType
 from typing import Any
+
+from wrapt import register_post_import_hook
 
 Table = dict[str, dict[str, str]]
 
@@ -62,6 +72,56 @@ REGISTERING = {
     "verl.plugin.platform.platform_manager": "turngrid.verl_plugin.cpu.platform",
     _ENGINE: "turngrid.verl_plugin.cpu.engines",
 }
+
+
+# ---- how they are made
+
+
+def run(module: ModuleType) -> None:
+    """Apply the changes of one of verl's modules, then import our module that registers with it."""
+    for name, by in WRAPPED.get(module.__name__, {}).items():
+        owner, own = _find(module, name)
+        usual = getattr(owner, own)
+        ours = resolve_name(by)
+        setattr(owner, own, around(usual, ours) if callable(usual) else ours(usual))
+    for name, by in REPLACED.get(module.__name__, {}).items():
+        owner, own = _find(module, name)
+        setattr(owner, own, resolve_name(by))
+    if registering := REGISTERING.get(module.__name__):
+        importlib.import_module(registering)
+
+
+def around(usual: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
+    """Return verl's function with ours around it, which gets verl's as its first argument."""
+
+    @wraps(usual)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return by(usual, *args, **kwargs)
+
+    return called
+
+
+def _find(module: ModuleType, name: str) -> tuple[Any, str]:
+    *inside, own = name.split(".")
+    return reduce(getattr, inside, module), own
+
+
+@contextmanager
+def replaced(module: ModuleType | type, name: str, value: Any) -> Iterator[None]:
+    """Set ``module.name`` to ``value`` inside the block."""
+    original = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
+
+
+def install() -> None:
+    """Change verl's modules as soon as they are imported, and those that are already."""
+    for name in {*WRAPPED, *REPLACED, *REGISTERING}:
+        register_post_import_hook(run, name)
+
 
 # ---- small replacements
 

@@ -7,7 +7,7 @@ from typing import Any
 import verl.utils.model
 
 from turngrid.records.models.locate import load_whole
-from turngrid.verl_plugin.hooks import replaced
+from turngrid.verl_plugin.changes import replaced
 
 TEACHER = "teacher"  # key of the worker's config, verl's actor_rollout_ref
 DERIVED = (  # fields that verl derives from the path of the model

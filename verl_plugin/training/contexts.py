@@ -14,7 +14,7 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.turn_table import laid
 from turngrid.verl_plugin.averaged import KEY
-from turngrid.verl_plugin.hooks import replaced
+from turngrid.verl_plugin.changes import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
 from turngrid.verl_plugin.training.losses import SEQUENCES
 from turngrid.verl_plugin.training.step import Metrics, Step
