@@ -29,7 +29,7 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import context_fields
 from turngrid.verl_plugin.rollout.opponents import Opponents
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.rollout.turn_fields import turn_fields
+from turngrid.verl_plugin.rollout.turn_fields import turn_fields, verl_fields
 from turngrid.verl_plugin.shared_state import Reader
 
 
@@ -160,16 +160,8 @@ def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
 
 def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, int]) -> dict[str, Any]:
     """Make the fields that verl's agent loop gives a row, but with one reward a turn."""
-    prompts, responses = _tensor(row.prompt_ids, np.int64), _tensor(row.response_ids, np.int64)
-    mask, input_ids = _tensor(row.mask, np.int64), torch.cat([prompts, responses])
     return {
-        "prompts": prompts,
-        "responses": responses,
-        "response_mask": mask,
-        "loss_mask": mask,
-        "input_ids": input_ids,
-        "position_ids": torch.arange(len(input_ids)),
-        "multi_modal_inputs": {},
+        **verl_fields(*(_tensor(numbers, np.int64) for numbers in (row.prompt_ids, row.response_ids, row.mask))),
         "rollout_log_probs": _tensor(row.logprobs, np.float32),
         "rm_scores": _tensor(row.rewards, np.float32),
         "num_turns": sum(not turn.aside for turn in turns),

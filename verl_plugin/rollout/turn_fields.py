@@ -108,6 +108,20 @@ def _of_environment(episode: Episode, state: str, cluster: Callable[[str], str])
     return [text_hash("\n".join(part.strip() for part in parts[: 2 * number + 1])) for number in range(len(seen))]
 
 
+def verl_fields(prompts: Tensor, responses: Tensor, mask: Tensor) -> dict[str, Any]:
+    """Return the fields without which verl computes no row; (tokens,) int64 each."""
+    input_ids = torch.cat([prompts, responses])
+    return {
+        "prompts": prompts,
+        "responses": responses,
+        "response_mask": mask,
+        "loss_mask": mask,
+        "input_ids": input_ids,
+        "position_ids": torch.arange(len(input_ids)),
+        "multi_modal_inputs": {},
+    }
+
+
 def lengths(row: Mapping[str, Any]) -> dict[str, int]:
     """Return the lengths of a row under the names of verl's tags."""
     prompt, response = len(row["prompts"]), len(row["responses"])

@@ -16,6 +16,7 @@ from turngrid.algorithms.turn_table import laid
 from turngrid.verl_plugin.averaged import KEY
 from turngrid.verl_plugin.changes import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
+from turngrid.verl_plugin.rollout.turn_fields import verl_fields
 from turngrid.verl_plugin.training.losses import SEQUENCES
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import SCORED, in_queue, log_probs_of, padded, write_tokens
@@ -136,13 +137,4 @@ class Contexts:
 def _row(ids: Tensor, scored: Tensor) -> dict[str, Any]:
     """Return a context as a row whose response begins with the first token that is scored."""
     first = int(scored.argmax()) or 1
-    prompts, responses, mask = ids[:first], ids[first:], scored[first:]
-    return {
-        "prompts": prompts,
-        "responses": responses,
-        "input_ids": ids,
-        "position_ids": torch.arange(len(ids)),
-        "loss_mask": mask,
-        "response_mask": mask,
-        "multi_modal_inputs": {},
-    }
+    return verl_fields(ids[:first], ids[first:], scored[first:])

@@ -17,7 +17,7 @@ from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turn_table import turn_ids
 from turngrid.algorithms.turns import Turns
-from turngrid.verl_plugin.rollout.turn_fields import lengths
+from turngrid.verl_plugin.rollout.turn_fields import lengths, verl_fields
 from turngrid.verl_plugin.training.estimators import members
 from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Step
@@ -136,11 +136,9 @@ def replayed(
 def _fields(row: Mapping[str, Tensor], advantage: float) -> dict[str, Any]:
     mask, sampled = row["loss_mask"], row["rollout_log_probs"]
     return {
-        **{name: row[name] for name in KEPT if name != "rollout_log_probs"},
-        "response_mask": mask,
+        **verl_fields(row["prompts"], row["responses"], mask),
         "old_log_probs": sampled,
         "ref_log_prob": sampled,
         "advantages": advantage * mask.float(),
         "turn_ids": turn_ids(mask.unsqueeze(0))[0],
-        "multi_modal_inputs": {},
     }
