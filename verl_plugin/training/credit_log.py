@@ -36,7 +36,7 @@ class CreditLog:
         return batch
 
     def write(self, step: Path, names: Sequence[str]) -> None:
-        """Write ``rl/credit/STEP.jsonl``, a line for each episode ``<prompt>_<sample>`` of the step."""
+        """Write ``rl/credit/STEP.jsonl``, a line for each of the step's episodes by name."""
         if not self.on:
             return
         credits, self._credits = self._credits, {}
