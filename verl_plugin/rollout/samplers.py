@@ -1,7 +1,7 @@
 """Samplers that request tokens from verl's rollout servers, and our server's registration."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from ray.exceptions import RayActorError
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
-from turngrid.rollouts.sampling import Sample, SampleLost, SampleRequest
+from turngrid.rollouts.sampling import Sample, SampleLost, Sampler, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.launch import server_name
 
 REPLICA = "turngrid.verl_plugin.servers.transformers_server.replica"
@@ -58,6 +58,19 @@ class ServerSampler:
         version = output.extra_fields.get("global_steps") or 0
         oldest = output.extra_fields.get("min_global_steps")
         return Sample(output.token_ids, output.log_probs, version, oldest)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A sampler that calls ``report`` after each answer."""
+
+    sampler: Sampler
+    report: Callable[[], None]
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        sample = await self.sampler.sample(request)
+        self.report()
+        return sample
 
 
 @dataclass
