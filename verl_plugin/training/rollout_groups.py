@@ -138,9 +138,18 @@ def prompts_in_queue() -> dict[str, str]:
 
 
 def staleness_metrics(episodes: Sequence[Episode], step: int) -> dict[str, float]:
-    """Return mean and maximum of the updates between an episode's oldest turn and the step."""
-    ages = [step - 1 - episode.versions()[0] for episode in episodes]
-    return {"rollout/staleness/mean": sum(ages) / len(ages), "rollout/staleness/max": float(max(ages))} if ages else {}
+    """Return mean and maximum staleness of the weights that sampled a step's episodes.
+
+    ``rollout/staleness/*``: updates between an episode's oldest turn and the step, 0 if on-policy.
+    ``rollout/versions/*``: number of weight versions that sampled one episode.
+    """
+    spans = [episode.versions() for episode in episodes]
+    numbers = {
+        "rollout/staleness": [step - 1 - oldest for oldest, _ in spans],
+        "rollout/versions": [newest - oldest + 1 for oldest, newest in spans],
+    }
+    means = {f"{name}/mean": sum(counts) / len(counts) for name, counts in numbers.items() if counts}
+    return means | {f"{name}/max": float(max(counts)) for name, counts in numbers.items() if counts}
 
 
 def step_of(group: str) -> int:
