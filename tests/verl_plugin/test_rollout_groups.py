@@ -156,6 +156,8 @@ def test_staleness_is_counted_from_the_oldest_turn() -> None:
     assert staleness_metrics(episodes, 5) == {
         "rollout/staleness/mean": 1.0,
         "rollout/staleness/max": 2.0,
+        "rollout/versions/mean": 2.0,
+        "rollout/versions/max": 3.0,
     }
     assert staleness_metrics([], 5) == {} and episodes[1].versions(0, 1) == (2, 2)
 
