@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,17 +71,21 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
 
 
 class Tracking(RunTracking):
-    """Gets our part of the config file, which verl does not pass on.
+    """Logs the time since the start too.
 
     Until verl lets a config name the class.
     """
 
-    run: DictConfig
+    run: DictConfig  # our part of the config file, which verl does not pass on
     opened: Tracking | None = None  # only the logging rank has trackers; verl's SFT trainer does not finish them
+    started = time.perf_counter()
 
     def __init__(self, *, config: Mapping[str, Any], **given: Any) -> None:
         super().__init__(config={**config, "run": self.run}, **given)
         Tracking.opened = self
+
+    def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
+        super().log({**data, "timing/since_start": time.perf_counter() - self.started}, step, backend)
 
 
 def verl_config(overrides: DictConfig) -> DictConfig:

@@ -45,8 +45,10 @@ class DynamicSampler(ReplayBuffer):
             equal = self._equal(partition_id)
             dropped = equal[: most - replaced]
             replaced += len(dropped)
-            with_rows = {key.split("_")[0] for key in self.partitions[partition_id]}
-            self._clear_groups(partition_id, {*dropped, *(self.failure_keys[partition_id] - with_rows)})
+            without_rows = self.failure_keys[partition_id] - {
+                key.split("_")[0] for key in self.partitions[partition_id]
+            }
+            self._clear_groups(partition_id, {*dropped, *without_rows})
             missing = batch_size - len(self._played(partition_id))
             if missing <= 0:
                 break

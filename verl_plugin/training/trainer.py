@@ -1,7 +1,13 @@
 """verl's trainer with our parts of a step: one class, which overrides each of verl's hooks once.
 
-A step's metrics and episodes are recorded before its checkpoint is written, so that a killed run
-can resume from any checkpoint with each step logged once; trackers follow that log.
+It differs from verl's in these ways:
+- prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random,
+  and its rows are in order of arrival;
+- metrics go to our append-only log before the checkpoint of their step is written, so that a killed
+  run can resume from any checkpoint with each step logged once; trackers follow that log;
+- a step's episodes are gathered into one file;
+- methods see a step's turn table (``step_methods``), windows have separate updates;
+- an environment that keeps failing ends the run.
 """
 
 import time
@@ -49,6 +55,7 @@ class StepTrainer:
         self.replay_buffer.poll_interval = POLL_SECONDS
         self._prompts: Counter[int] = Counter()  # prompts dispatched, by step
         self._save_due = False
+        self._saved: dict[str, float] = {}  # duration of the last checkpoint
         self._started = time.perf_counter()
         self.make_parts()
 
@@ -180,10 +187,10 @@ class StepTrainer:
         """Prompt ids are reproducible, and refills end if groups keep failing."""
         self.groups.guard()
         batch = super()._fetch_one_gen_batch()
-        first = self._prompts[self.global_steps]
-        self._prompts[self.global_steps] += len(batch["uid"])
+        first, count = self._prompts[self.global_steps], len(batch["uid"])
+        self._prompts[self.global_steps] += count
         # without an underscore, since verl's keys are <prompt>_<sample>_<row>
-        uids = [f"{self.global_steps:06d}-{first + number:04d}" for number in range(len(batch["uid"]))]
+        uids = [f"{self.global_steps:06d}-{number:04d}" for number in range(first, first + count)]
         batch["uid"] = NonTensorStack.from_list([NonTensorData(uid) for uid in uids])
         return batch
 
@@ -214,11 +221,16 @@ class StepTrainer:
         """Record the step, log it, and only then save: a kill between the two loses no metrics."""
         if "training/global_step" in data:
             data.pop("timing_s/save_checkpoint", None)  # verl timed only the request to save
-            data = {**data, **self.gather_episodes(), **self._spent.add(self.groups.folder.with_suffix(".jsonl"))}
-            data["timing/since_start"] = time.perf_counter() - self._started
+            data = {**data, **self.record_step()}
         log(data=data, step=step, **kwargs)
         self._watch(step, data)
         self.save_if_due()
+
+    def record_step(self) -> dict[str, float]:
+        """Record the step; return metrics of its episodes, its cost and its time."""
+        metrics = self.gather_episodes() | self._spent.add(self.groups.folder.with_suffix(".jsonl"))
+        saved, self._saved = self._saved, {}
+        return {**metrics, "timing/since_start": time.perf_counter() - self._started, **saved}
 
     def gather_episodes(self) -> dict[str, float]:
         """Merge the groups' files into one for the step; return metrics of the episodes."""
@@ -263,11 +275,12 @@ class StepTrainer:
         """Save methods, then verl's files, the last of which marks the checkpoint as complete."""
         if not self._save_due:
             return
-        self._save_due = False
+        self._save_due, start = False, time.perf_counter()
         with watchdog.current.within("checkpoint"):
             self.methods.save(self._checkpoint())
             super()._save_checkpoint()
         checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
+        self._saved = {"timing/save_checkpoint": time.perf_counter() - start}
         self.groups.saved()
         self.logger.keep(self.global_steps)
 
