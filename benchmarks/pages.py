@@ -21,13 +21,13 @@ from typing import Any
 import yaml
 
 from benchmarks import capabilities
-from benchmarks.verl_overrides import overrides, reason, until
+from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, until
 from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, ROLES, SLOTS, VERLS_LOSSES, words
 from turngrid.config.base import CONF, ROOT
 from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
-from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
+from turngrid.verl_plugin.changes import REPLACED, WRAPPED, Table
 
 METHODS, PAPERS, VERL = (ROOT / "docs" / f"{page}.md" for page in ("methods", "papers", "verl"))
 NAMES = ROOT / "docs" / "papers.yaml"

@@ -100,7 +100,7 @@ def ray_session() -> Iterator[None]:
 
 def _start_ray() -> None:
     """As a run does: Ray gives up on a loaded machine, and is then started again."""
-    from turngrid.verl_plugin.cpu.early_start import start_ray
+    from turngrid.verl_plugin.rl import start_ray
 
     settings = {
         "address": "local",
