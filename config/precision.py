@@ -75,12 +75,12 @@ def _parameters(model: str) -> int:
 
 
 def begun_in(config: DictConfig) -> str | None:
-    """Return the precision of the run that this config resumes or extends; None without one."""
+    """Return the precision of the run that this config resumes; None without one."""
     if config.trainer.device != "cpu" or config.precision != AUTO or config.fresh:
         return None
     if _parameters(config.model.path) <= LARGE:
         return None
-    folder = Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
+    folder = Path(config.output_dir).expanduser() / run_name(config)
     with suppress(ValueError):  # a damaged config is replaced
         if before := composed(folder):
             return before["cluster"]["computes_in"]

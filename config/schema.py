@@ -290,7 +290,6 @@ class Top:
     precision: str = choice("auto", "fp32", "bf16")
     output_dir: str
     fresh: bool
-    extend: str | None
     estimate: bool
     estimate_gpu: str | None
     dry_run: bool
