@@ -3,7 +3,7 @@
     python -m train.play [KEY=VALUE ...]   from the repository root
     turngrid-play [KEY=VALUE ...]          from any folder
 
-Keys of its own, beside all that `python -m train` takes (env=, env.task=, reward=, env.max_turns=, ...):
+Keys of its own, beside all that `python -m train` takes (env=, env.task=, reward=, ...):
   watch=true     the expert plays: a step a key press
   split=test     test, train, demonstrations, validation, ...
   game=1         which game of the split
