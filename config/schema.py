@@ -223,7 +223,8 @@ ALARMS = (  # the names of ``records.health.rules.RULES``, which are the keys of
     *("answers_at_limit", "out_of_context", "repeated_prompts", "staleness", "replay_age", "slowest_episode"),
     "success",
 )
-LIMITS = [(name, float | None, number(-1, 10**6)) for name in ALARMS]
+LEVELS = dict.fromkeys(("hacked", "success"), (0.5, 0.9999))  # of intervals
+LIMITS: list[Any] = [(name, float | None, number(*LEVELS.get(name, (-1, 10**6)))) for name in ALARMS]
 Health = make_dataclass("Health", [("name", str, option_name()), *LIMITS], kw_only=True)
 
 
