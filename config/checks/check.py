@@ -176,7 +176,6 @@ CHECKS: tuple[Check, ...] = (
     environment.step_deadline,
     environment.bad_window,
     environment.bad_prompt,
-    environment.bad_history,
     environment.bad_actions,
     model.long_name,
     critic_off,
