@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.envs.environment import Environment
-from turngrid.envs.extensions import CONF, options
+from turngrid.envs.extensions import shipped
 from turngrid.envs.games.catalogue import Catalogue, games_hash
 from turngrid.envs.registry import known, make_environment
 from turngrid.envs.types import TaskRef
@@ -104,22 +104,8 @@ def env_node(config: DictConfig, name: str) -> dict[str, Any]:
 
     Another environment than the run's has its defaults, with the run's workers and limits.
     """
-    same = name == config.env.name
-    node = config.env if same else OmegaConf.merge({key: config.env[key] for key in SHARED}, _defaults(name))
-    plain = OmegaConf.to_container(node, resolve=True)
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
-
-
-def _defaults(name: str) -> DictConfig:
-    """Return what ``env=NAME`` sets; without a YAML file that is the name alone."""
-    shipped = CONF / "env" / f"{name}.yaml"
-    file = shipped if shipped.exists() else options().get("env", {}).get(name)
-    if file is None:
-        return OmegaConf.create({"name": name})
-    defaults = OmegaConf.load(file)
-    OmegaConf.resolve(defaults)
-    return defaults.env
+    node: Any = OmegaConf.to_container(config.env, resolve=True)
+    return node if name == node["name"] else {**{key: node[key] for key in SHARED}, **shipped("env", name, name=name)}
 
 
 def turns_of(config: DictConfig, env: str, task: str) -> int:
