@@ -105,7 +105,9 @@ def env_node(config: DictConfig, name: str) -> dict[str, Any]:
     Another environment than the run's has its defaults, with the run's workers and limits.
     """
     node: Any = OmegaConf.to_container(config.env, resolve=True)
-    return node if name == node["name"] else {**{key: node[key] for key in SHARED}, **shipped("env", name, name=name)}
+    if name == node["name"]:
+        return node
+    return {"name": name, **{key: node[key] for key in SHARED}, **shipped("env", name)}
 
 
 def turns_of(config: DictConfig, env: str, task: str) -> int:
