@@ -50,21 +50,13 @@ class Curriculum:
 
 @dataclass
 class Thresholded(Curriculum):
-    """One task after the other: the next begins when ``threshold`` of the episodes are won.
+    """One task after the other: the next begins when ``threshold`` of the episodes are won."""
 
-    Args:
-        tasks: from simple to complex.
-        threshold: success rate of the newest task over the last ``window`` steps.
-        window: steps; a task is judged only after this many.
-        keep: continue to train on earlier tasks.
-        success: success rate of the newest task over the window at the last observed step.
-    """
-
-    tasks: Sequence[str]
-    threshold: float
-    window: int
-    keep: bool = False
-    success: float = 0.0
+    tasks: Sequence[str]  # from simple to complex
+    threshold: float  # success rate of the newest task over the last ``window`` steps
+    window: int  # a task is judged only after so many steps
+    keep: bool = False  # continue to train on earlier tasks
+    success: float = 0.0  # of the newest task over the window at the last observed step
     _number: int = 1
     _first_step: int = 1
     _recent: list[tuple[int, int]] = field(default_factory=list)
