@@ -60,11 +60,7 @@ class RunFolder:
 
 @cache
 def outside_identity() -> tuple[str, ...]:
-    """Return the dotted keys that are not part of a run's identity.
-
-    These are the keys that ``cluster``, ``rollout``, ``tracking`` and ``health`` set, and
-    ``OUTPUT_KEYS``.
-    """
+    """Return the dotted keys that are not part of a run's identity."""
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
         for file in sorted((CONF / group).glob("*.yaml")):

@@ -59,9 +59,8 @@ def bootstrap(statistic: Callable[..., Any], *samples: Any) -> Interval:
 
 
 def mean_interval(*shares: Any, lowest: float = 0.0) -> Interval:
-    """Return the mean of one share a game, with a bootstrap over games.
+    """Return the mean of one share a game, with a bootstrap over games, not over training's seeds.
 
-    It says what other games would give with these seeds. It does not cover which seeds were drawn.
     If all games are equal, a bootstrap has no variance. Each bound then has the distance of
     Wilson's bound on the share of games that could still differ.
 
@@ -77,13 +76,10 @@ def mean_interval(*shares: Any, lowest: float = 0.0) -> Interval:
 
 
 def success_interval(samples: Sequence[Sequence[float]]) -> Interval:
-    """Return the mean success of several samples of the same games.
+    """Return the mean success of (samples, games), 1 if won, else 0.
 
     With one sample a game the interval is Wilson's. Episodes of one game are not independent, so
     several samples get a bootstrap over games.
-
-    Args:
-        samples: one row a sample, one column a game, in the same order of games: 1 if won, else 0.
     """
     if len(samples) == 1:
         return wilson(round(sum(samples[0])), len(samples[0]))
@@ -130,11 +126,7 @@ def sign_flip(differences: Sequence[int]) -> float:
 
 
 def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[str, Any]:
-    """Return the measured fields of an ``EvaluationResult``.
-
-    Args:
-        episodes: at least one; the episodes of each game must be adjacent.
-    """
+    """Return the measured fields of an ``EvaluationResult``; a game's episodes are adjacent."""
     won = [episode for episode in episodes if episode.won]
     turns = [turn for episode in episodes for turn in episode.played_turns]
     tokens = [len(turn.action_ids) for turn in turns if turn.action_ids]

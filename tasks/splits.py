@@ -99,9 +99,6 @@ def list_games(
     Args:
         avoid: fingerprints of games that only the split ``test`` may have.
         at_most: splits that may have fewer games, unless the tasks are a mixture.
-
-    Raises:
-        TooFewGames: a task has too few games for a split.
     """
     avoid = list(avoid)
     if len(weights) == 1 and not avoid:
@@ -130,13 +127,7 @@ def _split(
 
 
 def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
-    """Check that training games have expert plans if the rollout strategy needs them.
-
-    A group whose game has none is dropped.
-
-    Raises:
-        TaskError: no game has one.
-    """
+    """Raise TaskError if the rollout strategy needs expert plans and no training game has one."""
     form = next((name for name, form in rollout_forms(config).items() if form.needs_plan), None)
     bare = sum(not game.expert_plan for game in games)
     if not form or not bare:
@@ -149,11 +140,7 @@ def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
 
 @contextmanager
 def what_to_set() -> Iterator[None]:
-    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set.
-
-    Raises:
-        TaskError: a split has too few games.
-    """
+    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set."""
     try:
         yield
     except TooFewGames as error:

