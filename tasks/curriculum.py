@@ -119,10 +119,6 @@ class Draws:
     Args:
         games: indices in the data set by task.
         size: games per step.
-        order: decides the tasks of a step.
-
-    Attributes:
-        left: games that are drawn no more.
     """
 
     def __init__(self, games: Mapping[str, Sequence[int]], size: int, order: Curriculum, seed: int = 0) -> None:
@@ -132,7 +128,7 @@ class Draws:
         self._places: list[str] = []
         self._place = 0
         self._solved: dict[int, float] = {}
-        self.left: set[int] = set()
+        self.left: set[int] = set()  # games that are drawn no more
 
     def begin(self, step: int) -> Phase:
         """Plan the batch of a step and discard the rest of the step before."""
@@ -159,8 +155,7 @@ class Draws:
     def observe(self, shares: Mapping[int, float], least: float) -> None:
         """Receive each game's share of solved samples in a step.
 
-        Games with a share of ``least`` or more are left out when their task's next epoch begins, in
-        the middle of a step if it must.
+        Games with a share of ``least`` or more are left out when their task's next epoch begins.
         The most solved ones go first, and a task keeps as many games as a step has.
         """
         others = {game: share for game, share in self._solved.items() if game not in shares}
