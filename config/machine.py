@@ -86,11 +86,9 @@ def at_least(count: int, there: int | None = None) -> int:
 
 
 def importance_weights(*, _root_: DictConfig) -> str | None:
-    """Return the level of truncated importance weights.
+    """Return the level of truncated importance weights, where server and trainer differ.
 
-    On GPUs, and on CPUs unless ``server_agrees``, the server's log-probs differ from the
-    trainer's. So a token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one
-    ratio a turn.
+    A token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
     """
     of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
     half = _root_.trainer.device == "cuda" or not server_agrees(_root_=_root_)

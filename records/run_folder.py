@@ -188,12 +188,7 @@ def read_failure(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Make a folder and hold it until the block ends.
-
-    Raises:
-        RunFolderBusy: another process holds it.
-        Refusal: no folder can be made there.
-    """
+    """Make a folder and hold it until the block ends, as ``open_run`` says."""
     lock = FileLock(path / ".lock", timeout=0)
     try:
         path.mkdir(parents=True, exist_ok=True)

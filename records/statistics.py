@@ -103,12 +103,9 @@ def sign_flip(differences: Sequence[int]) -> float:
     """Return the two-sided p-value of the exact sign-flip test.
 
     Fisher's randomisation test for matched pairs: if two policies are equally good, each game's
-    difference could have had the other sign. All 2^n assignments are counted, by convolution. Of
+    difference in wins could have had the other sign. All 2^n assignments are counted. Of
     differences of -1, 0 and 1 it is McNemar's exact conditional test, as in Fagerland et al.
     (2013), doi 10.1186/1471-2288-13-91.
-
-    Args:
-        differences: one a game: wins of the second policy minus wins of the first.
     """
     observed = abs(sum(differences))
     sums = Counter({0: 1})

@@ -30,8 +30,7 @@ NO_DEMONSTRATION = "choose budget=rl_only, which asks for none, or another task"
 def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoid: Iterable[str] = ()) -> Allocation:
     """Make or find the games of each split and list them in ``folder/tasks/SPLIT.jsonl``.
 
-    ``folder/tasks/skipped.json`` counts skipped games by reason. An environment may have fewer
-    training games than the budget pays for; they are revisited.
+    An environment may have fewer training games than the budget pays for; they are revisited.
 
     Args:
         avoid: fingerprints of games that only the split ``test`` may have.
@@ -40,9 +39,7 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         The allocation with the number of training games that exist.
 
     Raises:
-        TaskError: another split has too few games, a demonstration has no expert plan, or the
-            rollout strategy needs expert plans and no training game has one. The message names the
-            key to set.
+        TaskError: another split has too few games, or expert plans are needed and missing.
     """
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     wanted = games_wanted(config, allocation)

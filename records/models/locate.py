@@ -72,8 +72,7 @@ def checkpoint(folder: Path) -> Path:
     """Return a Hugging Face folder: itself, that of a ``global_step_N``, or a run's last.
 
     Raises:
-        ModelError: there is none; it is an adapter, with which transformers would load another
-            model; or the run has not ended, so that its last checkpoint will be another.
+        ModelError: there is none, it is an adapter, or the run has not ended.
     """
     for model in (folder, folder / "actor" / "huggingface"):
         if (model / "adapter_config.json").exists():
@@ -170,16 +169,12 @@ def check_hub(path: str) -> None:
 
 
 def load_whole(kind: Any, path: str, head: tuple[str, ...] = (), **settings: Any) -> Any:
-    """Return ``kind.from_pretrained(path, **settings)``.
+    """Return ``kind.from_pretrained(path, **settings)``, of a class of transformers.
 
     transformers itself initialises missing weights at random and only warns.
 
-    Args:
-        kind: a class of transformers, as ``AutoModelForCausalLM``.
-        head: prefixes of weight names that may be missing or unknown, as those of a new head.
-
     Raises:
-        ModelError: the checkpoint lacks weights or has unknown ones; the message names them.
+        ModelError: weights are missing or unknown, beside those of a new ``head``.
     """
     model, report = kind.from_pretrained(path, output_loading_info=True, **settings)
     problems = []
