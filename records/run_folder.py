@@ -46,10 +46,6 @@ FAILURE = "failure.json"
 Plain = dict[str, Any]
 
 
-class RunFolderBusy(Refusal):
-    """Another process holds the folder."""
-
-
 @dataclass(frozen=True)
 class RunFolder:
     """A folder that this process holds; ``notes`` are lines for the user."""
@@ -161,8 +157,8 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> I
     discarded.
 
     Raises:
-        RunFolderBusy: another process holds the folder.
-        Refusal: no folder can be made there, or it is damaged and cannot be resumed.
+        Refusal: another process holds the folder, none can be made there, or it is damaged and
+            cannot be resumed.
     """
     path = (root / run_name(config)).absolute()
     if config.fresh:
@@ -194,7 +190,7 @@ def held(path: Path) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise RunFolderBusy(f"another process is at work in {path}") from error
+        raise Refusal(f"another process is at work in {path}") from error
     except OSError as error:  # such as a full disk
         raise Refusal(f"output_dir={path.parent}: no run folder can be made there ({error.strerror})") from error
     try:
@@ -213,7 +209,7 @@ def composed(run: Path) -> dict[str, Any]:
 
 
 def put_aside(path: Path) -> None:
-    """Move a run, if it exists, to ``.old/`` beside it; RunFolderBusy if it is held."""
+    """Move a run, if it exists, to ``.old/`` beside it; raise Refusal if it is held."""
     if not path.exists():
         return
     with held(path):

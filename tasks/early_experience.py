@@ -12,7 +12,7 @@ ones, so the game must answer the expert's actions as before.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -42,18 +42,6 @@ class NotAgain(Refusal):
 def kind_of(config: DictConfig) -> str | None:
     """Return the kind of early experience, or None without it."""
     return OmegaConf.select(config, "demos.experience")
-
-
-class Passes(NamedTuple):
-    """SFT epochs over the demonstrations and over the rows of ``rows_file``."""
-
-    demonstrations: int
-    others: int
-
-
-def passes(kind: str | None, epochs: int) -> Passes:
-    """Return the epochs: predictions replace the first epoch, reflections accompany all epochs."""
-    return Passes(epochs - 1, 1) if kind == WORLD_MODEL else Passes(epochs, epochs)
 
 
 def alternatives_file(folder: Path) -> Path:
