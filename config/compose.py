@@ -34,8 +34,7 @@ def compose(overrides: Sequence[str], config_dir: str | None = None) -> DictConf
         config_dir: a folder with groups of the user, searched besides ``conf/``.
 
     Raises:
-        ConfigError: a typo, a value of a wrong type or outside its range, or an unknown option. The
-            message is one line with the nearest valid choice.
+        ConfigError: a typo, an unknown option, or a value of a wrong type or outside its range.
     """
     with composer(config_dir) as composed:
         return composed(overrides)

@@ -23,9 +23,9 @@ def step_metrics(
 
     Args:
         groups: the episodes of each prompt.
-        trained: the name of the chosen reward (``Turn.trained``).
+        trained: the name of the chosen reward.
         replaced: indices of the groups in which a stored episode replaced one.
-        limit: tokens of an answer at most.
+        limit: tokens of an answer.
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]

@@ -35,10 +35,6 @@ WRITE = (
 )
 
 
-class NotAgain(Refusal):
-    """A game answers the expert's actions differently than before."""
-
-
 def kind_of(config: DictConfig) -> str | None:
     """Return the kind of early experience, or None without it."""
     return OmegaConf.select(config, "demos.experience")
@@ -74,7 +70,7 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
     """Return the alternatives: samples that are neither the expert's action nor a repetition.
 
     Raises:
-        NotAgain: a sample began at another state.
+        Refusal: a sample began at another state.
     """
     known = {(number, turn.action.strip()) for number, turn in enumerate(demonstration.turns)}
     kept = []
@@ -83,7 +79,7 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
         if not turn.action.strip() or (number, turn.action.strip()) in known:
             continue
         if turn.observation != demonstration.turns[number].observation:
-            raise NotAgain(
+            raise Refusal(
                 f"{episode.task} answers the expert's actions differently than before; use demos.experience=null"
             )
         known.add((number, turn.action.strip()))

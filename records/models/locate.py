@@ -149,12 +149,9 @@ def environments_of(path: str) -> tuple[str, ...] | None:
 
 
 def check_hub(path: str) -> None:
-    """Check that ``path`` is in a folder or in the hub's cache, or can be downloaded.
+    """Raise ModelError if ``path`` is in no folder or cache, and the hub does not have it.
 
     transformers would ask the hub only when a stage loads the model, and for 40 seconds.
-
-    Raises:
-        ModelError: the hub has no such model, needs a token for it, or cannot be reached.
     """
     if "://" in path or Path(path).is_dir() or local_folder(path):
         return
