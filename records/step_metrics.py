@@ -21,11 +21,8 @@ def step_metrics(
 ) -> dict[str, float]:
     """Return metrics of a step under the names of ``turngrid.records.metrics``.
 
-    Args:
-        groups: the episodes of each prompt.
-        trained: the name of the chosen reward.
-        replaced: indices of the groups in which a stored episode replaced one.
-        limit: tokens of an answer.
+    ``trained`` is the chosen reward. In the groups of ``replaced``, a stored episode replaced one.
+    ``limit`` is that of an answer's tokens.
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]

@@ -111,14 +111,10 @@ def horizon_in_thirds(max_turns: int, steps: int) -> dict[int, int]:
 
 
 class Draws:
-    """Draws the games of each step, one at a time.
+    """Draws the games of each step, ``size`` of them, one at a time; ``games`` has indices by task.
 
     Draws depend on the seed, the step and ``state`` only, so a resumed run equals an unbroken one.
     A game that replaces a failed one is of the same task.
-
-    Args:
-        games: indices in the data set by task.
-        size: games per step.
     """
 
     def __init__(self, games: Mapping[str, Sequence[int]], size: int, order: Curriculum, seed: int = 0) -> None:

@@ -1,8 +1,7 @@
 """Early experience (arXiv 2510.08558): the model's own actions at an expert's states, as SFT data.
 
 At each state of a demonstration, SFT's initial model samples actions. Those that differ from the
-expert's and from each other are *alternatives*. Each is an episode of one turn after replayed
-ones, so the game must answer the expert's actions as before.
+expert's and from each other are *alternatives*: episodes of one turn after replayed ones.
 
 - ``world_model``: the target of a row is the observation after the alternative.
 - ``reflection``: a writer explains why the expert's action is better; the target is that thought,

@@ -93,9 +93,8 @@ def list_games(
 ) -> dict[str, Listing]:
     """Return the games by split, each task's in proportion to its weight.
 
-    Args:
-        avoid: fingerprints of games that only the split ``test`` may have.
-        at_most: splits that may have fewer games, unless the tasks are a mixture.
+    Only ``test`` may have games with the fingerprints to ``avoid``. The splits ``at_most`` may have
+    fewer games, unless the tasks are a mixture.
     """
     avoid = list(avoid)
     if len(weights) == 1 and not avoid:

@@ -1,10 +1,8 @@
 """Sealed folders, and which RL checkpoint to resume from.
 
 A sealed folder has a ``manifest.json``, written last, with size and sha256 of every file. Sizes are
-compared whenever a folder is used, checksums (one core: 1.3 GiB a second) when a run resumes.
-
-A checkpoint counts once it is sealed. verl's file ``latest_checkpointed_iteration.txt`` names the
-one that verl wrote last: it is whole even if a kill came before its seal.
+compared whenever a folder is used, checksums when a run resumes. A checkpoint counts once it is
+sealed, or if verl's ``latest_checkpointed_iteration.txt`` names it: it is whole then.
 """
 
 import hashlib

