@@ -51,9 +51,8 @@ def fill_in(config: DictConfig) -> None:
     if thinking is None:
         return
     if OmegaConf.select(config, THINKING) not in (None, thinking):
-        raise ConfigError(
-            f"prompt.thinking={str(thinking).lower()} sets {THINKING}, which has another value; set only one of them"
-        )
+        key = f"prompt.thinking={str(thinking).lower()}"
+        raise ConfigError(f"{key} sets {THINKING}, which has another value; set only one of them")
     OmegaConf.update(config, THINKING, thinking, force_add=True)
 
 

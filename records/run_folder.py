@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import SLOTS
+from turngrid.envs.extensions import CONF
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.records.damage import discard_damaged
@@ -26,7 +27,6 @@ from turngrid.records.provenance import ATTEMPTS, Attempt
 from turngrid.rollouts.prompt_forms.registry import non_default
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, if PyYAML has libyaml
-CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking", "health")  # groups that set where a run computes and who watches it
 SERVERS = "rollout"  # all servers sample the same tokens, up to rounding and random numbers
 OUTPUT_KEYS = (
