@@ -1,7 +1,7 @@
 """Statistics of episodes and success rates: summaries, intervals, pass@k, a paired test."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from statistics import fmean
@@ -42,22 +42,6 @@ def wilson(successes: int, games: int) -> Interval:
     return Interval(successes / games, float(bounds.low), float(bounds.high))
 
 
-def bootstrap(statistic: Callable[..., Any], *samples: Any) -> Interval:
-    """Return a statistic of the samples with its percentile interval; each is resampled by itself.
-
-    Args:
-        statistic: called with arrays whose last axis is a sample.
-    """
-    from scipy.stats import bootstrap as scipys
-
-    value = float(statistic(*samples))
-    if all(np.ptp(sample) == 0 for sample in samples):  # scipy warns of an interval that is a point
-        return Interval(value, value, value)
-    options: dict[str, Any] = {"n_resamples": RESAMPLES, "method": "percentile", "batch": 1000, "rng": 0}
-    bounds = scipys(samples, lambda *drawn, axis: statistic(*drawn), **options).confidence_interval
-    return Interval(value, float(bounds.low), float(bounds.high))
-
-
 def mean_interval(*shares: Any, lowest: float = 0.0) -> Interval:
     """Return the mean of one share a game, with a bootstrap over games, not over training's seeds.
 
@@ -68,11 +52,19 @@ def mean_interval(*shares: Any, lowest: float = 0.0) -> Interval:
         shares: one vector for each evaluation set; the sum of their means is estimated.
         lowest: bound of a mean.
     """
-    interval = bootstrap(lambda *drawn: sum(np.mean(part, axis=-1) for part in drawn), *shares)
-    if interval.low < interval.high:
-        return interval
+    from scipy.stats import bootstrap
+
+    def summed(*drawn: Any, axis: int = -1) -> Any:
+        return sum(np.mean(part, axis=axis) for part in drawn)
+
+    mean = float(summed(*shares))
+    if any(np.ptp(part) for part in shares):
+        options: dict[str, Any] = {"n_resamples": RESAMPLES, "method": "percentile", "batch": 1000, "rng": 0}
+        bounds = bootstrap(shares, summed, **options).confidence_interval
+        if bounds.low < bounds.high:
+            return Interval(mean, float(bounds.low), float(bounds.high))
     doubt = wilson(0, min(map(len, shares))).high
-    return Interval(interval.mean, max(lowest, interval.mean - doubt), min(1.0, interval.mean + doubt))
+    return Interval(mean, max(lowest, mean - doubt), min(1.0, mean + doubt))
 
 
 def success_interval(samples: Sequence[Sequence[float]]) -> Interval:

@@ -116,7 +116,7 @@ class Run:
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
 
     def limit(self, context: int, response: int | None = None) -> ContextLimit:
-        """Return the token limits of an episode in a model's ``context``; by default training's."""
+        """Return an episode's token limits; without ``response``, training's."""
         data = self.config.data
         prompt, longest = int(data.max_prompt_length), response or int(data.max_response_length)
         return ContextLimit(prompt, min(longest, context - prompt))
