@@ -39,6 +39,8 @@ class Env:
 
 @dataclass(kw_only=True)
 class Eval:
+    """Held-out games that every checkpoint plays (docs/evaluation.md)."""
+
     tasks: list[str]
     games: int = number(1, 10**6)
     validation_games: int = number(1, 10**6)
@@ -88,6 +90,8 @@ class Algo:
 
 @dataclass(kw_only=True)
 class Budget:
+    """The units that a run may spend (docs/budget.md)."""
+
     name: str = option_name()
     units: float = number(*PRICES)
     demo_cost: float = number(*PRICES)
@@ -102,6 +106,8 @@ class Budget:
 
 @dataclass(kw_only=True)
 class Demos:
+    """Demonstrations (docs/budget.md)."""
+
     source: str
     run: str | None
     per_game: int = number(1, 10**6)
@@ -116,6 +122,8 @@ class Demos:
 
 @dataclass(kw_only=True)
 class Curriculum:
+    """The order of tasks and turn limits (docs/curriculum.md)."""
+
     name: str = word("none", "phases", "threshold", "horizon")
     phases: Any
     threshold: float = number(0.001, 1)
@@ -126,6 +134,8 @@ class Curriculum:
 
 @dataclass(kw_only=True)
 class Sft:
+    """verl's SFT trainer."""
+
     lr: float = number(0, 1)
     epochs: int = number(1, 10**4)
     batch_size: int = number(1, 10**6)
@@ -135,6 +145,8 @@ class Sft:
 
 @dataclass(kw_only=True)
 class Model:
+    """The model (docs/model.md)."""
+
     name: str = option_name()
     path: str
     context: int = number(1, 10**9)
@@ -218,6 +230,8 @@ Health = make_dataclass("Health", [("name", str, option_name()), *LIMITS], kw_on
 
 @dataclass(kw_only=True)
 class Scale:
+    """Sizes of a run (docs/configuration.md)."""
+
     name: str = option_name()
     rl_steps: int | None = number(0, 10**9)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from turngrid.records.files.json_lines import append_line, read_lines
+from turngrid.records.files.json_lines import append_line, count_lines, read_lines
 from turngrid.records.health.conditions import Array
 from turngrid.records.health.rules import OF_GROUPS, RULES, Rule
 from turngrid.records.metrics import in_families, plain, read_metrics
@@ -175,6 +175,6 @@ class Watch:
         if self._option == STOP:
             return replace(alarm, action=STOP)
         if self._option == ROLLBACK and alarm.by_rate:
-            number = len(read_lines(self._rl.rollbacks))
+            number, _ = count_lines(self._rl.rollbacks)
             return replace(alarm, action=f"{ROLLBACK} {number + 1}" if number < MOST_ROLLBACKS else STOP)
         return alarm
