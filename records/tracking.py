@@ -98,6 +98,9 @@ class Tracker:
     def log(self, step: int, metrics: Line) -> None:
         """Log JSON values of a step; steps increase."""
 
+    def keep(self, step: int) -> None:
+        """Mark the steps up to this one as final: no later attempt logs them again."""
+
     def alert(self, title: str, text: str) -> None:
         """Show an alarm, if the tracker has alerts."""
 
@@ -154,8 +157,9 @@ class Trackio(Tracker):
 class Wandb(Tracker):
     """Weights & Biases, online and offline; all stages of a run are one W&B run.
 
-    W&B's server accepts each step once: of a step that a kill has repeated it keeps the first.
-    Offline, each attempt writes all lines of ``metrics.jsonl`` again.
+    W&B's server accepts each step once. Online, steps are sent at once. Offline, a step is written
+    after its checkpoint is complete. Each attempt writes all lines of ``metrics.jsonl`` again, so
+    that ``wandb sync`` sends exactly these.
 
     A stage's W&B steps follow those of earlier stages; its metrics are plotted over ``STAGE/step``.
     """
@@ -163,6 +167,7 @@ class Wandb(Tracker):
     def __init__(self, run: StageRun, logged: Sequence[Line]) -> None:
         import wandb
 
+        self._waiting: list[tuple[int, Line]] = []
         self._run = wandb.init(
             project=run.project,
             name=run.name,
@@ -176,17 +181,30 @@ class Wandb(Tracker):
         )
         self._axis, self._before = f"{run.stage}/step", steps_before(run)
         self._drawn: set[str] = set()
-        self._sent = -1 if self._run.offline else self._run.starting_step - 1
+        self._offline = self._run.offline
+        self._sent = -1 if self._offline else self._run.starting_step - 1
         for line in logged:
-            self.log(line["step"], line)
+            self._send(line["step"], line)
+
+    def log(self, step: int, metrics: Line) -> None:
+        if self._offline:
+            self._waiting.append((step, metrics))
+        else:
+            self._send(step, metrics)
+
+    def keep(self, step: int) -> None:
+        while self._waiting and self._waiting[0][0] <= step:
+            self._send(*self._waiting.pop(0))
 
     def alert(self, title: str, text: str) -> None:
         self._run.alert(title, text, level="WARN", wait_duration=0)
 
     def finish(self, exit_code: int) -> None:
+        if self._waiting and exit_code == 0:
+            self.keep(self._waiting[-1][0])
         self._run.finish(exit_code)
 
-    def log(self, step: int, metrics: Line) -> None:
+    def _send(self, step: int, metrics: Line) -> None:
         wandb_step = self._before + step
         if wandb_step <= self._sent:
             return
@@ -218,6 +236,10 @@ class Trackers:
         values = plain(metrics)
         for tracker in self._all:
             tracker.log(step, values)
+
+    def keep(self, step: int) -> None:
+        for tracker in self._all:
+            tracker.keep(step)
 
     def alert(self, title: str, text: str) -> None:
         for tracker in self._all:

@@ -20,13 +20,13 @@ from turngrid.records.provenance import Attempt
 from turngrid.records.run_folder import open_run
 from turngrid.records.tracking import StageRun, Tensorboard
 
-# Logs steps FIRST..LAST, then dies as by kill -9 unless it may finish.
+# Logs steps FIRST..LAST and keeps those up to KEPT, then dies as by kill -9 unless it may finish.
 LOG = """
 import json, os, signal, sys
 from pathlib import Path
 from turngrid.records.metrics import append_metrics, read_metrics
 from turngrid.records.tracking import StageRun, Trackers
-run, first, last, finish = json.loads(sys.argv[1])
+run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
 trackers = Trackers(StageRun(**run), list(read_metrics(log)))
 for step in range(first, last + 1):
@@ -35,6 +35,8 @@ for step in range(first, last + 1):
     trackers.log(step, metrics)
     if step == 5:
         trackers.alert("turngrid: policy_kl", "step 5: it is far")
+    if step <= kept:
+        trackers.keep(step)
 if not finish:
     os.kill(os.getpid(), signal.SIGKILL)
 trackers.finish()
@@ -56,8 +58,10 @@ def config() -> DictConfig:
     return settings()
 
 
-def log(config: DictConfig, folder: Path, steps: tuple[int, int], finish: bool = True, stage: str = "rl") -> None:
-    run = [asdict(StageRun.of(config, folder, stage)), *steps, finish]
+def log(
+    config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, finish: bool = True, stage: str = "rl"
+) -> None:
+    run = [asdict(StageRun.of(config, folder, stage)), *steps, kept, finish]
     own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # another test's wandb may run
     environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
     command = [sys.executable, "-c", LOG, json.dumps(run)]
@@ -101,11 +105,11 @@ def killed_and_resumed(config: DictConfig, root: Path) -> Path:
     """Killed after step 4, of which 2 is the last with a checkpoint; what is left of metrics.jsonl
     then, as a resume leaves it, goes on to step 5."""
     with open_run(config, root) as run:
-        log(config, run.path, (1, 4), finish=False)
+        log(config, run.path, (1, 4), kept=2, finish=False)
         path = run.path / "rl" / "metrics.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
     with open_run(config, root) as run:
-        log(config, run.path, (3, 5))
+        log(config, run.path, (3, 5), kept=5)
     return run.path
 
 
@@ -121,8 +125,7 @@ def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Pa
     assert len(run.folders) == 2
     assert run.id == StageRun.of(settings(), folder, "rl").id
     assert [line["_step"] for line in run.history] == [1, 2, 3, 4, 5]
-    attempts = [line["rollout/attempt"] for line in run.history]
-    assert attempts[:2] == [1, 1] and attempts[-1] == 3  # a step that was sampled twice is that of either attempt
+    assert [line["rollout/attempt"] for line in run.history] == [1, 1, 3, 3, 3]  # no step of what was discarded
     assert [line["success/train"] for line in run.history] == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert not any("reward/kl_penalty" in line for line in run.history)
     assert run.ended == 0
@@ -150,8 +153,8 @@ def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_
             path.parent.mkdir()
             path.write_text("".join(f'{{"step": {step}, "timing/step": {step}.0}}\n' for step in range(1, steps + 1)))
         config.tracking.name = "wandb_offline"
-        log(config, run.path, (3, 3))
-        log(config, run.path, (0, 1), stage="evaluation")
+        log(config, run.path, (3, 3), kept=3)
+        log(config, run.path, (0, 1), kept=1, stage="evaluation")
         (found,) = read_runs(run.path)
     assert [line["_step"] for line in found.history] == [4, 5, 6, 7, 8]
     assert [line["step"] for line in found.stage("rl")] == [1, 2, 3]
@@ -169,7 +172,7 @@ def test_trackio_holds_each_step_once(config: DictConfig, tmp_path: Path) -> Non
     config.trainer.logger = ["console", "trackio"]
     killed_and_resumed(config, tmp_path)
     with open_run(OmegaConf.merge(config, {"seed": 4}), tmp_path) as other:
-        log(config, other.path, (1, 1))
+        log(config, other.path, (1, 1), kept=1)
     with sqlite3.connect(tmp_path / "trackio" / "turngrid.db") as base:
         rows = base.execute("select run_id, run_name, step, metrics from metrics order by id").fetchall()
         groups = [json.loads(text)["_Group"] for (text,) in base.execute("select config from configs")]

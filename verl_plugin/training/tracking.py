@@ -43,6 +43,10 @@ class RunTracking:
         self._ours.log(step, named)
         self._verls.log(data=named, step=step, backend=backend)
 
+    def keep(self, step: int) -> None:
+        """Note that the checkpoint of this step is complete."""
+        self._ours.keep(step)
+
     def alert(self, title: str, text: str) -> None:
         """Show an alarm in the trackers that have alerts."""
         self._ours.alert(title, text)

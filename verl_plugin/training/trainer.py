@@ -280,6 +280,7 @@ class StepTrainer:
         checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
         self._saved = {"timing/save_checkpoint": time.perf_counter() - start}
         self.groups.saved()
+        self.logger.keep(self.global_steps)
 
     def _load_checkpoint(self) -> None:
         """Methods and groups are restored from the checkpoint too."""
