@@ -118,3 +118,24 @@ def test_ctrl_c_ends_the_runs_at_work_and_starts_no_more(tmp_path: Path) -> None
     assert launch.wait(timeout=200) == 130
     assert len(runs) == 1 and not runs[0].is_running()
     assert [log.name for log in (tmp_path / "runs" / "local_parallel").glob("*/*.log")] == ["1.log"]
+
+
+@pytest.mark.parametrize(("words", "lines"), [(["seed=0"], []), (["-m", "seed=0,1,2"], ["--array=0-2%3"])])
+def test_a_dry_run_shows_the_script_for_sbatch(
+    words: list[str],
+    lines: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """For one run and for several, on a machine without SLURM too."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    runs = tmp_path / "runs"
+    own = [f"output_dir={runs}", "cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
+    assert main([*words, "cluster=slurm", *own, "dry_run=true"]) == 0
+    out = capfd.readouterr().out
+    shown = out.splitlines()
+    asked = ["--partition=x", "--cpus-per-task=2", "--mem=8GB", "--time=1440", *lines]
+    assert [line for line in asked if f"#SBATCH {line}" not in shown] == []
+    assert "module load cuda" in shown and shown[-1].endswith(f"submitit.core._submit {runs}/slurm")
+    assert f"{len(lines) * 2 + 1} run" in out and not runs.exists()

@@ -72,9 +72,16 @@ def _make(page: str, *arguments: str) -> None:
 
 
 def _print(launch: Launch) -> int:
-    """Print the table of a dry run."""
+    """Print the table of a dry run, and the script for SLURM."""
     named = list(zip(launch.labels, launch.configs, strict=True))
     print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named))
+    config = launch.configs[0]
+    if config.cluster.launcher == launching.SLURM:
+        launching.check_slurm(config)
+        from turngrid.train.launch import slurm
+
+        folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
+        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(launch.configs))}")
     return 0
 
 
