@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from turngrid.config import base, machine, method_settings, nodes, precision
+from turngrid.config import base, machine, method_settings, nodes, precision, suggest
 from turngrid.config import overrides as given
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import finalise
@@ -62,7 +62,7 @@ def _searched(config_dir: str | None) -> tuple[str, ...]:
     Raises:
         ConfigError: two packages offer the same option.
     """
-    offered = extensions.conf_folders() if given.of_packages() else []
+    offered = extensions.conf_folders() if suggest.of_packages() else []
     places = [given.quoted(f"file://{folder}") for folder in [*filter(None, [config_dir]), *offered]]
     return (f"{given.HYDRAS}.searchpath=[{','.join(places)}]",) if places else ()
 
@@ -97,7 +97,7 @@ def _composed(extra: tuple[str, ...], overrides: Sequence[Override]) -> DictConf
     """Compose the options once (0.2 s); runs that differ only in values copy the result (3 ms)."""
     singles = [override for override in overrides if given.is_value(override)]
     rest = [override for override in overrides if override not in singles]
-    groups = all(override.key_or_group in given.groups() for override in rest)
+    groups = all(override.key_or_group in suggest.groups() for override in rest)
     if not groups:  # +node={}: keep the order of all
         singles, rest = [], list(overrides)
     options = (*extra, *map(given.typed, rest))

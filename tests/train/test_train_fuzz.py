@@ -14,7 +14,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import compose
-from turngrid.config.overrides import groups
+from turngrid.config.suggest import groups
 from turngrid.records.run_folder import flattened, run_name
 from turngrid.train import app
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turngrid.config import overrides
+from turngrid.config import suggest
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
@@ -54,7 +54,7 @@ def test_options_are_found_and_nothing_is_imported(offer: Offer) -> None:
         "env": {"hill": folder / "conf/env/hill.yaml"},
         "credit": {"slope": folder / "conf/credit/slope.yaml"},
     }
-    assert "hill" in overrides.all_options()["env"] and "| hill |" in help_text()
+    assert "hill" in suggest.all_options()["env"] and "| hill |" in help_text()
     assert "hill" not in sys.modules
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from turngrid.config import base
 from turngrid.config.base import ROOT
-from turngrid.config.overrides import groups
 from turngrid.config.schema import NODES, Top
+from turngrid.config.suggest import groups
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.train.play import main, split_settings

@@ -27,7 +27,7 @@ from verl.utils.debug import marked_timer
 
 from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
-from turngrid.records.health.alarms import Watch
+from turngrid.records.health.raising import Watch
 from turngrid.records.step_metrics import REPEATED, step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.run import Run
