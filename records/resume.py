@@ -5,12 +5,18 @@ asynchronous trainer are sorted by ``turngrid.verl_plugin.training.rollout_group
 trainer has read its checkpoint.
 """
 
+import asyncio
 import shutil
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import write_lines
 from turngrid.records.metrics import read_metrics
+
+TURNS = ".turns"  # in the folder of a step: a byte for each sampled turn of an unfinished episode
+SECONDS = 1.0  # seconds between two writes of a process, since the folder may be on a slow disk
 
 
 class RlFolder:
@@ -55,6 +61,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
     step = rl.saved_step()
     checkpoints.go_on_from(rl.checkpoints, step)
     for begun in [path for path in [*_entries(rl.episodes), *_entries(rl.validation)] if path.is_dir()]:
+        (begun / TURNS).unlink(missing_ok=True)
         if not _entries(begun):
             begun.rmdir()  # a step without an episode is not discarded
     late = {  # entries of later steps, and the drafts of an unfinished step
@@ -76,3 +83,28 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
 
 def _entries(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
+
+
+class TurnCounter:
+    """Adds this process's turns to files that other processes share."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[Path] = Counter()
+
+    def add(self, folder: Path) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(SECONDS, self._write)
+        self._waiting[folder] += 1
+
+    def _write(self) -> None:
+        for folder, turns in self._waiting.items():
+            with suppress(OSError), (folder / TURNS).open("ab") as file:  # no folder if the step has ended
+                file.write(b"." * turns)
+        self._waiting.clear()
+
+
+def turns_played(folder: Path) -> int:
+    """Return the turns of all processes; 0 if there is no such folder."""
+    with suppress(FileNotFoundError):
+        return (folder / TURNS).stat().st_size
+    return 0

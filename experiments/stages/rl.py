@@ -22,12 +22,12 @@ from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
 from turngrid.records.health.alarms import Alarm
-from turngrid.records.health.raising import ROLLBACK, read_alarms
+from turngrid.records.health.raising import ROLLBACK, NewAlarms, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed, run_stage
 from turngrid.records.process.exit_codes import say
-from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint, turns_played
 from turngrid.tasks.budget import Allocation
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file, validates
@@ -184,15 +184,21 @@ def doing(rl: RlFolder, step: int, first: bool, prompts: int, samples: int) -> s
     """Describe what the trainer is doing. A prompt's samples are written when all have ended."""
     folder = rl.episodes / f"{step:06d}"
     if (validated := rl.validation / folder.name).exists():
-        return f"validating: {len(list(validated.glob('*.jsonl')))} games played"
+        return f"validating: {len(list(validated.glob('*.jsonl')))} games{_turns(validated)} played"
     if not folder.exists():
         return STARTING if first and not rl.step_episodes(step).exists() else "between two steps"
     if rl.groups.exists():
-        return "playing and learning"
+        return f"playing and learning{_turns(rl.groups)}"
     played = samples * len(list(folder.glob("*.jsonl")))
     if played < prompts * samples:
-        return f"playing: {played} of {prompts * samples} episodes"
+        return f"playing: {played} of {prompts * samples} episodes{_turns(folder)}"
     return f"learning from {played} episodes"
+
+
+def _turns(folder: Path) -> str:
+    """Return the turns so far, including those of episodes that have not ended."""
+    turns = turns_played(folder)
+    return f", {turns:,} turns" if turns else ""
 
 
 class Progress:
@@ -200,7 +206,7 @@ class Progress:
 
     def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int) -> None:
         self._rl, self._prompts, self._samples, self._done = rl, prompts, samples, done
-        self._alarms = len(read_alarms(rl))  # those that are shown
+        self._new_alarms = NewAlarms(rl.alarms)
         self._size, self._won, self._shown_at = -1, "", 0.0
         self._pause = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
@@ -208,7 +214,10 @@ class Progress:
     def update(self) -> None:
         """Read the files again; called a few times a second."""
         self._count_steps()
-        self._say_alarms()
+        for alarm in self._new_alarms():
+            if not alarm.action:  # else the attempt ends with it
+                with tqdm.external_write_mode(file=sys.stderr):
+                    say(f"alarm: {alarm}")
         if time.monotonic() - self._shown_at < self._pause:
             return
         ended, whole = int(self._bar.n), self._bar.total
@@ -216,14 +225,6 @@ class Progress:
         phase = doing(self._rl, ended + 1, first, self._prompts, self._samples) if ended < whole else ""
         self._shown_at = time.monotonic()
         self._bar.set_postfix_str(", ".join(filter(None, [phase, self._won])))
-
-    def _say_alarms(self) -> None:
-        raised = read_alarms(self._rl)
-        for alarm in raised[self._alarms :]:
-            if not alarm.action:  # else the attempt ends with it
-                with tqdm.external_write_mode(file=sys.stderr):
-                    say(f"alarm: {alarm}")
-        self._alarms = len(raised)
 
     def _count_steps(self) -> None:
         metrics = self._rl.metrics

@@ -7,6 +7,7 @@ ill step leaves no checkpoint.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from turngrid.records.files.json_lines import append_line, count_lines, read_lines
@@ -71,3 +72,24 @@ class Watch:
             number, _ = count_lines(self._rl.rollbacks)
             return replace(alarm, action=f"{ROLLBACK} {number + 1}" if number < MOST_ROLLBACKS else STOP)
         return alarm
+
+
+class NewAlarms:
+    """Yields the alarms that were added to a file since it was last read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = self._bytes()
+        self._read = count_lines(path)[0]
+
+    def __call__(self) -> list[Alarm]:
+        size = self._bytes()
+        if size == self._size:
+            return []
+        self._size = size
+        lines = read_lines(self._path)
+        new, self._read = lines[self._read :], len(lines)
+        return [Alarm(**json.loads(line)) for line in new]
+
+    def _bytes(self) -> int:
+        return self._path.stat().st_size if self._path.exists() else 0

@@ -1,5 +1,6 @@
 """What the bar of the RL stage says, from folders at each moment of a step."""
 
+import asyncio
 import io
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import pipeline
 from turngrid.experiments.stages.rl import STARTING, Progress, doing, rl_config
 from turngrid.records.metrics import append_metrics
-from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.budget import Allocation
@@ -45,18 +46,36 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
     validated = rl.validation / "000001"
     validated.mkdir(parents=True)
     (validated / "000000.jsonl").touch()
-    assert doing(rl, 1, True, 16, 8) == "validating: 1 games played"
+    (validated / TURNS).write_bytes(b"..")
+    assert doing(rl, 1, True, 16, 8) == "validating: 1 games, 2 turns played"
     remove_folder(validated)
     gathered(rl, 1, 0.25)
     assert doing(rl, 1, True, 16, 8) == "between two steps"  # its line of metrics comes a moment later
     (rl.episodes / "000002").mkdir()
     rl.groups.mkdir()
-    assert doing(rl, 2, False, 16, 8) == "playing and learning"
+    (rl.groups / TURNS).write_bytes(b"...")
+    assert doing(rl, 2, False, 16, 8) == "playing and learning, 3 turns"
+
+
+async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> None:
+    """As soon as they are written; those of a step that has ended count no more."""
+    rl = RlFolder(tmp_path)
+    groups(rl, 1, 0)
+    step, ended = rl.episodes / "000001", rl.episodes / "000000"
+    for counter, turns in ((TurnCounter(), 5), (TurnCounter(), 1200)):
+        for _ in range(turns):
+            counter.add(step)
+            counter.add(ended)
+    while turns_played(step) < 1205:
+        await asyncio.sleep(0.05)
+    assert doing(rl, 1, True, 16, 8) == "playing: 0 of 128 episodes, 1,205 turns"
+    assert not ended.exists()
 
 
 def test_what_is_beyond_the_checkpoint_is_discarded_but_for_a_step_that_had_only_begun(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)
+    (rl.episodes / "000001" / TURNS).write_bytes(b"...")
     assert discard_beyond_checkpoint(rl) == 0
     assert not rl.discarded.exists() and not list(rl.episodes.iterdir())
     for step in (0, 2, 4):

@@ -12,9 +12,9 @@ which continues an answer that a weight update interrupted.
 import asyncio
 import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,14 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from turngrid.algorithms.slots import Request
 from turngrid.envs.hosting.worker import described
+from turngrid.records.resume import TurnCounter
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
 from turngrid.rollouts.lockstep import Rounds, Slot
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
-from turngrid.verl_plugin.rollout.samplers import BatchSampler, ServerSampler
+from turngrid.verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
 from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
 from turngrid.verl_plugin.rollout.writing import Written, sample_request, written
 from turngrid.verl_plugin.servers.transformers_server.launch import replicas
@@ -65,6 +66,7 @@ class AgentLoopWorker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._publishing = asyncio.Semaphore(PUBLISHED_AT_ONCE)
         self._batches_made = 0
+        self._turns = TurnCounter()
         self._rounds: dict[str, Rounds] = {}  # lockstep rounds of prompts that have not started
         gc.collect()
         gc.freeze()  # exempt the imported modules from garbage collection
@@ -140,14 +142,16 @@ class AgentLoopWorker:
         """Sample a group."""
         loop, rollout, uid = self.loop, self.config.actor_rollout_ref.rollout, prompt["uid"]
         rounds = self._rounds.pop(uid, None)
+        folder = self._folder(prompt, validate)
+        count = partial(self._turns.add, folder)
 
         async def play(specs: Sequence[EpisodeSpec]) -> list[Episode | BaseException]:
             slots = await rounds.slots(uid, len(specs)) if rounds else [None] * len(specs)
-            samples = (self._play(*pair, form.entropies) for pair in zip(specs, slots, strict=True))
+            samples = (self._play(*pair, form.entropies, count) for pair in zip(specs, slots, strict=True))
             return await asyncio.gather(*samples, return_exceptions=True)
 
         try:
-            self._folder(prompt, validate).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             base = loop.spec({**prompt, "validate": validate})
             form, samples = (Linear(), rollout.val_kwargs.n) if validate else (loop.form(base.step), rollout.n)
             return await play_group(form, base, samples, self.config.seed, play)
@@ -155,9 +159,9 @@ class AgentLoopWorker:
             if rounds:
                 rounds.leave(uid)
 
-    async def _play(self, spec: EpisodeSpec, slot: Slot | None, entropies: bool) -> Episode:
+    async def _play(self, spec: EpisodeSpec, slot: Slot | None, entropies: bool, count: Callable[[], None]) -> Episode:
         async with slot or nullcontext():
-            episode = await self.loop.play(spec, slot or self._one_by_one, entropies)
+            episode = await self.loop.play(spec, Counted(slot or self._one_by_one, count), entropies)
         if not episode.turns:
             raise NoRoom(
                 f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "

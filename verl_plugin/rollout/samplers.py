@@ -1,6 +1,6 @@
 """Samplers that request tokens from verl's rollout servers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import ray
 from ray.exceptions import RayActorError
 
-from turngrid.rollouts.sampling import Sample, SampleLost, SampleRequest
+from turngrid.rollouts.sampling import Sample, SampleLost, Sampler, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.launch import server_name
 
 
@@ -50,6 +50,19 @@ class ServerSampler:
                 "logprobs": True,
             },
         )
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A sampler that reports each of its answers to a callback."""
+
+    sampler: Sampler
+    report: Callable[[], None]
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        sample = await self.sampler.sample(request)
+        self.report()
+        return sample
 
 
 @dataclass
