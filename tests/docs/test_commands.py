@@ -13,7 +13,7 @@ from turngrid.config.checks.check import CHECKS
 from turngrid.config.compose import Composer
 from turngrid.config.overrides import parse
 from turngrid.experiments.sweep.definition import load
-from turngrid.train.play import split_settings
+from turngrid.train.play.__main__ import split_settings
 
 ROOT = Path(__file__).parents[2]
 GAMES = ("sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "scienceworld", "textworldexpress", "gym")

@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 import torch
-import turngrid.train.app, turngrid.train.play
+import turngrid.train.app, turngrid.train.play.__main__
 from example_x import example_x
 from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.slots import OfferedEpisode
@@ -97,7 +97,7 @@ found["spelled out"] = answer("env.name=lamps.environment:Lamps", "env.task=lamp
 found["commands"] = []
 for command, *arguments in json.loads(sys.argv[1]):
     with contextlib.redirect_stdout(io.StringIO()) as shown:
-        code = {"train": turngrid.train.app, "play": turngrid.train.play}[command].main(arguments)
+        code = {"train": turngrid.train.app, "play": turngrid.train.play.__main__}[command].main(arguments)
     found["commands"].append([code, shown.getvalue()])
 print(json.dumps(found))
 """

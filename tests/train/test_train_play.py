@@ -16,7 +16,7 @@ from turngrid.config.schema import NODES, Top
 from turngrid.config.suggest import groups
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
-from turngrid.train.play import main, split_settings
+from turngrid.train.play.__main__ import main, split_settings
 
 LAKE = ["env=gym", "env.kwargs={desc: [SFF,FHF,FFG]}"]  # its plan: down, down, right, right
 Play = Callable[..., subprocess.CompletedProcess[str]]
@@ -52,22 +52,24 @@ def test_a_game_is_won_by_hand(play: Play, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_our_commands_cost_no_turn(play: Play) -> None:
-    done = play(*LAKE, says="?\n\nup\nquit\n")
+def test_our_commands_cost_no_turn_and_the_expert_helps(play: Play) -> None:
+    says = "?\ngoal\n\nplan\nexpert\nplan\nup\nexpert\nrestart\nexpert\nexpert\n!quit\nexpert\nexpert\nquit\n"
+    done = play(*LAKE, says=says)
+    out = done.stdout
     assert done.returncode == 0
-    assert "The game accepts: left; down; right; up\n" in done.stdout
-    assert "> up\n[turn 2 of 16" in done.stdout and done.stdout.endswith("> quit\n")
+    assert "The game accepts: left; down; right; up\n" in out
+    assert out.count("Goal: Walk over the ice") == 3  # at both starts, and asked for
+    assert "> plan\n  1. down\n  2. down\n  3. right\n  4. right\n" in out
+    assert "> up\n[turn 3 of 16" in out and "> expert\n> right\n[turn 4 of 16" in out
+    assert "> !quit\n[turn 4 of 16, score 0 of 1, not a valid action, sparse reward +0]\n" in out
+    assert "won after 5 of 16 turns\n" in out
 
 
-def test_the_expert_plays(play: Play) -> None:
-    done = play(*LAKE, "watch=true")
-    assert re.findall(r"^> (.*)$", done.stdout, re.MULTILINE) == ["down", "down", "right", "right"]
-    assert "won after 4 of 16 turns\n" in done.stdout
-
-
-def test_a_game_of_a_split_is_lost_and_not_won(play: Play) -> None:
-    done = play("env=gym", "game=2", "split=train", "env.max_turns=2", says="left\nleft\n")
-    assert done.stdout.startswith("--- gym FrozenLake-v1, game 2 of train (seed ")
+def test_the_next_game_is_another_one_and_lost_is_not_won(play: Play) -> None:
+    done = play("env=gym", "game=2", "split=train", "env.max_turns=2", says="left\nleft\nnext\nquit\n")
+    heads = re.findall(r"^--- gym FrozenLake-v1, game (\d+) of train \(seed (\d+)\)", done.stdout, re.MULTILINE)
+    assert [number for number, _ in heads] == ["2", "3"]
+    assert heads[0][1] != heads[1][1]
     assert "2 of 2 turns played" in done.stdout
     assert "out of turns after 2 of 2 turns\n" in done.stdout
     lost = play(*LAKE, says="right\ndown\n")
@@ -98,7 +100,8 @@ def test_an_action_of_several_lines_keeps_its_indents(play: Play, game_cache: Pa
 def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
     watched = play("env=gym", "env.id=Blackjack-v1", "watch=true")
     assert watched.returncode != 0 and "drop watch=true" in watched.stderr
-    played = play("env=gym", "env.id=Blackjack-v1", says="hit\n")
+    played = play("env=gym", "env.id=Blackjack-v1", says="plan\nexpert\nhit\n")
+    assert played.stdout.count("no expert plan") == 2
     assert "[turn 2 of" in played.stdout or " of 12 turns played" in played.stdout
 
 
@@ -107,7 +110,7 @@ def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
     [
         (["game=0"], "game=0 must be a number of 1 or more"),
         (["watch=yes"], "watch=yes must be true or false"),
-        (["split=tset"], "unknown split 'tset'; use test (choices: test,"),
+        (["play.split=tset"], "unknown split 'tset'; use test (choices: test,"),
         (["gmae=2"], "unknown key gmae; use game"),
         (["env=gym", "env.id=CliffWalking-v1", "reward=dense"], "reward=dense: env=gym does not offer it"),
         (["--multirun", "env=gym"], "takes KEY=VALUE, --config-dir and --help"),

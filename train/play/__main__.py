@@ -1,0 +1,149 @@
+"""``python -m train.play`` and ``turngrid-play``: play an environment by hand, or watch its expert.
+
+Workers, loop and rewards are those of training: the player sees and earns what a model would.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+
+from turngrid.config.checks.check import check
+from turngrid.config.compose import compose
+from turngrid.config.errors import ConfigError
+from turngrid.envs.games.catalogue import SPLITS, Catalogue
+from turngrid.envs.hosting.pool import EnvPool, Session
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError, TaskRef
+from turngrid.envs.utils.names import meant
+from turngrid.records.process.exit_codes import command, own_words, say
+from turngrid.rewards.registry import reward
+from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.tasks.evaluation_sets import opponents_of
+from turngrid.tasks.splits import cache_dir
+from turngrid.train.arguments import parsed
+from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
+
+HELP = f"""turngrid: play an environment by hand, or watch its expert
+
+    python -m train.play [KEY=VALUE ...]   from the repository root
+    turngrid-play [KEY=VALUE ...]          from any folder
+
+Keys of its own, beside all that `python -m train` takes (env=, env.task=, reward=, env.max_turns=, ...):
+  watch=true     the expert plays: a step a key press
+  split=test     test, train, demonstrations, validation, ...
+  game=1         which game of the split
+
+While playing, everything goes to the game except:
+{commands()}"""
+PREFIX = "play."
+COLOURS = {"won": "bold green", "lost": "bold red"}
+
+
+@dataclass
+class PlaySettings:
+    """Keys of ``turngrid.train.play`` alone, as ``game=3`` or ``play.game=3``."""
+
+    split: str = "test"
+    game: int = 1  # from 1, in the order of the split's seeds
+    watch: bool = False
+
+
+def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
+    """Return the settings, and the overrides that are left for the run's config.
+
+    Raises:
+        ConfigError: an impossible value, or a key that is nearly one of these.
+    """
+    settings = PlaySettings()
+    words, overrides = own_words([text.removeprefix(PREFIX) for text in arguments], settings, ConfigError)
+    if (split := settings.split) not in SPLITS:
+        raise ConfigError(f"unknown split {split!r}{meant(split, SPLITS)} (choices: {', '.join(SPLITS)})")
+    return settings, [*words, *overrides]
+
+
+@command(HELP, resumes=False)
+def main(arguments: list[str]) -> int:
+    if {text.partition("=")[0] for text in arguments if text.startswith("-")} - {"--config-dir", "-cd"}:
+        raise ConfigError("python -m train.play takes KEY=VALUE, --config-dir and --help")
+    args = parsed(arguments)
+    settings, overrides = split_settings(args.overrides)
+    config = compose(overrides, args.config_dir)
+    for warning in check(config, with_model=False):
+        say(f"note: {warning}")
+    if config.env.tasks:
+        first, *others = map(str, config.env.tasks)
+        config.env.tasks, config.env.task = None, first  # its episodes have training's number of turns
+        if others:
+            say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
+    # asyncio's own handler waits for the event loop, which is blocked while it reads input
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    asyncio.run(_play(config, settings))
+    return 0
+
+
+async def _play(config: DictConfig, settings: PlaySettings) -> None:
+    env, screen, number = config.env, Screen(), settings.game
+    task = _game(config, settings.split, number)
+    async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
+        session, to = await pool.open(), ""
+        while to != "quit":
+            if to == "next":
+                number += 1
+                task = _game(config, settings.split, number)
+            title = f"{task.env} {task.task}, game {number} of {task.split} (seed {task.seed})"
+            screen.show(f"--- {title}, reward={config.turn_reward.name}")
+            to = await _one_game(config, settings, session, task, screen)
+
+
+def _game(config: DictConfig, split: str, number: int) -> TaskRef:
+    catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
+    name, progress = config.turn_reward.name, sys.stderr.isatty()
+    return catalogue.tasks(config.env.task, split, number, name, progress=progress)[number - 1]
+
+
+async def _one_game(config: DictConfig, settings: PlaySettings, session: Session, task: TaskRef, screen: Screen) -> str:
+    """Play until the end, or until the player leaves; return restart, next or quit."""
+    spec = _spec(config, task, settings.watch)
+    table = ShownSession(session, spec, screen)
+    player = ShownExpert(screen) if settings.watch else Human(screen, table)
+    try:
+        episode = await run_episode(player, table, spec, None)
+        _show_end(screen, episode, spec.max_turns, config.turn_reward.name)
+        if settings.watch and not screen.interactive:
+            return "quit"
+        while (words := screen.ask("restart, next or quit? ").strip()) not in LEAVING:
+            pass
+        return words
+    except Leave as leave:
+        return str(leave)
+
+
+def _spec(config: DictConfig, task: TaskRef, watch: bool) -> EpisodeSpec:
+    if watch and not task.expert_plan:
+        raise TaskError(f"{task.key} has no expert plan to watch; drop watch=true or choose another game")
+    environment, turns = make_environment(config.env.name, config.env), config.env.max_turns
+    return EpisodeSpec(
+        task,
+        environment.prompt,
+        max(turns, len(task.expert_plan)) if watch else turns,
+        reward(config.turn_reward.name, config.turn_reward),
+        grade_unfinished=environment.grades_unfinished,
+        seat=environment.seats[task.seed % 2] if environment.seats else "",
+        opponent=opponents_of(config)[0] if environment.seats else "",
+    )
+
+
+def _show_end(screen: Screen, episode: Episode, max_turns: int, reward: str) -> None:
+    outcome = str(episode.outcome).replace("_", " ")
+    earned = [turn.rewards.get(reward, 0.0) for turn in episode.turns]
+    screen.show(f"{outcome} after {len(episode.turns)} of {max_turns} turns", COLOURS.get(outcome, "bold yellow"))
+    screen.show(f"{reward}: {' '.join(f'{value:.3g}' for value in earned)}; sum {sum(earned):.3g}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
