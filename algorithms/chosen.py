@@ -149,6 +149,15 @@ class Chosen:
     def _declared(self, what: str) -> frozenset[str]:
         return frozenset(name for method in self._all.values() for name in getattr(method.made, what, ()))
 
+    def of_length(self) -> list[str]:
+        """Return the settings that are null and so follow from the run's number of steps."""
+        return [
+            f"{name.replace('/', '.')}.{key}"
+            for name, method in self._all.items()
+            for key in getattr(method.made, "of_length", ())
+            if getattr(method.made, key) is None
+        ]
+
     def refuse(self, steps: int) -> None:
         """Check all schedules over the run.
 

@@ -32,6 +32,7 @@ class Epo(Method):
     gradient: bool
 
     needs = frozenset({"entropy"})
+    of_length = ("steps",)
     card = Card(
         "keeps entropy near its average over the run",
         paper="2509.22576",

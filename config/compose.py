@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from turngrid.config import base, machine, method_settings, nodes, precision, suggest
+from turngrid.config import base, extension, machine, method_settings, nodes, precision, suggest
 from turngrid.config import overrides as given
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import finalise
@@ -49,11 +49,19 @@ def composer(config_dir: str | None = None) -> Iterator[Composer]:
 
 
 def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
-    config = finalise(_explained(overrides, config_dir))
-    begun = precision.begun_in(config)
-    if begun in (None, config.cluster.computes_in):
-        return config
-    return finalise(_explained([*overrides, f"cluster.computes_in={begun}"], config_dir))
+    def of_one(words: Sequence[str]) -> DictConfig:
+        config = finalise(_explained(words, config_dir))
+        begun = precision.begun_in(config)
+        if begun in (None, config.cluster.computes_in):
+            return config
+        return finalise(_explained([*words, f"cluster.computes_in={begun}"], config_dir))
+
+    if run := extension.source(overrides):
+        return extension.compose_extended(overrides, run, of_one)
+    config = of_one(overrides)
+    if config.extend is not None:  # set by a file, it would change the settings of the run
+        raise ConfigError(f"extend={config.extend} belongs on the command line, beside budget.rl_steps=STEPS")
+    return config
 
 
 def _searched(config_dir: str | None) -> tuple[str, ...]:

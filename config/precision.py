@@ -75,11 +75,11 @@ def _parameters(model: str) -> int:
 
 
 def begun_in(config: DictConfig) -> str | None:
-    """Return the precision of the run that this config resumes; None without one."""
+    """Return the precision of the run that this config resumes or extends; None without one."""
     chosen_here = config.trainer.device == "cpu" and config.precision == AUTO and not config.fresh
     if not chosen_here or _parameters(config.model.path) <= LARGE:
         return None
-    folder = Path(config.output_dir).expanduser() / run_name(config)
+    folder = Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
     with suppress(ValueError):  # a damaged config is replaced
         if before := composed(folder):
             return before["cluster"]["computes_in"]

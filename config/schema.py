@@ -261,6 +261,7 @@ class Top:
     precision: str = word("auto", "fp32", "bf16")
     output_dir: str
     fresh: bool
+    extend: str | None
     estimate: bool
     estimate_gpu: str | None
     dry_run: bool

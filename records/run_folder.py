@@ -22,6 +22,7 @@ from turngrid.envs.extensions import CONF
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.records.damage import discard_damaged
+from turngrid.records.extended import copy_run
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS, Attempt
 from turngrid.rollouts.prompt_forms.registry import non_default
@@ -107,6 +108,8 @@ def _blanked(config: DictConfig) -> Plain:
         _put(whole, CORRECTION, "none")
     if whole.get("precision") == "auto":  # it follows from the model and the machine
         whole["precision"] = None
+    if whole.get("extend"):
+        whole["extend"] = Path(whole["extend"]).name  # the folder may move
     return whole
 
 
@@ -153,27 +156,39 @@ def trains_rl(config: DictConfig) -> bool:
 def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> Iterator[RunFolder]:
     """Make and hold the run's folder until the block ends. A killed process releases it.
 
-    With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. Damaged parts are
-    discarded.
+    With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
+    ``config.extend`` a new folder begins as a copy of that run. Damaged parts are discarded.
 
     Raises:
-        Refusal: another process holds the folder, none can be made there, or it is damaged and
-            cannot be resumed.
+        Refusal: another process holds the folder or the run to extend, no folder can be made there,
+            or it is damaged and cannot be resumed.
     """
     path = (root / run_name(config)).absolute()
     if config.fresh:
         put_aside(path)
+    begun = _begin_extension(config, path) if config.get("extend") and not path.exists() else ()
     with held(path):
         damage = discard_damaged(path)
         notes = Attempt.now(overrides).record(path / ATTEMPTS)
         write_whole(path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
         (path / FAILURE).unlink(missing_ok=True)
         try:
-            yield RunFolder(path, (*damage, *notes))
+            yield RunFolder(path, (*begun, *damage, *notes))
         except Exception as error:
             record = {"message": str(error) or type(error).__name__, "ended": time.time()}
             write_whole(path / FAILURE, json.dumps(record) + "\n")
             raise
+
+
+def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
+    """Copy the extended run to ``path`` and return notes for the user."""
+    source = Path(config.extend).expanduser().absolute()
+    with held(source):
+        if path.exists():  # another process was first
+            return ()
+        same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
+        step = copy_run(source, path, same_evaluation)
+    return (f"this run goes on from step {step} of {source.name}, which stays as it is",)
 
 
 def read_failure(path: Path) -> dict[str, Any] | None:

@@ -97,6 +97,7 @@ class Method:
         reads: rewards that it reads in ``turns.named``, or in a reward transform's view.
         labels: labels of the prompt form that it needs.
         heads: heads of the critic.
+        of_length: settings that follow from the run's number of steps if they are null.
 
     Raises:
         ValueError: a setting is outside its field's range or choices.
@@ -109,6 +110,7 @@ class Method:
     reads: ClassVar[Names] = frozenset()
     labels: ClassVar[tuple[str, ...]] = ()
     heads: ClassVar[int] = 1
+    of_length: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -52,6 +52,8 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         raise TaskError(f"env.task={config.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
     if allocation.games:
         look_for_plans(config, listings["train"].tasks)
+    if config.get("extend"):
+        _refuse_other_games(folder, listings)
     for split, listing in listings.items():
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
@@ -62,6 +64,16 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
     task, paid = config.env.task, allocation.games
     say(f"note: {task} has {games} training games, the budget pays for {paid}: they are revisited")
     return with_games(allocation, config.budget, games)
+
+
+def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
+    """Refuse an extension whose training games differ: its checkpoint refers to them by index."""
+    file = task_file(folder, "train")
+    if file.exists() and read_tasks(file) != list(listings["train"].tasks):
+        raise TaskError(
+            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run: "
+            "leave them, and use python -m experiments.evaluate for other test games"
+        )
 
 
 def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:

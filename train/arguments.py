@@ -66,6 +66,7 @@ TAIL = """
 Keys of our own, beside all of verl's ppo_trainer keys (actor_rollout_ref.rollout.n=8):
   seed=0            SFT order, task order, sampling, critic initialisation
   fresh=true        put an earlier run of the same name aside and start anew
+  extend=runs/NAME  that run with more steps: extend=runs/NAME budget.rl_steps=40
   output_dir=runs   where run folders go
   estimate=true     only print the run's games, episodes, disk, memory and, if recorded, time;
                     estimate_gpu=H100x8: memory on such GPUs

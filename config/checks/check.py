@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.chosen import algorithm
-from turngrid.config import asynchronous, base, curriculum_settings, experience, lora, precision
+from turngrid.config import asynchronous, base, curriculum_settings, experience, extension, lora, precision
 from turngrid.config.checks import environment, estimators, methods, model
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
@@ -38,7 +38,7 @@ NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instea
     "reward.custom_reward_function.path": TURN_REWARD,
     "trainer.total_epochs": "budget.rl_steps",
     "trainer.total_training_steps": "budget.rl_steps",
-    "trainer.resume_from_path": "model.path=runs/NAME",
+    "trainer.resume_from_path": "extend=runs/NAME",
     "data.train_files": "env= and env.task=",
     "data.val_files": "env= and env.task=",
 }
@@ -196,6 +196,7 @@ CHECKS: tuple[Check, ...] = (
     estimators.bad_correction,
 )
 WARNINGS: tuple[Check, ...] = (
+    extension.depends_on_length,
     environment.equal_rewards,
     environment.too_few_turns,
     methods.doubtful_methods,

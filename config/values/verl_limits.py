@@ -96,7 +96,7 @@ LIMITS: dict[str, Limit] = {
     "trainer.use_v1": Only(True, "only verl's V1 trainer keeps turn rewards"),
     "v1.trainer_mode": Words(MODES),
     "trainer.val_only": Only(False, "python -m experiments.evaluate evaluates without training"),
-    "trainer.resume_mode": Only("auto", "the same command resumes a run, fresh=true starts it anew"),
+    "trainer.resume_mode": Only("auto", "extend=runs/NAME lengthens a run, fresh=true starts one anew"),
     "v1.colocate_async.num_warmup_batches": Range(0),  # verl takes parts of a batch too
     "v1.separate_async.num_warmup_batches": Range(0),
     "v1.sampler.max_off_policy_strategy": Words(("wait", "drop")),

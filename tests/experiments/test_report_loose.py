@@ -17,7 +17,7 @@ from turngrid.experiments.sweep import record
 
 def config(algo: str, lr: float, seed: int, test: str) -> dict:
     actor = {"optim": {"lr": lr}, "data_loader_seed": seed}
-    own = {"tracking": {"name": f"watcher {seed}"}}
+    own = {"tracking": {"name": f"watcher {seed}"}, "extend": f"runs/short-s{seed}"}
     env = {"name": "textworld", "task": test}
     return {"algo": {"name": algo}, "env": env, "actor_rollout_ref": {"actor": actor}, **own}
 
@@ -28,7 +28,7 @@ def run(output: Path, algo: str, lr: float = 1e-4, seed: int = 0, won: int = 10,
 
 
 def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
-    """Nor is a learning rate that follows from the algorithm, nor a tracker."""
+    """Nor is a learning rate that follows from the algorithm, nor a tracker, nor ``extend``."""
     for seed in (0, 1):
         run(tmp_path, "ppo", 1e-4, seed)
         run(tmp_path, "grpo", 2e-4, seed)

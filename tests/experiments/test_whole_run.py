@@ -11,12 +11,20 @@ from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from turngrid.config.base import ROOT
+from turngrid.config.compose import compose
+from turngrid.envs.types import TaskError
 from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.stages.ledger import ledger
+from turngrid.records import extended
 from turngrid.records.damage import DISCARDED, discard_damaged
 from turngrid.records.files.checkpoints import MODEL
 from turngrid.records.process.exit_codes import Refusal
-from turngrid.records.resume import RlFolder
+from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
+from turngrid.records.run_folder import open_run, run_name
 from turngrid.rollouts.store import read_episodes
+from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 
@@ -179,6 +187,41 @@ def test_what_was_damaged_is_named_in_a_line_each_and_kept(killed: Path):
         assert f"; moved to {DISCARDED}/000/" in line and "Traceback" not in told
         assert (killed / DISCARDED / "000" / name).exists()
     assert any("step_2" in line and "RL goes on from step 1" in line for line in told)
+
+
+# ---- extended
+
+
+def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(run: Path, tmp_path: Path):
+    """No training here: up to where RL would go on."""
+    before = damages.sizes(run)
+    config = compose([f"extend={run}", f"budget.rl_steps={STEPS + 1}", f"output_dir={tmp_path}"])
+    draft = tmp_path / extended.DRAFTS / run_name(config)
+    draft.mkdir(parents=True)
+    (draft / "result.json").write_text("what a kill left of the copy")
+    with open_run(config, tmp_path) as longer:
+        assert len(longer.notes) == 1 and f"step {STEPS} of {run.name}" in longer.notes[0]
+        assert not (longer.path / "result.json").exists()
+        rl = RlFolder(longer.path)
+        assert discard_beyond_checkpoint(rl) == STEPS and not rl.discarded.exists()
+        assert rl.metrics.read_text() == (run / "rl" / "metrics.jsonl").read_text()
+        assert sorted(path.stem for path in (longer.path / "evaluation").glob("*.jsonl")) == ["base", "sft"]
+        assert [entry.units for entry in ledger(Run(config, longer.path)) if entry.units] == [8, 4, 4]  # spent once
+        weights = f"rl/checkpoints/global_step_{STEPS}/actor/huggingface/model.safetensors"
+        assert (longer.path / weights).samefile(run / weights)
+    with open_run(config, tmp_path) as longer:
+        assert longer.notes == ()
+    assert damages.sizes(run) == before and not draft.parent.exists()
+
+
+def test_other_test_games_must_not_change_the_training_games(run: Path, tmp_path: Path):
+    folder = damages.copy(run, tmp_path / "run")
+    config = compose([f"extend={run}", f"budget.rl_steps={STEPS + 1}"])
+    allocation = allocate_budget(config)
+    assert prepare_tasks(config, allocation, folder).games == 8
+    write_tasks(task_file(folder, "train"), read_tasks(task_file(folder, "train"))[1:])
+    with pytest.raises(TaskError, match=r"eval\.games.*experiments\.evaluate"):
+        prepare_tasks(config, allocation, folder)
 
 
 # ---- every file, damaged in every way

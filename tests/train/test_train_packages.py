@@ -96,3 +96,11 @@ def test_a_name_for_two_things_is_refused(
 def test_an_evaluation_set_of_no_environment_is_refused() -> None:
     with pytest.raises(ConfigError, match="eval.tasks: nobody:Hill is no environment: No module named 'nobody'"):
         check(compose(["eval.tasks=[nobody:Hill/hill-3]"]))
+
+
+def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:
+    (tmp_path / "tracking").mkdir()
+    text = "# @package _global_\nextend: runs/NAME\ntracking: {name: longer}\n"
+    (tmp_path / "tracking" / "longer.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="^extend=runs/NAME belongs on the command line"):
+        compose(["tracking=longer"], str(tmp_path))

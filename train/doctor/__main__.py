@@ -49,7 +49,9 @@ SAMPLES = 8  # episodes of the group
 # Adam's first step moves each weight by the rate, so log-probs by about rate x sqrt(weights)
 MOVES, RATE = 0.5, 1e-5  # nats; the rate if the model's size is not known
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-NOT_TAKEN = ("budget", "curriculum", "demos", "estimate", "estimate_gpu", "eval", "fresh", "health", "tracking")
+NOT_TAKEN = (
+    *("budget", "curriculum", "demos", "estimate", "estimate_gpu", "eval", "extend", "fresh", "health", "tracking"),
+)
 PROBE = "turngrid.verl_plugin.training.probe"
 SECONDS = 1.0  # between two looks at the memory
 
