@@ -109,8 +109,6 @@ def _of_rule(rule: Rule, curves: Curves, limit: float) -> Iterator[Alarm]:
         with np.errstate(invalid="ignore", divide="ignore"):
             holds = rule.condition.holds(arrays, limit)
             for at in map(int, np.flatnonzero(holds & ~np.concatenate([[False], holds[:-1]]))):
-                figures = zip((name, *rule.metrics[1:]), (array[: at + 1] for array in arrays), strict=True)
-                seen = ", ".join(f"{metric} {rule.condition.seen(values)}" for metric, values in figures)
-                seen = f"{seen} (health.{rule.name}={limit:g})"
+                text = rule.condition.text([array[: at + 1] for array in arrays], limit).format(other=rule.metrics[-1])
                 since = steps[max(0, at + 1 - rule.condition.steps)]
-                yield Alarm(steps[at], rule.name, seen, rule.advice, rule.cause, name, since, rule.by_rate)
+                yield Alarm(steps[at], rule.name, f"{name}: {text}", rule.advice, rule.cause, name, since, rule.by_rate)

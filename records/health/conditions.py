@@ -1,7 +1,7 @@
-"""Conditions on metrics.
+"""Conditions on metrics: at which steps they hold, and a text with the figures seen there.
 
-Each takes one array a metric, with the values of the steps so far, and a limit, and returns at
-which steps it holds. A value that is not finite is NaN.
+Each takes one array a metric, with the values of the steps so far, and a limit. A value that is not
+finite is NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,22 +22,32 @@ FAR = 0.15  # the same where learning moves it too
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that looks at so many ``steps``, up to the present."""
+    """``holds`` returns at which steps the condition holds; ``text`` what the last step shows.
+
+    ``{other}`` in the text stands for the name of the second metric.
+    """
 
     holds: Callable[[Arrays, float], Array]
-    steps: int = 1
-
-    def seen(self, values: Array) -> str:
-        """Return what a metric's values show up to the present."""
-        if self.steps == 1:
-            return f"is {values[-1]:.3g}"
-        return f"went from {_starts(values)[-1]:.2g} to {np.mean(values[-LAST:]):.2g}"
+    text: Callable[[Arrays, float], str]
+    steps: int = 1  # that it looks at, up to the present
 
 
 def means(values: Array) -> Array:
     """Return the mean of the ``LAST`` steps up to each step; NaN for the first ones."""
     padded = np.concatenate([np.full(LAST - 1, np.nan), values])
     return np.lib.stride_tricks.sliding_window_view(padded, LAST).mean(-1)
+
+
+def _is(word: str) -> Callable[[Arrays, float], str]:
+    return lambda arrays, limit: f"{arrays[0][-1]:.3g} is {word} {limit:g}"
+
+
+def _lasting(word: str) -> Callable[[Arrays, float], str]:
+    return lambda arrays, limit: f"{np.mean(arrays[0][-LAST:]):.3g} over the last {LAST} steps is {word} {limit:g}"
+
+
+def _start_and_end(arrays: Arrays, _: float) -> str:
+    return f"it went from {_starts(arrays[0])[-1]:.2g} to {np.mean(arrays[0][-LAST:]):.2g}"
 
 
 def _grown(arrays: Arrays, limit: float, least: float = LEAST) -> Array:
@@ -125,6 +135,12 @@ def _fallen(arrays: Arrays, level: float) -> Array:
     return best - means(arrays[0]) > np.maximum(interval, LEAST * np.abs(best))
 
 
+def _fallen_text(arrays: Arrays, level: float) -> str:
+    best, interval = drop(arrays[0], level)
+    now = np.mean(arrays[0][-LAST:])
+    return f"{now:.2g} over the last {LAST} steps, {best[-1]:.2g} at its best; noise explains {interval[-1]:.2g}"
+
+
 def _apart(arrays: Arrays, level: float) -> Array:
     """Since the first steps the first metric rose beyond its noise, and the second fell."""
     first, second = arrays
@@ -134,17 +150,35 @@ def _apart(arrays: Arrays, level: float) -> Array:
     return _after_start(rose & (means(second) < np.mean(second[:FIRST])))
 
 
-above = Condition(lambda arrays, limit: arrays[0] > limit)
-lasting_above = Condition(lambda arrays, limit: means(arrays[0]) > limit, LAST)
-lasting_below = Condition(lambda arrays, limit: means(arrays[0]) < limit, LAST)
-not_finite = Condition(lambda arrays, _: ~np.isfinite(arrays[0]))
-above_median = Condition(lambda arrays, limit: arrays[0] > limit * usual(arrays[0]))
-grown = Condition(_grown, LAST)
-grown_far = Condition(partial(_grown, least=FAR), LAST)
-soon_grown = Condition(_soon_grown, LAST)
-shrunk = Condition(_shrunk, LAST)
-fallen = Condition(_fallen, LAST)
-ratio = Condition(lambda arrays, limit: arrays[0] > limit * arrays[1])
-equal = Condition(lambda arrays, _: means((arrays[0] == arrays[1]).astype(float)) == 1, LAST)
-one_sided = Condition(lambda arrays, _: means(((arrays[0] >= 0) & (arrays[1] > 0)).astype(float)) == 1, LAST)
-apart = Condition(_apart, LAST)
+def _apart_text(arrays: Arrays, level: float) -> str:
+    return f"{_start_and_end(arrays, level)}, and {{other}} fell"
+
+
+above = Condition(lambda arrays, limit: arrays[0] > limit, _is("above"))
+lasting_above = Condition(lambda arrays, limit: means(arrays[0]) > limit, _lasting("above"), LAST)
+lasting_below = Condition(lambda arrays, limit: means(arrays[0]) < limit, _lasting("below"), LAST)
+not_finite = Condition(lambda arrays, _: ~np.isfinite(arrays[0]), lambda *_: "it is NaN or infinite")
+above_median = Condition(
+    lambda arrays, limit: arrays[0] > limit * usual(arrays[0]),
+    lambda arrays, _: f"{arrays[0][-1]:.3g} is {arrays[0][-1] / usual(arrays[0])[-1]:.0f} times its median",
+)
+grown = Condition(_grown, _start_and_end, LAST)
+grown_far = Condition(partial(_grown, least=FAR), _start_and_end, LAST)
+soon_grown = Condition(_soon_grown, _start_and_end, LAST)
+shrunk = Condition(_shrunk, _start_and_end, LAST)
+fallen = Condition(_fallen, _fallen_text, LAST)
+ratio = Condition(
+    lambda arrays, limit: arrays[0] > limit * arrays[1],
+    lambda arrays, _: f"it is {arrays[0][-1] / arrays[1][-1]:.3g} times {{other}}",
+)
+equal = Condition(
+    lambda arrays, _: means((arrays[0] == arrays[1]).astype(float)) == 1,
+    lambda arrays, _: f"it and {{other}} are {arrays[0][-1]:.3g} in the last {LAST} steps",
+    LAST,
+)
+one_sided = Condition(
+    lambda arrays, _: means(((arrays[0] >= 0) & (arrays[1] > 0)).astype(float)) == 1,
+    lambda arrays, _: f"no advantage was below 0 in the last {LAST} steps",
+    LAST,
+)
+apart = Condition(_apart, _apart_text, LAST)

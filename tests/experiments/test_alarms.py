@@ -94,7 +94,7 @@ def test_against_itself_a_policy_is_not_called_hacked():
     lines = lines_of("hacked", 0, [(reward, 0.3 - reward / 9) for reward in RISING])
     against_itself = [line | {"rollout/match/self/seat_0/won": 0.4} for line in lines]
     (hacked,) = alarms(Curves.of(lines), LIMITS)
-    assert "success/train went from 0.24 to" in hacked.seen and not alarms(Curves.of(against_itself), LIMITS)
+    assert hacked.seen.endswith("and success/train fell") and not alarms(Curves.of(against_itself), LIMITS)
 
 
 def watched(rl: RlFolder, option: str, lines: list[dict[str, Any]]) -> list[str]:
@@ -113,8 +113,7 @@ def test_an_alarm_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str
     rl, lines = RlFolder(tmp_path), lines_of("policy_kl", 0, [0.0, 0.5, 0.0, 0.5])
     bar = Progress(rl, 4, 0, 4, 2)
     (alert,) = watched(rl, "warn", lines[:2])
-    said = "turngrid: policy_kl: step 2: policy_kl: actor/ppo_kl is 0.5 (health.policy_kl=0.1); the policy is far"
-    assert alert.startswith(said)
+    assert alert.startswith("turngrid: policy_kl: step 2: policy_kl: actor/ppo_kl: 0.5 is above 0.1; the policy is far")
     bar.update()
     assert capsys.readouterr().err.count("turngrid: alarm: step 2: policy_kl") == 1
     assert len(watched(rl, "warn", lines[1:])) == 1  # step 2 again
