@@ -5,23 +5,15 @@ Fields have no defaults, so that each value is written once. An unknown key, or 
 type or outside its range, is an error at composition.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from typing import Any
 
 from turngrid.envs.text_env import MAX_CALLS
+from turngrid.rewards.declared import number, word
 
 TURNS = (1, 10**6)
 PRICES = (1e-6, 1e12)  # of units, and what they buy
 SEEDS = (0, 2**32 - 1)  # numpy takes no others
-
-
-def number(low: float, high: float) -> Any:
-    """Return a field with a range, both ends included."""
-    return field(metadata={"range": (low, high)})
-
-
-def choice(*words: str | None) -> Any:
-    return field(metadata={"choices": words})
 
 
 def option_name() -> Any:
@@ -57,7 +49,7 @@ class Eval:
     samples_per_game: int = number(1, 10**4)
     max_turns: int | None = number(*TURNS)
     servers: bool | None
-    library: str | None = choice(None, "frozen", "none", "both")
+    library: str | None = word(None, "frozen", "none", "both")
     seed: int = number(*SEEDS)
 
 
@@ -80,7 +72,7 @@ class Prompt:
     history_thoughts: bool
     max_actions: int = number(1, MAX_CALLS)
     action_sep: str
-    too_many: str = choice("first", "unparsed")
+    too_many: str = word("first", "unparsed")
     stop_at_invalid: bool
     demo_max_actions: int | None = number(1, MAX_CALLS)
     train_thoughts: bool
@@ -105,7 +97,7 @@ class Budget:
     demo_cost: float = number(*PRICES)
     episode_cost: float = number(*PRICES)
     sft_share: float = number(0, 1)
-    count: str = choice("games", "rollouts")
+    count: str = word("games", "rollouts")
     rl_steps: int | None = number(0, 10**9)
     rl_epochs: float | None = number(*PRICES)
     experience_cost: float | None = number(0, 1e12)
@@ -121,7 +113,7 @@ class Demos:
     per_game: int = number(1, 10**6)
     max_invalid: int = number(0, 10**6)
     max_turns: int | None = number(*TURNS)
-    experience: str | None = choice(None, "world_model", "reflection")
+    experience: str | None = word(None, "world_model", "reflection")
     alternatives: int | None = number(1, 1024)
     writer: str | None
     writer_model: str | None
@@ -132,7 +124,7 @@ class Demos:
 class Curriculum:
     """The order of tasks and turn limits (docs/curriculum.md)."""
 
-    name: str = choice("none", "phases", "threshold", "horizon")
+    name: str = word("none", "phases", "threshold", "horizon")
     phases: Any
     threshold: float = number(0.001, 1)
     window: int = number(1, 10**6)
@@ -203,8 +195,8 @@ class Cluster:
     start_deadline_s: float = number(1, 10**6)
     hung_factor: float = number(1, 10**6)
     hung_after_s: float = number(1, 10**6)
-    computes_in: str | None = choice(None, "fp32", "bf16")
-    launcher: str = choice("here", "slurm", "local_parallel")
+    computes_in: str | None = word(None, "fp32", "bf16")
+    launcher: str = word("here", "slurm", "local_parallel")
     runs_at_once: int | None = number(1, 1024)
     gpu_memory_gb: float | None = number(1, 10**4)
     slurm: Slurm
@@ -224,37 +216,16 @@ class Tracking:
     reasoning_every: int = number(1, 10**6)
 
 
-@dataclass(kw_only=True)
-class Health:
-    """Limits of alarms by the names of ``records.health.rules.RULES`` (docs/health.md)."""
-
-    name: str = option_name()
-    not_finite: float | None = number(0, 0)
-    grad_norm: float | None = number(1, 10**6)
-    entropy_up: float | None = number(1, 10**6)
-    entropy_down: float | None = number(1, 10**6)
-    policy_kl: float | None = number(0, 10**6)
-    clip_share: float | None = number(0, 1)
-    mismatch: float | None = number(0, 1)
-    kl_coefficient: float | None = number(0, 10**6)
-    wrong_sign: float | None = number(-1, 1)
-    one_sided: float | None = number(0, 0)
-    trained_tokens: float | None = number(1, 10**6)
-    no_signal: float | None = number(0, 1)
-    groups_all_won: float | None = number(0, 1)
-    groups_all_lost: float | None = number(0, 1)
-    hacked: float | None = number(0.5, 0.9999)
-    invalid_actions: float | None = number(1, 10**6)
-    unparsed_actions: float | None = number(1, 10**6)
-    mostly_unparsed: float | None = number(0, 1)
-    repeated_tokens: float | None = number(1, 10**6)
-    answers_at_limit: float | None = number(0, 1)
-    out_of_context: float | None = number(0, 1)
-    repeated_prompts: float | None = number(0, 1)
-    staleness: float | None = number(0, 10**6)
-    replay_age: float | None = number(0, 10**6)
-    slowest_episode: float | None = number(1, 10**6)
-    success: float | None = number(0.5, 0.9999)
+ALARMS = (  # the names of ``records.health.rules.RULES``, which are the keys of their limits (docs/health.md)
+    *("not_finite", "grad_norm", "entropy_up", "entropy_down", "policy_kl", "clip_share", "mismatch"),
+    *("kl_coefficient", "wrong_sign", "one_sided", "trained_tokens", "no_signal", "groups_all_won"),
+    *("groups_all_lost", "hacked", "invalid_actions", "unparsed_actions", "mostly_unparsed", "repeated_tokens"),
+    *("answers_at_limit", "out_of_context", "repeated_prompts", "staleness", "replay_age", "slowest_episode"),
+    "success",
+)
+LEVELS = dict.fromkeys(("hacked", "success"), (0.5, 0.9999))  # of intervals
+LIMITS: list[Any] = [(name, float | None, number(*LEVELS.get(name, (-1, 10**6)))) for name in ALARMS]
+Health = make_dataclass("Health", [("name", str, option_name()), *LIMITS], kw_only=True)
 
 
 @dataclass(kw_only=True)
@@ -287,7 +258,7 @@ class Top:
     """Keys outside any node."""
 
     seed: int = number(*SEEDS)
-    precision: str = choice("auto", "fp32", "bf16")
+    precision: str = word("auto", "fp32", "bf16")
     output_dir: str
     fresh: bool
     extend: str | None

@@ -81,7 +81,7 @@ def number(low: float = -math.inf, high: float = math.inf) -> Any:
     return field(metadata={"range": (low, high)})
 
 
-def word(*choices: str) -> Any:
+def word(*choices: str | None) -> Any:
     """Return a field that holds one of some words."""
     return field(metadata={"choices": choices})
 

@@ -81,7 +81,7 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
     """Return the config for verl's trainer, with this run's paths, seeds and length."""
     config, rl = run.config, run.rl
     paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation", "shared")}
-    result = run.for_process(**paths, tracking=run.tracked("rl").node())
+    result = run.for_process(**paths, tracking=asdict(run.tracked("rl")))
     with open_dict(result):
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model

@@ -53,7 +53,7 @@ prompt.history=2 env.window_turns=3
 prompt.history_thoughts=true prompt.history=2
     prompt.history_thoughts=true: the answers of prompt=plain; use prompt=think_action
 prompt.history_chars=200 prompt.history=0
-    prompt.history_chars=200 and prompt.history=0; use prompt.history=2
+    prompt.history_chars=200; use prompt.history=2
 prompt.max_actions=2 prompt.action_sep=''
     prompt.action_sep; use prompt.action_sep="||"
 prompt=search_tags env=search prompt.max_actions=2

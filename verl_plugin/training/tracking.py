@@ -35,7 +35,7 @@ class RunTracking:
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
-        self._ours = Trackers(StageRun.from_node(run["tracking"]), list(read_metrics(self._file)))
+        self._ours = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         named = in_families(data)
