@@ -36,8 +36,6 @@ class SelfImitation(Method):
 
     requires = frozenset({GROUPS, SYNCHRONOUS})
     card = Card(
-        "replays episodes better than their group, without KL and terms; "
-        "these are in no metric of success and not charged",
         paper="2509.22601",
         source="code",
         result="72.8 -> 88.9 (1.5B, GRPO)",
@@ -111,8 +109,6 @@ class TaskReplay(Method):
         ),
     )
     card = Card(
-        "replaces the worst episode of a group without a win (`replaced: random`: any of its episodes) by the newest "
-        "win of its game, before the baseline; `reward/trained` counts the sampled episodes, not the stored win",
         paper="2505.16282; `random`: 2509.24107",
         source="abstract",
         needs="no critic",

@@ -65,8 +65,6 @@ class SelfDistill(Method):
         ),
     )
     card = Card(
-        "learns from the policy's own log-probs after a hint that the student does not see: whether the episode was "
-        "won (`outcome`), the expert plan (`plan`), or a skill from earlier episodes of the game (`skill`)",
         paper="2604.10674; 2605.02943",
         source="a note, code",
         result="over GRPO (4B, hints from skills): AppWorld +14.0, Sokoban +10.9",

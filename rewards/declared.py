@@ -22,10 +22,9 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Card:
-    """A method's line in docs/methods.md.
+    """A method's line in docs/methods.md, besides the comment at the head of its YAML.
 
     Attributes:
-        does: what the method does; begins with a verb.
         paper: arXiv id or project; "" if the method is ours.
         source: what it was written from, if not the paper's text; ``code`` is the released one.
         result: published success on ALFWorld in %, baseline -> method (model), unless it names
@@ -34,7 +33,6 @@ class Card:
         ours: our choices, and what was not found or not built.
     """
 
-    does: str
     paper: str = ""
     source: str = ""
     result: str = ""
@@ -103,7 +101,7 @@ class Method:
         ValueError: a setting is outside its field's range or choices.
     """
 
-    card: ClassVar[Card]
+    card: ClassVar[Card] = Card()
     requires: ClassVar[Names] = frozenset()
     conflicts: ClassVar[tuple[Conflict, ...]] = ()
     needs: ClassVar[Names] = frozenset()

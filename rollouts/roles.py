@@ -95,7 +95,7 @@ class Role(Method):
             "data.max_response_length={method.max_tokens}",
         ),
     )
-    card: ClassVar[Card] = Card("answers in an episode of several roles", paper="2602.08847", source="code")
+    card: ClassVar[Card] = Card(paper="2602.08847", source="code")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,9 +41,6 @@ class Infopo(Method):
         ),
     )
     card = Card(
-        "pays a turn whose observation changed the next answer: by how much likelier that answer is than after "
-        "`placeholder` in the observation's place, compared within the group. "
-        "With scores of 0 and 1 this acts in groups of equal scores only",
         paper="2603.00656",
         source="code",
         result="UserGym, ColBench, tau2: +14 to 16 % over GRPO",
@@ -111,8 +108,6 @@ class Igpo(Method):
         ),
     )
     card = Card(
-        "pays a turn by how much likelier it made the right answer, compared within the group; later gains count for "
-        "earlier turns",
         paper="2510.14967",
         source="code",
         needs="an environment with right answers (`env=search`)",

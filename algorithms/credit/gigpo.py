@@ -40,7 +40,6 @@ class Gigpo(Method):
     grains = frozenset({"episode"})  # an estimator over turns whitens, so its scale differs
     requires = frozenset({GROUPS, OWN_TURNS})
     card = Card(
-        "compares the turns of a group that answered the same state, and adds the result to the advantage",
         paper="2505.10978",
         source="equations 6 to 8",
         result="86.7 (1.5B)",
@@ -111,14 +110,7 @@ class Hgpo(Method):
         Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
         LOSES_KL,
     )
-    card = Card(
-        "compares turns that answered the same state, and again turns with the same `history` states before it; the "
-        "result replaces the advantage (`base: true`: is added to it)",
-        paper="2602.22817",
-        source="code",
-        needs="no credit before it",
-        ours="as of `gigpo`",
-    )
+    card = Card(paper="2602.22817", source="code", needs="no credit before it", ours="as of `gigpo`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.acting()
@@ -154,7 +146,6 @@ class Salt(Method):
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
     card = Card(
-        "gives turns of a group with equal (state, action, next state) the mean of their advantages",
         paper="2510.20022",
         source="another paper's appendix",
         ours="each occurrence counts, also two in one episode",
@@ -194,8 +185,6 @@ class MtGrpo(Method):
         ),
     )
     card = Card(
-        "compares a reward of turn t (`valid`, `parsed`, or the trained one) with that of turn t in the group's other "
-        "episodes, and adds the result to the advantage",
         paper="2505.11821",
         source="code",
         ours="`scope: own` for more than two turns ([biased](#mt_grpo) if the policy decides when to stop); episodes "

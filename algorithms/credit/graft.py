@@ -40,8 +40,6 @@ class Graft(Method):
     requires = frozenset({GROUPS, OWN_TURNS})
     conflicts = (LOSES_KL,)
     card = Card(
-        "replaces the advantage by r_t + gamma V(s') - V(s). V comes from value iteration over the group's graph of "
-        "states (`backup: max`), or is the value of the policy that acted there (`mean`, as `algo=graft` sets)",
         paper="GRAFT",
         source="one line",
         ours="r_t, `mean`, `scale`, V of ends ([below](#episodes-that-are-cut-off), [measured](credit_quality.md))",

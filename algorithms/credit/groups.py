@@ -26,12 +26,7 @@ class Tree(Method):
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS})
     conflicts = (_BRANCHES,)
-    card = Card(
-        "adds GRPO within a tree to GRPO within the prompt",
-        paper="2509.21240",
-        source="code",
-        ours="`shared: once`",
-    )
+    card = Card(paper="2509.21240", source="code", ours="`shared: once`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.tree is None or not len(turns.tree):
@@ -76,8 +71,6 @@ class TreeQ(Method):
         Conflict(("before",), lambda _, names: bool({*names} - {"tree"}), "it replaces what they return"),
     )
     card = Card(
-        "compares the mean score of the episodes below a turn with that of its siblings, and replaces the advantage by "
-        "the result; a turn without siblings has none (`alone: episode`: that of `tree`)",
         paper="2506.21669",
         source="abstract",
         result="85.1 (of the method as a whole)",
@@ -130,8 +123,6 @@ class Pair(Method):
         ),
     )
     card = Card(
-        "gives the turn from which the two episodes of a tree differ 2 `eta` x the difference of their scores, and all "
-        "other turns 0; it replaces the advantage",
         paper="2410.04612",
         source="code",
         result="dialogue: an 8B model above a prompted 70B one",
@@ -165,11 +156,7 @@ class Attempts(Method):
         Conflict(("several plays",), lambda _, are: not are, "an episode is one attempt", "rollout_form=attempts"),
         Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
     )
-    card = Card(
-        "compares the reward of an attempt with those of the group's attempts of the same number (first, second, ...); "
-        "the result replaces the advantage of its turns",
-        needs="an episode of several attempts",
-    )
+    card = Card(needs="an episode of several attempts")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.attempt is None or not len(turns.attempt):
@@ -210,13 +197,7 @@ class GroupScale(Method):
             "algo=grpo",
         ),
     )
-    card = Card(
-        "multiplies all advantages by (number of groups) / (number of groups with unequal scores), at most by `most`, "
-        "so that the gradient keeps its size if few groups have unequal scores",
-        paper="2509.24107",
-        needs="no credit after it",
-        ours="`most` 8 (there no cap)",
-    )
+    card = Card(paper="2509.24107", needs="no credit after it", ours="`most` 8 (there no cap)")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         good = int((~equal_scores(turns.score, turns.score_size, turns.group)).sum())

@@ -31,8 +31,6 @@ class RoleNorm(Method):
         Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
     )
     card = Card(
-        "compares an answer's score with those of the same role's answers in the group; the result replaces the "
-        "advantage. `per: group` compares with all roles, `count: episode` counts each episode once",
         paper="2602.08847",
         source="code",
         needs="`roles=[...]`",

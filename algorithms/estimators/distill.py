@@ -34,7 +34,6 @@ class Distill(Method):
         ),
     )
     card = Card(
-        "learns from a teacher's log-probs, without baseline and reward",
         paper="2604.24005",
         source="code",
         result="up to +18 points with `rollout_form=tcod`",

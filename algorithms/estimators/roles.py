@@ -44,7 +44,6 @@ class Rae(Method):
         Conflict(("roles",), lambda _, roles: bool(roles), "its average is that of a seat", "algo=dr_mas"),
     )
     card = Card(
-        "subtracts a moving average of the rewards of the same task and seat",
         paper="2506.24119",
         source="code",
         needs="`rollout_form=self_play`",
@@ -83,7 +82,6 @@ class RoleMean(Method):
     grain = "turn"
     requires = frozenset({WHOLE_STEP})
     card = Card(
-        "subtracts the step's mean return, over the turns of the same task and seat (or role), from a turn's return",
         paper="2510.15414",
         source="notes",
         needs="`rollout_form=self_play`, or `roles=[...]`",

@@ -63,8 +63,6 @@ class Seeupo(Method):
         Conflict(("critic",), lambda _, are: are, "it has no values to learn"),
     )
     card = Card(
-        "updates the policy once for each turn number, from the last; an episode's advantage is multiplied by how the "
-        "updates so far changed the probability of its later turns",
         paper="2602.06554",
         source="code",
         result="of AppWorld and BFCL v4, relative: +43 to +55 % (14B)",

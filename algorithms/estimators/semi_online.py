@@ -43,8 +43,6 @@ class SemiOnline(Method):
         ),
     )
     card = Card(
-        "compares, within the group, the share of the expert plan that an episode matched and what it matched from "
-        "each turn on, and adds the two; the environment's reward is not used",
         paper="2509.11543",
         source="code",
         needs="`rollout_form=semi_online`",

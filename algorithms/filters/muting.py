@@ -20,13 +20,7 @@ class VoidTurns(Method):
     stop: bool | None
 
     when = "after"
-    card = Card(
-        "mutes episodes that have an answer without an action (`void: invalid`: or with an action that was not "
-        "understood); `stop: true` ends an episode at such an answer",
-        paper="2509.02479",
-        source="code",
-        ours="such an end is a loss",
-    )
+    card = Card(paper="2509.02479", source="code", ours="such an end is a loss")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         good = turns.parsed & turns.valid if self.void == "invalid" else turns.parsed
@@ -48,7 +42,6 @@ class OverTurns(Method):
         ),
     )
     card = Card(
-        "mutes episodes that ran out of turns or context",
         paper="2509.07969",
         source="abstract",
         ours="they stay in the baseline, and the loss is a mean over what is left",
@@ -63,13 +56,7 @@ class DrBot(Method):
     """Mute an episode that ran out of context, or with an unparsed or garbled turn."""
 
     when = "after"
-    card = Card(
-        "mutes episodes that ran out of context, and those with a turn that could not be parsed, has undecodable "
-        "characters, or repeats 20 tokens 10 times; they stay in the baseline",
-        paper="2509.22601",
-        source="code",
-        ours="repeats are counted in tokens",
-    )
+    card = Card(paper="2509.22601", source="code", ours="repeats are counted in tokens")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         assert turns.garbled is not None
@@ -99,8 +86,6 @@ class EntropyTurns(Method):
         ),
     )
     card = Card(
-        "mutes turns whose mean token entropy is below the `share` quantile of the turns in `scope`, whether they "
-        "were right or wrong; advantages do not change",
         paper="2509.23866",
         source="a note",
         result="of DART-GUI as a whole on OSWorld: 27.5 -> 42.1",

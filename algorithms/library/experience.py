@@ -75,8 +75,6 @@ class Experience(Method):
         ),
     )
     card = Card(
-        "shows the policy strategies of won episodes and warnings of lost ones before each turn, chosen by the "
-        "similarity of the observation; these texts have no loss, and evaluation shows them too",
         paper="2603.18079",
         result="of `algo=slea_rl`: 77.6 -> 93.5 (7B), of which GiGPO 90.8",
         ours="an entry belongs to the cluster of the observation for which it was written; `writer: rule`; the "

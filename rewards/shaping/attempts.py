@@ -22,8 +22,6 @@ class TryAgain(Method):
 
     conflicts = (_AGAIN, _FIRST)
     card = Card(
-        "pays `gamma`^k for a win in attempt k, from 0, less `lam` x the share of attempts that repeat the actions "
-        "of another, at the last turn, in place of the trained reward",
         paper="2507.14295",
         source="code",
         needs="`rollout_form=attempts`; no transform before it",
@@ -63,8 +61,6 @@ class Improvement(Method):
         ),
     )
     card = Card(
-        "pays an attempt for having won, and the second `alpha` x (won it - won the first) more, each at its last "
-        "turn, in place of the trained reward",
         paper="2409.12917",
         source="a note",
         result="mathematics, from the first to the second attempt: +15.6",

@@ -38,12 +38,7 @@ class GRa(Method):
             f"it pays its levels alone, so what acts before it is lost unless {TRAINED} is a level",
         ),
     )
-    card = Card(
-        "pays a reward only if the rewards above it in `levels` reached their gates, summed over the episode",
-        paper="2508.10548",
-        source="abstract",
-        ours="`>=`; gates of several levels multiply",
-    )
+    card = Card(paper="2508.10548", source="abstract", ours="`>=`; gates of several levels multiply")
 
     def __post_init__(self) -> None:
         self.levels = [level if isinstance(level, Level) else Level(**level) for level in self.levels]

@@ -18,12 +18,7 @@ class TurnBonus(Method):
     a_turn: float = number(0, 1)
     decay: float = number()
 
-    card = Card(
-        "adds `weight * decay * min(1, a_turn * turns)` to the last turn, for 200 steps",
-        paper="2509.22601",
-        source="code",
-        ours="`weight` 0.1, a win being 1 (there 1 and 10)",
-    )
+    card = Card(paper="2509.22601", source="code", ours="`weight` 0.1, a win being 1 (there 1 and 10)")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns = sum(not turn.aside for turn in view.episode.turns)
@@ -43,13 +38,7 @@ class Overlong(Method):
     factor: float = number(0)
     actions_only: bool
 
-    card = Card(
-        "lowers the last turn's reward, by 0 for a row of `limit - buffer` tokens, by `factor` for one of `limit`, "
-        "and further beyond",
-        paper="2503.14476; 2510.11701",
-        source="code",
-        ours="the longest row counts",
-    )
+    card = Card(paper="2503.14476; 2510.11701", source="code", ours="the longest row counts")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,8 +79,6 @@ class F1(Method):
         Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
     )
     card = Card(
-        "pays the harmonic mean of recall (share of the score) and precision (recall x turns of the expert plan / "
-        "turns) at the last turn, in place of the trained reward",
         paper="2601.21558",
         needs="no transform before it. Without a score, recall is having won; without an expert plan, precision is "
         "recall",
@@ -125,8 +112,6 @@ class CosineLength(Method):
 
     conflicts = (Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),)
     card = Card(
-        "pays won episodes less, and lost ones less than 0, the more action tokens they have, in place of the trained "
-        "reward",
         paper="2605.02943",
         source="code",
         needs="no transform before it",

@@ -25,13 +25,7 @@ class Aepo(Arpo):
     beta: float = number()
     fatigue: float = number()
 
-    card = Card(
-        "is `arpo`, but the entropies of a first episode determine how many episodes begin at the start, "
-        "and consecutive branches get less likely",
-        paper="2510.14545",
-        source="notes",
-        ours="`beta` (0.5 in the code), `fatigue`",
-    )
+    card = Card(paper="2510.14545", source="notes", ours="`beta` (0.5 in the code), `fatigue`")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return Linear.specs(self, base, 1, rng)

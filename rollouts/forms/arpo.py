@@ -36,13 +36,7 @@ class Arpo(Linear):
     compares_turns = False
     branches = True
     entropies = True
-    card = Card(
-        "samples the share `start` of `rollout.n`; then an episode branches at turn t with probability "
-        "clip(`alpha` + `gamma` (H_t - H_1), 0, 1)",
-        paper="2507.19849",
-        source="code",
-        ours="entropy at the sampling temperature",
-    )
+    card = Card(paper="2507.19849", source="code", ours="entropy at the sampling temperature")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,8 +35,6 @@ class Attempts(Linear):
         ),
     )
     card = Card(
-        "attempts a game up to `attempts` times in one context: `feedback` and the first observation again follow an "
-        "attempt that was not won (`until_won: false`: any attempt). Each has `env.max_turns` turns",
         paper="2507.14295",
         source="code",
         result="mathematics, over several turns: +14",

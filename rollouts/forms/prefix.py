@@ -23,10 +23,7 @@ class Prefix(Linear):
     compares_turns = False
     whole = False
     needs_plan = True
-    card = Card(
-        "replays the first `turns` actions of the expert plan, then the policy has `env.max_turns` turns",
-        needs="expert plans",
-    )
+    card = Card(needs="expert plans")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         plan = expert_plan(base.task)

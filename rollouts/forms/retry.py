@@ -25,8 +25,6 @@ class Retry(Linear):
     guidance: str = word(PLAN, FEEDBACK, HINT)
 
     card = Card(
-        "samples a prompt again if no sample won, with a hint before the goal: the expert plan (`plan`), its first "
-        "action (`expert_hint`), or the failed episode's last observation (`last_feedback`)",
         paper="2506.11425",
         source="abstract",
         needs="expert plans, but for `last_feedback`",

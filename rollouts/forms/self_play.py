@@ -90,8 +90,6 @@ class SelfPlay(Linear):
         ),
     )
     card = Card(
-        "plays matches of two seats: against the policy itself, which then learns from both seats, its past, a "
-        "scripted opponent or an endpoint. An episode is one seat's view; episodes are compared within prompt and seat",
         paper="2506.24119",
         source="code",
         needs="an environment with two seats (`env=two_player`)",

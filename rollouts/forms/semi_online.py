@@ -52,8 +52,6 @@ class SemiOnline(Linear):
         ),
     )
     card = Card(
-        "shows the expert's observations and the policy's own answers. An answer that is not the expert's is replaced "
-        "by it in the history, `patches` times an episode; the next one ends the episode",
         paper="2509.11543",
         source="code",
         result="of `algo=semi_online` on AndroidWorld: +12.0 over the 7B model",

@@ -32,8 +32,6 @@ class Summary(Summaries, Linear):
         ),
     )
     card = Card(
-        "when a row has `tokens` tokens or `turns` turns, the policy writes a summary; a new row begins with goal, "
-        "summary and newest observation. After `most` summaries the episode ends out of context",
         paper="2510.06727",
         source="notes",
         result="CodeGym +3.2, BrowseComp-Plus +14.0",
@@ -45,4 +43,4 @@ class Summary(Summaries, Linear):
 class Mem1(Summary):
     """MEM1: the policy sees the goal, its summary and the newest observation."""
 
-    card = Card("is `summary` after every turn", paper="2506.15841", source="notes", ours="as of `summary`")
+    card = Card(paper="2506.15841", source="notes", ours="as of `summary`")

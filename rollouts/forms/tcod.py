@@ -31,13 +31,7 @@ class Tcod(Linear):
             "curriculum=none",
         ),
     )
-    card = Card(
-        "is `prefix` on a schedule. After k steps, `b2f` replays the first max(0, L - 1 - k // `every`) of the plan's "
-        "L actions; `f2b` replays none and limits episodes to min(1 + k // `every`, `env.max_turns`) turns",
-        paper="2604.24005",
-        source="code",
-        needs="expert plans for `b2f`; its teacher is `algo=distill`",
-    )
+    card = Card(paper="2604.24005", source="code", needs="expert plans for `b2f`; its teacher is `algo=distill`")
 
     @property
     def windows(self) -> bool:  # type: ignore[override]

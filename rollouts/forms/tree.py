@@ -27,13 +27,7 @@ class Tree(Linear):
     windows = False
     compares_turns = False
     branches = True
-    card = Card(
-        "runs `trees` episodes; in each of `rounds` rounds, `nodes` more branch off from each at random turns. "
-        "`rollout.n` of all episodes, drawn at random, are trained on",
-        paper="2509.21240",
-        source="code",
-        needs="`rollout.n` of at most trees x (1 + nodes x rounds)",
-    )
+    card = Card(paper="2509.21240", source="code", needs="`rollout.n` of at most trees x (1 + nodes x rounds)")
 
     @property
     def leaves(self) -> int:
