@@ -12,7 +12,7 @@ from torch import Tensor
 from turngrid.algorithms.pools import EPSILON, deviations, means
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Method, excludes, number, word
 
 MOST_GROUPS = 10_240  # number of groups over whose means and deviations the medians are taken
 
@@ -101,12 +101,7 @@ class TaskReplay(Method):
 
     requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS, GAMES_AGAIN})
     conflicts = (
-        Conflict(
-            ("filter",),
-            lambda _, names: "dynamic_sampling" in names,
-            "it would sample another group in the place of one that the buffer repairs",
-            "filter=[]",
-        ),
+        excludes("filter", "dynamic_sampling", reason="it samples another group where the buffer repairs one"),
     )
     card = Card(
         paper="2505.16282; `random`: 2509.24107",

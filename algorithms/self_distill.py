@@ -12,7 +12,7 @@ from turngrid.algorithms.library.skills import Skills
 from turngrid.algorithms.library.writer import POLICY, RULE
 from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, only, word
 
 SKILL = "skill"
 CORRECTION = "algorithm.rollout_correction"
@@ -56,11 +56,11 @@ class SelfDistill(Method):
             "its mean is over all action tokens, and some would be dropped",
             f"{CORRECTION}.rollout_rs=null",
         ),
-        Conflict(
-            ("actor_rollout_ref.actor.use_kl_loss",),
-            lambda _, kl: bool(kl),
-            "the reference pulls the policy back from its own teacher",
-            "actor_rollout_ref.actor.use_kl_loss=false",
+        only(
+            "actor_rollout_ref.actor.use_kl_loss",
+            False,
+            reason="the reference pulls the policy back from its own teacher",
+            use="actor_rollout_ref.actor.use_kl_loss=false",
             warns=True,
         ),
     )

@@ -63,6 +63,24 @@ class Conflict:
     warns: bool = False
 
 
+def without(key: str, reason: str, use: str = "{fact}") -> Conflict:
+    """Return the conflict with a fact or setting that holds, or with any method of a slot."""
+    return Conflict((key,), lambda _, holds: bool(holds), reason, use)
+
+
+def excludes(slot: str, *names: str, reason: str, use: str = "", warns: bool = False) -> Conflict:
+    """Return the conflict with these methods of a slot."""
+    return Conflict((slot,), lambda _, chosen: bool({*chosen} & {*names}), reason, use or f"{slot}=[]", warns)
+
+
+def only(key: str, *values: Any, reason: str, use: str = "", warns: bool = False) -> Conflict:
+    """Return the conflict with all other values of a key."""
+    return Conflict((key,), lambda _, value: value not in values, reason, use or f"{key}={values[0]}", warns)
+
+
+FIRST = without("before", "it replaces what acts before it")
+
+
 def in_range(low: float = -math.inf, high: float = math.inf, /, **settings: float) -> None:
     """Check a numeric setting.
 

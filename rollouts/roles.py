@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import Observation
 from turngrid.envs.utils.printable import shortened
-from turngrid.rewards.declared import Card, Conflict, Method, number
+from turngrid.rewards.declared import Card, Conflict, Method, number, without
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import NOTHING_READ, PromptForm, messages
 from turngrid.rollouts.retrieval import lines_of
@@ -76,18 +76,11 @@ class Role(Method):
             "it may answer before a role that acts, and then there is no action to accept",
             "roles=[actor,...]",
         ),
-        Conflict(
-            ("rollout_form",),
-            lambda _, names: bool(names),
-            "its episodes do not have a row for each answer",
-            "rollout_form=linear",
-        ),
-        Conflict(("windows",), lambda _, are: are, "each answer has a prompt of its own"),
-        Conflict(("seats",), lambda _, two: bool(two), "a seat has one role", "roles=[] algo=marshal"),
-        Conflict(("library",), lambda _, names: bool(names), "its text has no place in their prompts", "library=[]"),
-        Conflict(
-            ("schedules",), lambda _, names: bool(names), "evaluation, which has no steps, has roles too", "one number"
-        ),
+        without("rollout_form", "its episodes do not have a row for each answer", "rollout_form=linear"),
+        without("windows", "each answer has a prompt of its own"),
+        without("seats", "a seat has one role", "roles=[] algo=marshal"),
+        without("library", "its text has no place in their prompts", "library=[]"),
+        without("schedules", "evaluation, which has no steps, has roles too", "one number"),
         Conflict(
             ("data.max_response_length",),
             lambda role, room: (role.max_tokens or 0) > room,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import EPSILON, compared, means, pools
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import FIRST, GROUPS, OWN_TURNS, Card, Conflict, Method, excludes, number, word
 
 LOSES_KL = Conflict(  # of a method that replaces the estimator's advantages
     ("algorithm.use_kl_in_reward",),
@@ -101,13 +101,8 @@ class Hgpo(Method):
     grains = frozenset({"episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
     conflicts = (
-        Conflict(
-            ("credit",),
-            lambda _, names: bool({*names} & {"gigpo", "mt_grpo", "graft"}),
-            "they would count the same turns twice",
-            "credit=[hgpo]",
-        ),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+        excludes("credit", "gigpo", "mt_grpo", "graft", reason="they count the same turns", use="credit=[hgpo]"),
+        FIRST,
         LOSES_KL,
     )
     card = Card(paper="2602.22817", source="code", needs="no credit before it", ours="as of `gigpo`")

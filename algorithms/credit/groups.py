@@ -9,10 +9,21 @@ from turngrid.algorithms.filters.groups import equal_scores
 from turngrid.algorithms.pools import centred, compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import (
+    FIRST,
+    GROUPS,
+    WHOLE_STEP,
+    Card,
+    Conflict,
+    Method,
+    excludes,
+    number,
+    only,
+    without,
+    word,
+)
 
 _BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree")
-DROPS_EQUAL = {"zero_std", "dynamic_sampling"}  # filters after which no group has equal scores
 
 
 @dataclass(kw_only=True)
@@ -67,7 +78,7 @@ class TreeQ(Method):
     requires = frozenset({GROUPS})
     conflicts = (
         _BRANCHES,
-        Conflict(("credit",), lambda _, names: "tree" in names, "both compare the same episodes", "credit=[tree_q]"),
+        excludes("credit", "tree", reason="both compare the same episodes", use="credit=[tree_q]"),
         Conflict(("before",), lambda _, names: bool({*names} - {"tree"}), "it replaces what they return"),
     )
     card = Card(
@@ -114,13 +125,8 @@ class Pair(Method):
             "it compares two episodes",
             "rollout_form.tree.nodes=1 rollout_form.tree.rounds=1",
         ),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
-        Conflict(
-            ("actor_rollout_ref.actor.ppo_epochs",),
-            lambda _, epochs: epochs > 1,
-            "a later update would need both episodes in one pass",
-            "actor_rollout_ref.actor.ppo_epochs=1",
-        ),
+        FIRST,
+        only("actor_rollout_ref.actor.ppo_epochs", 1, reason="a later update would need both episodes in one pass"),
     )
     card = Card(
         paper="2410.04612",
@@ -154,7 +160,7 @@ class Attempts(Method):
     requires = frozenset({GROUPS})
     conflicts = (
         Conflict(("several plays",), lambda _, are: not are, "an episode is one attempt", "rollout_form=attempts"),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
+        FIRST,
     )
     card = Card(needs="an episode of several attempts")
 
@@ -183,13 +189,8 @@ class GroupScale(Method):
     grains = frozenset({"episode"})
     requires = frozenset({GROUPS, WHOLE_STEP})
     conflicts = (
-        Conflict(
-            ("filter",),
-            lambda _, names: bool({*names} & DROPS_EQUAL),
-            "no group of equal scores is left, so its factor is 1",
-            "filter=[]",
-        ),
-        Conflict(("after",), lambda _, names: bool(names), "it scales what the other methods return"),
+        excludes("filter", "zero_std", "dynamic_sampling", reason="no group has equal scores, so its factor is 1"),
+        without("after", "it scales what the other methods return"),
         Conflict(
             ("algo.name",),
             lambda _, word: base_of(word) == "lite_ppo",

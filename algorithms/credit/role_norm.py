@@ -7,7 +7,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, Card, Conflict, Method, word
+from turngrid.rewards.declared import FIRST, GROUPS, Card, Conflict, Method, word
 
 ROLE, GROUP, TURN, EPISODE = "role", "group", "turn", "episode"
 
@@ -28,7 +28,7 @@ class RoleNorm(Method):
     requires = frozenset({GROUPS})
     conflicts = (
         Conflict(("roles",), lambda _, roles: not roles, "an episode has one role", "roles=[planner,actor]"),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
+        FIRST,
     )
     card = Card(
         paper="2602.08847",

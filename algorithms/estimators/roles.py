@@ -11,7 +11,7 @@ from turngrid.algorithms.group import group_ids
 from turngrid.algorithms.pools import centred, pools
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Card, Method, excludes, number, without, word
 
 STEP, GAME = "step", "game"
 
@@ -35,13 +35,8 @@ class Rae(Method):
     grain = "turn"
     requires = frozenset({WHOLE_STEP, SYNCHRONOUS})
     conflicts = (
-        Conflict(
-            ("filter",),
-            lambda _, names: "dynamic_sampling" in names,
-            "groups that it drops would be missing in the moving average",
-            "filter=[]",
-        ),
-        Conflict(("roles",), lambda _, roles: bool(roles), "its average is that of a seat", "algo=dr_mas"),
+        excludes("filter", "dynamic_sampling", reason="groups that it drops would be missing in the moving average"),
+        without("roles", "its average is that of a seat", "algo=dr_mas"),
     )
     card = Card(
         paper="2506.24119",

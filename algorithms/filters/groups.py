@@ -21,6 +21,7 @@ from turngrid.rewards.declared import (
     Method,
     in_range,
     number,
+    only,
 )
 
 DIGITS = 9  # tolerance: deviations that differ by less are equal, whatever the order of summation
@@ -57,17 +58,17 @@ class DynamicSampling(ZeroStd):
 
     sampler = ("pkg://turngrid.verl_plugin.training.dynamic_sampling", "DynamicSampler")
     conflicts = (
-        Conflict(
-            ("trainer.v1.trainer_mode",),
-            lambda _, mode: mode != "sync",
-            "it samples more within a step, and the trainer samples ahead",
-            "filter=[zero_std]",
+        only(
+            "trainer.v1.trainer_mode",
+            "sync",
+            reason="it samples more within a step, and the trainer samples ahead",
+            use="filter=[zero_std]",
         ),
-        Conflict(
-            ("budget.count",),
-            lambda _, count: count == "rollouts",
-            "it samples as many episodes as it takes, and the budget pays for a fixed number a step",
-            "budget.count=games or filter=[zero_std]",
+        only(
+            "budget.count",
+            "games",
+            reason="it samples as many episodes as it takes, and the budget pays for a fixed number a step",
+            use="budget.count=games or filter=[zero_std]",
         ),
     )
     card = Card(paper="2503.14476", ours="each group is replaced by one")

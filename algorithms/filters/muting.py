@@ -6,7 +6,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import without_rounding
 from turngrid.algorithms.turns import OUTCOMES, Turns
-from turngrid.rewards.declared import WHOLE_STEP, Card, Conflict, Method, Names, number, word
+from turngrid.rewards.declared import WHOLE_STEP, Card, Method, Names, excludes, number, only, word
 
 
 @dataclass(kw_only=True)
@@ -33,11 +33,11 @@ class OverTurns(Method):
 
     when = "after"
     conflicts = (
-        Conflict(
-            ("turn_reward.name",),
-            lambda _, reward: reward not in ("sparse", "binary"),
-            "episodes that were cut off are left out, with what the reward paid them",
-            "reward=sparse",
+        only(
+            "turn_reward.name",
+            *("sparse", "binary"),
+            reason="episodes that were cut off are left out, with what the reward paid them",
+            use="reward=sparse",
             warns=True,
         ),
     )
@@ -77,13 +77,7 @@ class EntropyTurns(Method):
     when = "after"
     needs = frozenset({"entropy"})
     conflicts = (
-        Conflict(
-            ("credit",),
-            lambda _, names: bool({*names} & {"aem", "empg"}),
-            "both act on the entropy of a turn",
-            "filter=[]",
-            warns=True,
-        ),
+        excludes("credit", "aem", "empg", reason="both act on the entropy of a turn", use="filter=[]", warns=True),
     )
     card = Card(
         paper="2509.23866",

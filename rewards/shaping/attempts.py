@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import Card, Conflict, Method, number
+from turngrid.rewards.declared import FIRST, Card, Conflict, Method, number
 from turngrid.rewards.shaping.view import TRAINED, RewardView
 
 WON = "won"
 _AGAIN = Conflict(("several plays",), lambda _, are: not are, "no game is attempted again", "rollout_form=attempts")
-_FIRST = Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it")
 
 
 @dataclass(kw_only=True)
@@ -20,7 +19,7 @@ class TryAgain(Method):
     gamma: float = number(0, 1)
     lam: float = number(0)
 
-    conflicts = (_AGAIN, _FIRST)
+    conflicts = (_AGAIN, FIRST)
     card = Card(
         paper="2507.14295",
         source="code",
@@ -46,7 +45,7 @@ class Improvement(Method):
 
     conflicts = (
         _AGAIN,
-        _FIRST,
+        FIRST,
         Conflict(
             ("rollout_form.attempts.attempts", "rollout_form.attempts.until_won"),
             lambda _, plays, until: plays not in (2, None) or bool(until),

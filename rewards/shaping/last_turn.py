@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import Card, Conflict, Method, in_range, number
+from turngrid.rewards.declared import FIRST, Card, Method, excludes, in_range, number
 from turngrid.rewards.shaping.view import PlayedTurn, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
@@ -70,13 +70,10 @@ class F1(Method):
     """
 
     conflicts = (
-        Conflict(
-            ("shaping",),
-            lambda _, names: "turn_bonus" in names,
-            "one pays for turns, the other takes off for them",
-            "shaping=[f1]",
+        excludes(
+            "shaping", "turn_bonus", reason="one pays for turns, the other takes off for them", use="shaping=[f1]"
         ),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+        FIRST,
     )
     card = Card(
         paper="2601.21558",
@@ -110,7 +107,7 @@ class CosineLength(Method):
     lost_long: float = number()
     beyond: float = number()
 
-    conflicts = (Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),)
+    conflicts = (FIRST,)
     card = Card(
         paper="2605.02943",
         source="code",

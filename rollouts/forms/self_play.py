@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rewards.declared import Card, Conflict, number, without, word
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.policy import ENDPOINT, PAST, SCRIPTED, SELF, SERVED
@@ -76,12 +76,7 @@ class SelfPlay(Linear):
             "a policy wins about half of the matches against itself, whatever it has learned",
             "curriculum=phases",
         ),
-        Conflict(
-            ("buffer",),
-            lambda _, names: bool(names),
-            "a stored episode was played against another opponent than the newest one",
-            "buffer=[]",
-        ),
+        without("buffer", "a stored episode was played against another opponent than the newest one", "buffer=[]"),
         Conflict(
             ("filter",),
             lambda form, names: bool({"difficulty", "dynamic_sampling"} & {*names}) and SELF in form.weights,

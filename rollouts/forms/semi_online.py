@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rewards.declared import Card, excludes, number, only, word
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
 from turngrid.rollouts.spec import EpisodeSpec, Followed
@@ -32,23 +32,13 @@ class SemiOnline(Linear):
     several_rows = True
     needs_plan = True
     conflicts = (
-        Conflict(
-            ("prompt.max_actions",),
-            lambda _, most: (most or 1) > 1,
-            "an answer is compared with one action",
-            "prompt.max_actions=1",
-        ),
-        Conflict(
-            ("filter",),
-            lambda _, names: "over_turns" in names,
-            "no episode runs out of turns: each has those of the plan",
-            "filter=[]",
-        ),
-        Conflict(
-            ("algo.name",),
-            lambda _, name: name != "semi_online",
-            "its rewards are those of turns that match the plan",
-            "algo=semi_online",
+        only("prompt.max_actions", 1, None, reason="an answer is compared with one action"),
+        excludes("filter", "over_turns", reason="no episode runs out of turns: each has those of the plan"),
+        only(
+            "algo.name",
+            "semi_online",
+            reason="its rewards are those of turns that match the plan",
+            use="algo=semi_online",
         ),
     )
     card = Card(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import Card, Conflict
+from turngrid.rewards.declared import Card, Conflict, without
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.window import Summaries
 
@@ -18,12 +18,7 @@ class Summary(Summaries, Linear):
 
     windows = False
     conflicts = (
-        Conflict(
-            ("schedules",),
-            lambda _, names: bool(names),
-            "evaluation, which has no steps, has summaries too",
-            "one number",
-        ),
+        without("schedules", "evaluation, which has no steps, has summaries too", "one number"),
         Conflict(
             ("row tokens",),
             lambda form, room: (form.tokens or 0) + form.length > room,

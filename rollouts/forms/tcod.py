@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rewards.declared import Card, number, without, word
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
 from turngrid.rollouts.loop import EpisodeSpec
@@ -24,12 +24,7 @@ class Tcod(Linear):
     every: int = number(1)
 
     conflicts = (
-        Conflict(
-            ("curriculum.horizon",),
-            lambda _, horizon: horizon is not None,
-            "both say how many turns the episodes of a step have",
-            "curriculum=none",
-        ),
+        without("curriculum.horizon", "both say how many turns the episodes of a step have", "curriculum=none"),
     )
     card = Card(paper="2604.24005", source="code", needs="expert plans for `b2f`; its teacher is `algo=distill`")
 
