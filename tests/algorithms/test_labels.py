@@ -10,8 +10,8 @@ import torch
 from example_x import GRPO, SPANS, example_x, spread, table
 from usual import method
 
-from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
-from turngrid.algorithms.credit.rlvmr import rule_rewards
+from turngrid.algorithms.credit.labels import Rlvmr as RlvmrCredit
+from turngrid.algorithms.credit.labels import rule_rewards
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import OUTCOMES, Turns
