@@ -114,13 +114,11 @@ class StoredEpisode:
 
     Attributes:
         rows: the fields of each row before its step's update, opaque to buffers.
-        group_mean: the mean score of its group.
         advantage: of all its action tokens when it is replayed.
     """
 
     rows: Sequence[Mapping[str, Any]]
     score: float
-    group_mean: float
     step: int
     advantage: float = 0.0
     task: str = ""
