@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from turngrid.rewards.declared import FIRST, Card, Conflict, Method, excludes, in_range, number
-from turngrid.rewards.shaping.view import TRAINED, PlayedTurn, RewardView
+from turngrid.rewards.shaping.view import TRAINED, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 
@@ -55,7 +56,7 @@ class Overlong(Method):
     def _buffer(self) -> int:
         return max(1, self.limit // PUBLISHED_SHARE) if self.buffer is None else self.buffer
 
-    def _longest(self, turns: Sequence[PlayedTurn]) -> int:
+    def _longest(self, turns: Sequence[Any]) -> int:
         longest = row = 0
         for turn in turns:
             size = len(turn.action_ids) + (0 if self.actions_only else len(turn.context_ids))

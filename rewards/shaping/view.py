@@ -9,29 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from turngrid.rewards.reward import ScoredTurn, on_last
+from turngrid.rewards.reward import on_last
 
 TRAINED = "trained"  # the reward that is trained on: the chosen one, then the transforms' result
-
-
-class PlayedTurn(ScoredTurn, Protocol):
-    """The part of ``turngrid.rollouts.episode.Turn`` that transforms read."""
-
-    parsed: bool
-    aside: bool
-    action: str
-    attempt: int
-    label: str
-    thought: str
-
-    @property
-    def prompt_ids(self) -> Sequence[int]: ...
-
-    @property
-    def action_ids(self) -> Sequence[int]: ...
-
-    @property
-    def context_ids(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True)
