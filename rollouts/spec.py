@@ -7,7 +7,7 @@ from typing import Protocol
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
-from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.retrieval import Library
 from turngrid.rollouts.roles import Roles
@@ -141,6 +141,28 @@ class EpisodeSpec:
     def request_id(self) -> str:
         """The episode's id at the rollout servers."""
         return request_id(self.step, self.group, self.sample)
+
+    def record(self, policy: str, goal: str) -> Episode:
+        """Return the episode before its first message."""
+        return Episode(
+            task=self.task.key,
+            seed=self.task.seed,
+            split=self.task.split,
+            goal=goal,
+            messages=[],
+            prompt_ids=[],
+            turns=[],
+            outcome=Outcome.OUT_OF_TURNS,
+            sample=self.sample,
+            step=self.step,
+            policy=policy,
+            guidance=self.guidance,
+            trains_thoughts=self.form.train_thoughts,
+            followed=self.followed is not None,
+            seat=self.seat,
+            match=self.match,
+            opponent=self.opponent,
+        )
 
 
 def other_seat(seat: str) -> str:

@@ -11,9 +11,9 @@ from turngrid.rewards.registry import named_reward
 from turngrid.rewards.shaping.g_ra import GRa, Level
 from turngrid.rewards.shaping.last_turn import Overlong
 from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rollouts.ending import shape
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.row import to_rows
-from turngrid.rollouts.shaping import shape
 
 
 def episode(turns: list[Turn]) -> Episode:
