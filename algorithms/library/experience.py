@@ -22,7 +22,6 @@ class Entry:
     Attributes:
         zone: a level of strategies, or ``WARNING``.
         score: the reward of its episode.
-        number: counts admissions, so a higher one is newer.
         observation: the first one of the actions that the entry is about.
         clusters: indices of the clusters for which it is shown.
     """
@@ -31,13 +30,7 @@ class Entry:
     zone: str
     score: float
     observation: str = ""
-    number: int = 0
     clusters: list[int] = field(default_factory=list)
-
-    @property
-    def rank(self) -> tuple[float, int]:
-        """The sort key: the highest score first, then the newest."""
-        return -self.score, -self.number
 
 
 @dataclass(kw_only=True)
@@ -82,8 +75,7 @@ class Experience(Method):
         "([below](#library))",
     )
 
-    _entries: list[Entry] = field(default_factory=list, init=False, repr=False)
-    _admitted: int = field(default=0, init=False, repr=False)
+    _entries: list[Entry] = field(default_factory=list, init=False, repr=False)  # the oldest first
     _asked: list[tuple[Request, Entry]] = field(default_factory=list, init=False, repr=False)
     _near: dict[str, list[Entry]] = field(default_factory=dict, init=False, repr=False)  # of this state, by observation
     logged: dict[str, float] = field(default_factory=dict, init=False, repr=False)
@@ -98,7 +90,8 @@ class Experience(Method):
         """Return the text for a turn; "" in the warm-up, or if nothing fits."""
         if not self._on(step):
             return ""
-        known = sorted(self._fitting(observation), key=lambda entry: entry.rank)
+        newest_first = reversed(self._fitting(observation))
+        known = sorted(newest_first, key=lambda entry: -entry.score)
         best = [entry for entry in known if entry.zone != WARNING][: self.strategies_shown]
         worst = [entry for entry in known if entry.zone == WARNING][: self.warnings_shown]
         return "\n".join([*_listed("What worked before:", best), *_listed("What failed before:", worst)])
@@ -169,10 +162,7 @@ class Experience(Method):
             limit = self.warnings if side == WARNING else self.strategies
             if admitted[side] < limit and self._is_new(entry) and self._has_room(entry):
                 admitted[side] += 1
-                self._admitted += 1
-                entry.number, entry.clusters = self._admitted, []
-                if entry.observation:
-                    entry.clusters.append(self._clusters.join(entry.observation))
+                entry.clusters = [self._clusters.join(entry.observation)] if entry.observation else []
                 self._entries.append(entry)
         self._near.clear()
         warnings = sum(entry.zone == WARNING for entry in self._entries)
@@ -191,7 +181,7 @@ class Experience(Method):
         zone = [held for held in self._entries if held.zone == entry.zone]
         if len(zone) < (self.warnings_capacity if entry.zone == WARNING else self.capacity):
             return True
-        lowest = min(zone, key=lambda held: (held.score, held.number))  # of equal ones the oldest
+        lowest = min(zone, key=lambda held: held.score)  # of equal ones the oldest
         if entry.score <= lowest.score:
             return False
         self._entries.remove(lowest)
@@ -226,13 +216,12 @@ class Experience(Method):
     def state(self) -> dict[str, Any]:
         return {
             "entries": [asdict(entry) for entry in self._entries],
-            "admitted": self._admitted,
             "clusters": list(self._clusters.prototypes),
             "asked": [(list(request.lines), *request[1:], asdict(entry)) for request, entry in self._asked],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self._entries, self._admitted = [Entry(**entry) for entry in state["entries"]], state["admitted"]
+        self._entries = [Entry(**entry) for entry in state["entries"]]
         if self._clusters.prototypes != state["clusters"]:
             self._clusters = Clusters(self.similarity, state["clusters"])
         self._asked = [(Request(*request), Entry(**entry)) for *request, entry in state["asked"]]
