@@ -27,19 +27,7 @@ CUE = "Your answer:"
 
 @dataclass(kw_only=True)
 class Role(Method):
-    """A role; ``conf/roles/NAME.yaml`` has its settings.
-
-    Attributes:
-        instruction: a line of its prompts.
-        acts: it answers in the run's prompt form; else in plain text.
-        sees: items of ``SEES``; ``own`` and ``others`` are earlier turns, with their observations.
-        history: number of these turns.
-        next: a role, ``ENVIRONMENT`` or ``ACCEPT``; or one of these by label. Of the words of an
-            answer, the first that is a label decides. Without one, the last entry does.
-        max_tokens: of an answer; None: ``env.max_action_tokens``.
-        every: read of the first role: it answers one of so many new observations, and the last
-            entry of its ``next`` the others.
-        most: answers at one observation at most.
+    """A role; conf/roles/planner.yaml and actor.yaml describe the settings.
 
     Raises:
         ValueError: ``sees`` has an unknown word, or ``next`` is empty.

@@ -16,11 +16,7 @@ EXACT, SAME_AFTER = "exact", "same_after"
 
 @dataclass(kw_only=True)
 class Prefix(Linear):
-    """Replays ``turns`` actions of the expert plan, at most all but its last.
-
-    The policy continues from there. Replayed turns are part of the prompt: they are neither learned
-    from nor rewarded, nor counted as turns of the episode.
-    """
+    """Replayed turns are part of the prompt: not learned from, rewarded or counted as turns."""
 
     turns: int = number(0)
 
@@ -48,14 +44,7 @@ def expert_plan(task: TaskRef) -> tuple[str, ...]:
 
 @dataclass(kw_only=True)
 class Tcod(Linear):
-    """TCOD: one more turn every ``every`` steps.
-
-    With k' the number of finished steps:
-
-    - ``f2b``: an episode has ``min(1 + k' // every, env.max_turns)`` turns from the game's start;
-    - ``b2f``: the first ``max(0, L - 1 - k' // every)`` of the L actions of the expert plan are
-      replayed, then the policy acts.
-    """
+    """TCOD: one more turn every ``every`` steps, as its YAML says."""
 
     direction: str = word("f2b", "b2f")
     every: int = number(1)
@@ -85,12 +74,7 @@ class Tcod(Linear):
 
 @dataclass(kw_only=True)
 class Retry(Linear):
-    """Agent-RLVR: if no sample of a prompt wins, each runs once more with a line before the goal.
-
-    The second attempt replaces the first in the group and is learned from with the guidance in its
-    prompt. The line has the actions of the expert plan (``plan``), the first of them
-    (``expert_hint``), or the failed attempt's last observation (``last_feedback``).
-    """
+    """Agent-RLVR: the guided attempt replaces the first in the group."""
 
     guidance: str = word(PLAN, FEEDBACK, HINT)
 
@@ -126,15 +110,7 @@ class Retry(Linear):
 
 @dataclass(kw_only=True)
 class SemiOnline(Linear):
-    """Turn t shows the expert's observation and the policy's own earlier answers.
-
-    If the answer is not the expert's action, the expert's answer takes its place in the history, at
-    most ``patches`` times an episode (-1: always). The next one that differs ends the episode. The
-    policy's answer is still the trained turn, and ends its row.
-
-    ``accept: same_after`` accepts an action that leads to the expert's observation. The game then
-    replays the plan up to the turn.
-    """
+    """An answer that is replaced in the history is still the trained turn, and ends its row."""
 
     patches: int = number(-1)
     accept: str = word(EXACT, SAME_AFTER)

@@ -16,11 +16,10 @@ TOKENS = 20  # first tokens of an answer
 
 @dataclass(kw_only=True)
 class Tree(Linear):
-    """Tree-GRPO's rollouts: ``trees`` episodes begin at the game's start.
+    """Tree-GRPO's rollouts.
 
-    Then, ``rounds`` times, ``nodes`` nodes of each tree are drawn uniformly, with replacement, from
-    its root and its inner turns; an episode branches off from each. Of the
-    ``trees * (1 + nodes * rounds)`` episodes, ``n`` are drawn to be learned from.
+    A round draws ``nodes`` nodes of each tree uniformly, with replacement, from its root and its
+    inner turns.
     """
 
     trees: int = number(1)
