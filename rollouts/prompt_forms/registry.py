@@ -15,8 +15,8 @@ PROMPTS: dict[str, str] = {
     "react": "turngrid.rollouts.prompt_forms.react:React",
     "tool_call": "turngrid.rollouts.prompt_forms.tool_call:ToolCall",
     "search_tags": "turngrid.rollouts.prompt_forms.tags:SearchTags",
-    "hiper": "turngrid.rollouts.prompt_forms.hiper:Hiper",
-    "rlvmr": "turngrid.rollouts.prompt_forms.rlvmr:Rlvmr",
+    "hiper": "turngrid.rollouts.prompt_forms.kinds:Hiper",
+    "rlvmr": "turngrid.rollouts.prompt_forms.kinds:Rlvmr",
 }
 
 
