@@ -33,13 +33,25 @@ values outside turns or actions are undefined.
     returns stored episodes by the index of the one that each replaces before the baseline, and
     requires ``OWN_ROWS``.
 
+``library=``: ``look_up(task, observation, step)`` returns the text for a turn, "" for none, and
+    changes nothing that is saved. ``task`` is the game's key; in evaluation, ``step`` is that of
+    the checkpoint. Texts are cut to ``tokens``. ``states()`` is optional, for
+    ``algo.state=cluster``: called for each group, it returns a function from an observation to what
+    equal states of the group have in common.
+
+A method of any slot may learn from the texts of a step's episodes. ``offer(step, episodes)`` gets
+them as ``OfferedEpisode``, in their order, after the update. ``in_rollout`` is then True: where
+episodes are sampled, its state is that of the start of the step. Optional: ``requests()`` returns
+what the policy is asked to write before the next step, ``write(step, texts)`` gets the answers in
+their order, and ``logged`` has numbers of the newest ``offer`` for the log, by name.
+
 A method with a state has ``state()``, which returns plain containers, numbers and tensors (reading
 a checkpoint runs no code), and ``load(state)``. The state is part of every checkpoint.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -152,50 +164,3 @@ class Request(NamedTuple):
     lines: Sequence[str]
     question: str
     length: int
-
-
-class Offered(Protocol):
-    """A method with a state that learns from the texts of a step's episodes, as a ``Library``.
-
-    Where episodes are sampled, its state is that of the start of the step. ``requests`` and
-    ``write`` are optional.
-
-    Attributes:
-        in_rollout: True.
-        logged: optional; numbers of the newest ``offer`` for the log, by name.
-    """
-
-    in_rollout: ClassVar[bool]
-
-    def offer(self, step: int, episodes: Sequence[OfferedEpisode]) -> None:
-        """Learn from the episodes, in their order, after the update of ``step``."""
-
-    def requests(self) -> Sequence[Request]:
-        """Return what the policy is asked to write, after the update and before the next step."""
-
-    def write(self, step: int, texts: Sequence[str]) -> None:
-        """Take the answers to ``requests``, in their order."""
-
-
-class Library(Offered, Protocol):
-    """Gives the policy a text before each turn (``library=``), in training and in evaluation.
-
-    Attributes:
-        tokens: of a text at most; what is longer is cut.
-    """
-
-    tokens: int
-
-    def look_up(self, task: str, observation: str, step: int) -> str:
-        """Return the text for a turn, "" for none. It must change nothing that is saved.
-
-        Args:
-            task: key of the game.
-            step: the training step; in evaluation that of the checkpoint.
-        """
-
-    def states(self) -> Callable[[str], str]:
-        """Optional, for ``algo.state=cluster``; called for each group.
-
-        The result maps an observation to what equal states of the group have in common.
-        """

@@ -15,7 +15,7 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.estimators.seeupo import Seeupo
 from turngrid.algorithms.registry import ON_BATCH
-from turngrid.algorithms.slots import Estimate, Offered, OfferedEpisode, Request
+from turngrid.algorithms.slots import Estimate, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns, credited, repeated_states
 from turngrid.records.files.checkpoints import METHODS
 from turngrid.records.files.json_lines import write_lines
@@ -185,7 +185,7 @@ class Methods:
 
     # ---- texts of a step's episodes
 
-    def offered(self) -> dict[str, Offered]:
+    def offered(self) -> dict[str, Any]:
         """Return the methods that learn from the texts of episodes, by ``slot/name``."""
         methods = self.chosen.in_rollout(self._step.number)
         return {name: method for name, method in methods.items() if hasattr(method, "offer")}
