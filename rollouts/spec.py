@@ -46,11 +46,9 @@ class Followed:
 
 @dataclass(frozen=True)
 class Attempts:
-    """The plays of an episode.
+    """The plays of an episode: at most ``most``, each of at most ``turns`` turns.
 
     Attributes:
-        most: plays.
-        turns: turns of a play at most.
         feedback: precedes the game's first observation, which follows the end of a play.
         until_won: a won play is the last one.
     """
@@ -75,7 +73,6 @@ class EpisodeSpec:
 
     Args:
         max_turns: turns of the policy at most, those of ``branch`` included, ``prefix`` excluded.
-        reward: the chosen reward.
         prompt: name of the group of samples; "" stands for the game's key.
         grade_unfinished: grade an episode that was cut off (``Environment.grades_unfinished``).
         window: how much of the episode the policy sees, or when it writes summaries; None: all.
@@ -83,19 +80,14 @@ class EpisodeSpec:
         answers: the complete answers with the prefix's actions, which are read in them. If empty,
             they are those of a demonstration that ends with the prefix: no later action leaks.
         guidance: a line of the first message before the goal.
-        branch: turns of another sample that the episode begins with.
         named: further rewards to record, by name.
         void: ``unparsed`` or ``invalid`` (includes unparsed): such a turn ends the episode as lost.
-        form: builds the messages and reads the answers.
         max_actions: actions of the policy at most, if an answer may have several.
-        attempts: plays of the game that the episode may have.
-        followed: the expert plan that judges each turn, and whose actions the game runs.
         seat: the seat that the policy has in a game of several; "" in other games.
         opponent: who has the other seat: ``self`` (the policy), a scripted policy, ``past:STEP``
             (the policy as that training step left it), or ``endpoint``.
         both: if that is the policy itself, its episode is trained on too.
-        library: is looked up before each turn; text policies do not see its texts.
-        roles: the policy's roles; None: it has one. Text policies have one.
+        library, roles: not used by text policies.
     """
 
     task: TaskRef
