@@ -43,8 +43,6 @@ class Judge:
 
     Raises:
         JudgeError: no attempt gave a usable answer.
-        ValueError: ``turn_reward.url`` is no address, or the environment variable with the key is
-            not set.
     """
 
     name: ClassVar[str] = "judge"
@@ -70,14 +68,7 @@ class Judge:
         return ""
 
     def ask(self, problem: str, patch: str) -> float:
-        """Return the judge's score of one change.
-
-        Raises:
-            JudgeError: no attempt gave a usable answer.
-            ValueError: a setting is wrong.
-        """
-        if wrong := self.problem():
-            raise ValueError(wrong)
+        """Return the judge's score of one change."""
         for left in range(self.settings.retries, -1, -1):
             try:
                 return _score(self._send(problem, patch))
