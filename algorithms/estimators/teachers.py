@@ -25,12 +25,7 @@ class Distill(Method):
     needs = frozenset({"teacher"})
     grain = "token"
     conflicts = (
-        only(
-            "model.lora_rank",
-            None,
-            reason="verl would ask the policy in place of algo.teacher",
-            use="model.lora_rank=null",
-        ),
+        only("model.lora_rank", None, reason="verl would ask the policy, not algo.teacher", use="model.lora_rank=null"),
         only("algorithm.kl_penalty", "kl", "k1", reason="it learns from a difference of log-probs"),
     )
     card = Card(

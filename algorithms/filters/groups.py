@@ -58,12 +58,7 @@ class DynamicSampling(ZeroStd):
 
     sampler = ("pkg://turngrid.verl_plugin.training.dynamic_sampling", "DynamicSampler")
     conflicts = (
-        only(
-            "trainer.v1.trainer_mode",
-            "sync",
-            reason="it samples more within a step, and the trainer samples ahead",
-            use="filter=[zero_std]",
-        ),
+        only("trainer.v1.trainer_mode", "sync", reason="the trainer samples ahead of a step", use="filter=[zero_std]"),
         only(
             "budget.count",
             "games",

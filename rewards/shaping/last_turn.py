@@ -74,9 +74,7 @@ class F1(Method):
     """
 
     conflicts = (
-        excludes(
-            "shaping", "turn_bonus", reason="one pays for turns, the other takes off for them", use="shaping=[f1]"
-        ),
+        excludes("shaping", "turn_bonus", reason="one pays for turns, the other charges them", use="shaping=[f1]"),
         FIRST,
     )
     card = Card(

@@ -123,12 +123,7 @@ class SemiOnline(Linear):
     conflicts = (
         only("prompt.max_actions", 1, None, reason="an answer is compared with one action"),
         excludes("filter", "over_turns", reason="no episode runs out of turns: each has those of the plan"),
-        only(
-            "algo.name",
-            "semi_online",
-            reason="its rewards are those of turns that match the plan",
-            use="algo=semi_online",
-        ),
+        only("algo.name", "semi_online", reason="it is paid for turns that match the plan", use="algo=semi_online"),
     )
     card = Card(
         paper="2509.11543",
