@@ -94,8 +94,8 @@ ROLES, _ROLE = "roles", "turngrid.rollouts.roles:Role"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: _in(
         "rollouts.forms",
-        f"{LINEAR} plans:prefix plans:tcod plans:retry tree plans:semi_online attempts tree:arpo tree:aepo summary "
-        "summary:mem1 self_play",
+        f"{LINEAR} plans:prefix plans:tcod plans:retry tree plans:semi_online rows:attempts tree:arpo tree:aepo "
+        "rows:summary rows:mem1 self_play",
     ),
     ROLES: dict.fromkeys(("planner", "actor", "proposer", "checker", "verifier", "searcher", "answerer"), _ROLE),
     "library": _in("algorithms.library", "experience"),

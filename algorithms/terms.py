@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.contexts import Context, RowView
-from turngrid.algorithms.library.skills import Skills
-from turngrid.algorithms.library.writer import POLICY, RULE
+from turngrid.algorithms.library.texts import POLICY, RULE, Skills
 from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, only, word

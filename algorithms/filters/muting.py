@@ -34,7 +34,9 @@ class OverTurns(Method):
     when = "after"
     conflicts = (
         only(
-            *("turn_reward.name", "sparse", "binary"),
+            "turn_reward.name",
+            "sparse",
+            "binary",
             reason="episodes that were cut off are left out, with what the reward paid them",
             use="reward=sparse",
             warns=True,

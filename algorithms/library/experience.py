@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from turngrid.algorithms.library import writer
 from turngrid.algorithms.library.clusters import Clusters, similar
-from turngrid.algorithms.library.writer import POLICY, RULE
+from turngrid.algorithms.library.texts import LOST, POLICY, RULE, WON, first_line, moment, request, rises
 from turngrid.algorithms.slots import OfferedEpisode, Request
 from turngrid.rewards.declared import SYNCHRONOUS, Card, Conflict, Method, number, word
 
@@ -130,11 +129,11 @@ class Experience(Method):
             self._seen(observation, step)
         won, lost = self.sides(episodes)
         if self.writer == RULE:
-            rises = [(EXAMPLE, e.reward, at) for e in won for at in writer.rises(e)]
-            ends = [(WARNING, e.reward, writer.moment(e.turns)) for e in lost if not e.won]
-            self.admit(Entry(at.text, zone, score, at.observation) for zone, score, at in [*rises, *ends])
+            gains = [(EXAMPLE, e.reward, at) for e in won for at in rises(e)]
+            ends = [(WARNING, e.reward, moment(e.turns)) for e in lost if not e.won]
+            self.admit(Entry(at.text, zone, score, at.observation) for zone, score, at in [*gains, *ends])
         else:
-            self._asked = [*self._about(won, PRINCIPLE, writer.WON), *self._about(lost, WARNING, writer.LOST)]
+            self._asked = [*self._about(won, PRINCIPLE, WON), *self._about(lost, WARNING, LOST)]
 
     def _seen(self, observation: str, step: int) -> None:
         """Add an observation to its cluster, and link the entries that were found for it."""
@@ -192,8 +191,8 @@ class Experience(Method):
     def _about(self, episodes: Sequence[OfferedEpisode], zone: str, question: str) -> Iterator[tuple[Request, Entry]]:
         """Yield what the policy is asked, and the entry without its text."""
         for episode in episodes:
-            at = [writer.moment(episode.turns), *(writer.rises(episode) if zone != WARNING else ())][-1]
-            yield writer.request(episode, question, self.length), Entry("", zone, episode.reward, at.observation)
+            at = [moment(episode.turns), *(rises(episode) if zone != WARNING else ())][-1]
+            yield request(episode, question, self.length), Entry("", zone, episode.reward, at.observation)
 
     def requests(self) -> list[Request]:
         return [request for request, _ in self._asked]
@@ -202,7 +201,7 @@ class Experience(Method):
         """Take the policy's entries; a line may begin with its level ("pattern: ...")."""
         asked, self._asked = [entry for _, entry in self._asked], []
         for entry, text in zip(asked, texts, strict=True):
-            entry.text = writer.first_line(text)
+            entry.text = first_line(text)
             level = entry.text.partition(":")[0].strip().lower()
             if level in LEVELS and entry.zone != WARNING:
                 entry.zone, entry.text = level, entry.text.partition(":")[2].strip()
