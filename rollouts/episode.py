@@ -205,6 +205,11 @@ class Episode:
         return [turn for turn in self.turns if not turn.shared]
 
     @property
+    def shared_turns(self) -> int:
+        """Number of the turns that were sampled in its parent."""
+        return len(self.turns) - len(self.own_turns)
+
+    @property
     def played_turns(self) -> list[Turn]:
         """Turns that the environment answered."""
         return [turn for turn in self.turns if not turn.aside]

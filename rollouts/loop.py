@@ -19,7 +19,7 @@ from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, answered, listed, me
 from turngrid.rollouts.retrieval import lines_of, retrieved
 from turngrid.rollouts.roles import ACCEPT, ENVIRONMENT, Roles
 from turngrid.rollouts.several import run_actions
-from turngrid.rollouts.spec import EpisodeSpec, Session, begin, other_seat
+from turngrid.rollouts.spec import EpisodeSpec, Session, begin
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
 
@@ -52,7 +52,7 @@ async def run_episode(
     """
     sides, itself = {spec.seat: Side(policy, spec, stream)}, spec.opponent == SELF
     if spec.opponent:
-        opposite = replace(spec, seat=other_seat(spec.seat))
+        opposite = replace(spec, seat=str(1 - int(spec.seat)))  # seats are "0" and "1"
         scripted = opponent or RandomPolicy(seed, spec.opponent)
         sides[opposite.seat] = Side(policy if itself else scripted, opposite, other)
     episodes = await run_match(sides, session)

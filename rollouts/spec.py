@@ -157,11 +157,6 @@ class EpisodeSpec:
         )
 
 
-def other_seat(seat: str) -> str:
-    """Return the seat opposite: seats are "0" and "1"."""
-    return str(1 - int(seat))
-
-
 class Session(Protocol):
     """One running game of an environment pool."""
 

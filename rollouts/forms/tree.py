@@ -70,15 +70,14 @@ def samplers_of(played: Sequence[Episode]) -> dict[int, list[int]]:
     """Map each sample to the samples in which its turns were sampled."""
     samplers: dict[int, list[int]] = {}
     for episode in played:
-        own = len(episode.own_turns)
-        shared = samplers[episode.parent][: len(episode.turns) - own] if episode.parent is not None else []
-        samplers[episode.sample] = [*shared, *[episode.sample] * own]
+        shared = samplers[episode.parent][: episode.shared_turns] if episode.parent is not None else []
+        samplers[episode.sample] = [*shared, *[episode.sample] * len(episode.own_turns)]
     return samplers
 
 
 def nodes_of(tree: Sequence[Episode]) -> list[tuple[Episode, int]]:
     """Return the nodes of a tree as (episode, number of turns): the root, then each inner turn."""
-    inner = [(e, turns) for e in tree for turns in range(len(e.turns) - len(e.own_turns) + 1, len(e.turns))]
+    inner = [(e, turns) for e in tree for turns in range(e.shared_turns + 1, len(e.turns))]
     return [(tree[0], 0), *inner]
 
 
@@ -95,12 +94,9 @@ class Arpo(Linear):
     (with ``mean``, their mean). Samples left at the end begin at the game's start. Episodes run to
     their end before branches are drawn in the order of turns; they are independent, so this equals
     stepping them together.
-
-    Raises:
-        ValueError: ``start`` is outside (0, 1].
     """
 
-    start: float
+    start: float = number(1e-9, 1)
     alpha: float = number()
     gamma: float = number()
     mean: bool
@@ -111,11 +107,6 @@ class Arpo(Linear):
     entropies = True
     card = Card(paper="2507.19849", source="code", ours="entropy at the sampling temperature")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.start <= 1:
-            raise ValueError(f"start={self.start} must be above 0 and at most 1")
-
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return super().specs(base, max(1, round(self.start * n)), rng)
 
@@ -123,7 +114,8 @@ class Arpo(Linear):
         left = n - len(played)
         if not left:
             return []
-        for turns in range(1 + last_branching(played), max(len(episode.turns) for episode in played)):
+        latest = max(episode.shared_turns for episode in played)  # later rounds branch after that
+        for turns in range(1 + latest, max(len(episode.turns) for episode in played)):
             live = [episode for episode in played if len(episode.turns) > turns]
             chosen = [episode for episode in live if rng.random() < self.chance(episode, turns, played)][:left]
             if chosen:
@@ -139,11 +131,6 @@ class Arpo(Linear):
     def _entropy(self, episode: Episode, turn: int) -> float:
         first = episode.turns[turn].entropies[:TOKENS]
         return sum(first) / (len(first) or 1) if self.mean else sum(first)
-
-
-def last_branching(played: Sequence[Episode]) -> int:
-    """Return after how many turns the latest branch began; later rounds branch after that."""
-    return max(len(episode.turns) - len(episode.own_turns) for episode in played)
 
 
 @dataclass(kw_only=True)
@@ -185,7 +172,7 @@ def branches_in_a_row(episode: Episode, turns: int, played: Sequence[Episode]) -
     path = samplers.get(episode.sample, [])
     row = 0
     for turn in range(turns - 1, 0, -1):
-        here = [other for other in played if len(other.turns) - len(other.own_turns) == turn]
+        here = [other for other in played if other.shared_turns == turn]
         if not any(samplers[other.sample][turn - 1] == path[turn - 1] for other in here):
             break
         row += 1
