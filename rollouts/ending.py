@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from turngrid.envs.types import Observation, StepResult
-from turngrid.rewards.reward import one_a_turn
-from turngrid.rewards.shaping.view import TRAINED, RewardView, Transform
+from turngrid.rewards.reward import TRAINED, RewardView, Transform, one_a_turn
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.spec import EpisodeSpec, Session
 

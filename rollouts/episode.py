@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from turngrid.envs.types import TASK_TYPE
-from turngrid.rewards.shaping.view import TRAINED
+from turngrid.rewards.reward import TRAINED
 
 # Fields that a record omits if they have their default.
 _OMITTED = {

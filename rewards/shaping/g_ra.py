@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from turngrid.rewards.declared import Card, Conflict, Method, Names, in_range
-from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rewards.reward import TRAINED, RewardView
 
 SLACK = 1e-9  # for sums of floats that should equal a gate
 

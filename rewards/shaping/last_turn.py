@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turngrid.rewards.declared import FIRST, Card, Conflict, Method, excludes, in_range, number
-from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rewards.reward import TRAINED, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from turngrid.rewards.declared import Card, Method, number, word
-from turngrid.rewards.shaping.view import RewardView
+from turngrid.rewards.reward import RewardView
 
 KEEP, SWITCH = "KEEP", "SWITCH"  # labels of HiPER's answers
 
