@@ -87,12 +87,9 @@ class SelfImitation(Method):
 
 @dataclass(kw_only=True)
 class TaskReplay(Method):
-    """The replay buffer of ARPO, section 3.3.
+    """The replay buffer of ARPO, section 3.3: scores 0 0 0 0 become 0 0 0 1.
 
-    The newest won episode of a task with a score above 0 is stored. If a group has no such episode,
-    the stored one replaces the one with the lowest score (of equal ones the last sample), before
-    the baseline: scores 0 0 0 0 become 0 0 0 1. ``replaced: random`` draws an episode by seed, step
-    and task.
+    A win has a score above 0. Of equal scores, that of the last sample is the worst.
     """
 
     tolerate: int | None = number(0)

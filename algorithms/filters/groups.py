@@ -28,13 +28,7 @@ DIGITS = 9  # tolerance: deviations that differ by less are equal, whatever the 
 
 
 def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
-    """Mark groups of equal scores; (groups,) bool.
-
-    Args:
-        scores: (E,).
-        sizes: (E,), as in ``turngrid.algorithms.pools.without_rounding``.
-        group: (E,).
-    """
+    """Mark groups of equal scores; (E,) each -> (groups,) bool (``pools.without_rounding``)."""
     return deviations(scores, group, size=sizes) == 0
 
 
@@ -125,10 +119,9 @@ RAGEN_2 = "2604.06268"
 
 @dataclass(kw_only=True)
 class StdTopP(ByStd):
-    """Keep the fewest groups, by falling deviation, whose deviations sum to a share of all.
+    """Keep groups, by falling deviation, until these sum to ``share * total - epsilon``.
 
-    They sum to ``share * total - epsilon`` at least. Groups of equal scores are dropped, and all of
-    them if that is not above 0. With ``share`` 1 all others are kept.
+    With ``share`` 1, all groups of unequal scores are kept.
     """
 
     share: float = number(1e-9, 1)

@@ -11,10 +11,7 @@ from turngrid.rewards.declared import WHOLE_STEP, Card, Method, Names, excludes,
 
 @dataclass(kw_only=True)
 class VoidTurns(Method):
-    """Mute an episode with a void turn; the agent loop reads ``stop``.
-
-    The episode stays in its group's baseline, as in the released code.
-    """
+    """Mute an episode with a void turn; the agent loop reads ``stop``."""
 
     void: str = word("unparsed", "invalid")
     stop: bool | None

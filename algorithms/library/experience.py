@@ -34,11 +34,10 @@ class Entry:
 
 @dataclass(kw_only=True)
 class Experience(Method):
-    """Before each turn the policy is shown the best strategies and warnings for its observation.
+    """The library of SLEA-RL (docs/methods.md).
 
-    Observations form clusters. An entry belongs to clusters; if a cluster has none, the whole
-    library is searched for entries similar to the observation. After a step, entries are written
-    about its best episodes above the median reward, and about its worst ones below.
+    Observations form clusters, to which entries belong. After a step, entries are written about its
+    best episodes above the median reward, and about its worst ones below.
     """
 
     strategies_shown: int = number(0)

@@ -87,13 +87,11 @@ def branched(spec: EpisodeSpec, parent: Episode, turns: int) -> EpisodeSpec:
 
 @dataclass(kw_only=True)
 class Arpo(Linear):
-    """ARPO: a share ``start`` of the n samples begins at the game's start; the others branch off.
+    """ARPO's rollouts: H_t is the sum of the entropies of the answer's first tokens.
 
-    After each turn, while samples are left, each running episode branches with probability
-    ``clip(alpha + gamma (H_t - H_1), 0, 1)``, H_t the summed entropies of the answer's first tokens
-    (with ``mean``, their mean). Samples left at the end begin at the game's start. Episodes run to
-    their end before branches are drawn in the order of turns; they are independent, so this equals
-    stepping them together.
+    Samples that did not branch off begin at the game's start. Episodes run to their end before
+    branches are drawn in the order of turns; they are independent, so this equals stepping them
+    together.
     """
 
     start: float = number(1e-9, 1)
