@@ -170,7 +170,6 @@ class Tau2(Environment):
     prompt = PromptStyle("You are a customer service agent and solve a ticket by calls.", functions=(DONE,))
     Settings = Tau2Settings
     examples = tuple(POLICIES)
-    agent_stops = True
     settings: Tau2Settings
 
     def parse_task(self, task: str) -> dict[str, Any]:
