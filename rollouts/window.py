@@ -201,7 +201,7 @@ class View:
             earlier = self._form.earlier(kept_turns, len(self._turns))
             self._start(self._head + earlier, [shown], kept_turns)
         else:
-            self._start(self._head, [*(messages_of(self._form, turn) for turn in kept_turns), shown], kept_turns)
+            self.begin_after(kept_turns, shown)
         return True
 
     @property
