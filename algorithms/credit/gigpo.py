@@ -12,7 +12,7 @@ from turngrid.rewards.declared import FIRST, GROUPS, OWN_TURNS, Card, Conflict, 
 
 LOSES_KL = Conflict(  # of a method that replaces the estimator's advantages
     ("algorithm.use_kl_in_reward",),
-    lambda _, on: on,
+    lambda method, on: on and not getattr(method, "base", False),
     "the advantages that it replaces had the KL",
     "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
     warns=True,
@@ -87,13 +87,15 @@ class Hgpo(Method):
     For k from 1 to ``history + 1``, the turns of a group that answered the same k states in a row
     are compared by their discounted returns, repeats within an episode included: ``a^k = (R_t -
     mean) / (std + 1e-6)``, with the biased deviation; 0 for one alone. ``w_k`` is in proportion to
-    ``(k + 1)^alpha`` over the k whose ``a^k`` is not 0. A turn without such a k gets 0.
+    ``(k + 1)^alpha`` over the k whose ``a^k`` is not 0. A turn without such a k gets 0. With
+    ``base``, the estimator's advantage is the item k = 0.
     """
 
     gamma: float = number(0, 1)
     history: int = number(0)
     alpha: float = number(0)
     std: bool
+    base: bool
     costs_go_on: bool
 
     grains = frozenset({"episode"})
@@ -108,15 +110,17 @@ class Hgpo(Method):
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.acting()
         total, weights = torch.zeros(len(at[0])).double(), torch.zeros(len(at[0])).double()
-        for k, item in self._items(turns):
+        for k, item in self._items(turns, advantages[at]):
             weight = (k + 1) ** self.alpha * (item != 0)
             total, weights = total + weight * item, weights + weight
-        result = torch.zeros_like(advantages)
+        result = advantages.clone() if self.base else torch.zeros_like(advantages)
         result[at] = (total / (weights + EPSILON)).to(result.dtype)
         return result
 
-    def _items(self, turns: Turns) -> Iterator[tuple[int, Tensor]]:
+    def _items(self, turns: Turns, base: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Yield each k with its ``a^k``, (turns,)."""
+        if self.base:
+            yield 0, base
         at = turns.acting()
         returns, size = (numbers[at] for numbers in returns_to_go(turns, self.gamma, self.costs_go_on))
         own = path = pools(turns.group[at[0]], turns.state[at])
