@@ -36,6 +36,12 @@ class Function:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
     @property
+    def tool(self) -> dict[str, Any]:
+        """An entry of ``tools`` in the API of chat endpoints."""
+        described = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": described}
+
+    @property
     def described(self) -> str:
         """``show(file, lines?): a file``, a signature and a description; strings have no type."""
         required, properties = self.parameters.get("required", ()), self.parameters.get("properties", {})

@@ -12,6 +12,7 @@ endpoint=   address of an OpenAI-compatible server, up to and with /v1
             endpoint_model= names its model
             key_env= names the environment variable with the key; without it no key is sent
             at_once=16 is the number of games at a time
+            endpoint_tools=true, with prompt=tool_call, offers functions by the API's own field
 
 Prints success with 95 % intervals, and writes episodes and result.json to output_dir/evaluations/.
 Episodes that exist are kept. docs/evaluation.md explains the tables."""
@@ -70,6 +71,7 @@ class Options:
     endpoint: str = ""
     endpoint_model: str = ""
     key_env: str = ""
+    endpoint_tools: bool = False
     at_once: int = 16
 
 
@@ -89,9 +91,9 @@ def main(arguments: list[str]) -> int:
 
 def _endpoint(options: Options) -> Endpoint | None:
     if options.endpoint:
-        return Endpoint(options.endpoint, options.endpoint_model, options.key_env)
-    if options.endpoint_model or options.key_env:
-        raise PolicyError("endpoint_model= and key_env= belong to endpoint=URL")
+        return Endpoint(options.endpoint, options.endpoint_model, options.key_env, tools=options.endpoint_tools)
+    if options.endpoint_model or options.key_env or options.endpoint_tools:
+        raise PolicyError("endpoint_model=, key_env= and endpoint_tools= belong to endpoint=URL")
     return None
 
 
@@ -225,9 +227,10 @@ async def acting(run: Run, candidate: PolicyRef, item: EvaluationSetting) -> Asy
         yield ExpertPolicy() if candidate.kind == "expert" else RandomPolicy(config.eval.seed)
         return
     tokens, marks = int(config.env.max_action_tokens), run.prompt.marks
+    functions = run.of_environment(item.evaluation_set.env).environment.prompt.functions if endpoint.tools else ()
     async with endpoint.client() as client:
         settings = (item.temperature, tokens, config.eval.seed, candidate.chat.kwargs)
-        yield ChatPolicy(endpoint, client, *settings, marks=marks)
+        yield ChatPolicy(endpoint, client, *settings, marks=marks, functions=functions)
 
 
 if __name__ == "__main__":

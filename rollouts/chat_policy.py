@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from turngrid.envs.functions import Function
+from turngrid.envs.types import Call
 from turngrid.envs.utils.chat_text import chat_text
 from turngrid.envs.utils.printable import printable
 from turngrid.rollouts.policy import Reply, TurnContext
+from turngrid.rollouts.prompt_forms.tool_call import read_calls
 from turngrid.rollouts.seeds import request_seed
-from turngrid.rollouts.stream import Message, in_words, runs
+from turngrid.rollouts.stream import Message, in_words, joined, runs
 
 if TYPE_CHECKING:
     import httpx
@@ -35,6 +39,7 @@ class Endpoint:
         url: the address up to ``/v1``, inclusive.
         key_env: name of the environment variable that holds the key; "" if none is needed.
         timeout_s: limit of one request, in seconds.
+        tools: send an environment's functions in the API's ``tools`` field.
 
     Raises:
         EndpointError: ``url`` is not an address, ``model`` is empty, or the variable is not set.
@@ -44,6 +49,7 @@ class Endpoint:
     model: str
     key_env: str = ""
     timeout_s: float = 120.0
+    tools: bool = False
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
@@ -73,6 +79,7 @@ class ChatPolicy:
         template_kwargs: variables of the chat template; vLLM's and SGLang's servers accept them.
         wait_s: seconds before a failed request is sent again.
         marks: text that a message may contain although it looks like a control token.
+        functions: sent as the API's ``tools``.
 
     Raises:
         EndpointError: no usable answer after all retries.
@@ -86,6 +93,7 @@ class ChatPolicy:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     wait_s: float = WAIT_S
     marks: Sequence[str] = ()
+    functions: Sequence[Function] = ()
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,11 +110,13 @@ class ChatPolicy:
         clean = [{**message, "content": chat_text(message["content"], self.marks)} for message in messages]
         body: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": [each for run in runs(clean) for each in in_words(run)],
+            "messages": as_calls(clean) if self.functions else [each for run in runs(clean) for each in in_words(run)],
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "seed": seed,
         }
+        if self.functions:
+            body["tools"] = [function.tool for function in self.functions]
         return {**body, "chat_template_kwargs": dict(self.template_kwargs)} if self.template_kwargs else body
 
     async def _ask(self, body: dict[str, Any]) -> Any:
@@ -142,8 +152,55 @@ class ChatPolicy:
 
 
 def _content(reply: Any, endpoint: Endpoint) -> str:
-    """Return the text of the first choice; it may be empty."""
+    """Return the text of the first choice, calls included; it may be empty."""
     try:
-        return str(reply["choices"][0]["message"].get("content") or "")
+        return as_text(reply["choices"][0]["message"])
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise EndpointError(f"{endpoint.url} answered without a message; is that address a chat endpoint?") from error
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """Return an answer's words, then its calls in JSON.
+
+    Raises:
+        KeyError, TypeError: the answer does not have the API's structure.
+    """
+    calls = [call["function"] for call in answer.get("tool_calls") or ()]
+    # without arguments, some servers send "", null or no field
+    written = [{"name": call["name"], "arguments": _read(call.get("arguments") or "{}")} for call in calls]
+    lines = [str(answer.get("content") or ""), *(json.dumps(call, ensure_ascii=False) for call in written)]
+    return "\n".join(line for line in lines if line)
+
+
+def _read(arguments: Any) -> Any:
+    """Decode arguments from the API's JSON string; return invalid JSON unchanged."""
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments
+
+
+def as_calls(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Write earlier answers as ``tool_calls`` if a message follows each call, as its result."""
+    converted: list[dict[str, Any]] = []
+    ids: list[str] = []
+    parts = list(runs(messages))
+    for run, following in zip(parts, [*parts[1:], []], strict=True):
+        called = read_calls(joined(run)) if run[0]["role"] == "assistant" else None
+        if called and len(called.calls) == len(following):
+            # Mistral's templates require nine letters and digits
+            ids = [f"call{len(converted):03d}{number:02d}" for number in range(len(called.calls))]
+            calls = [_tool_call(*pair) for pair in zip(ids, called.calls, strict=True)]
+            converted.append({"role": "assistant", "content": called.thought, "tool_calls": calls})
+        elif ids:
+            results = zip(ids, run, strict=True)
+            converted += [{"role": "tool", "tool_call_id": name, "content": each["content"]} for name, each in results]
+            ids = []
+        else:
+            converted += in_words(run)
+    return converted
+
+
+def _tool_call(name: str, call: Call) -> dict[str, Any]:
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+    return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}}

@@ -23,6 +23,13 @@ def says(text: str | None) -> tuple[int, str]:
     return 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]})
 
 
+def calls(*called: tuple[str, str], text: str | None = None) -> tuple[int, str]:
+    """An answer by ``tool_calls``: functions, and their arguments as JSON."""
+    made = [{"id": "1", "type": "function", "function": {"name": name, "arguments": given}} for name, given in called]
+    message = {"role": "assistant", "content": text, "tool_calls": made}
+    return 200, json.dumps({"choices": [{"message": message}]})
+
+
 @contextmanager
 def chat_stub(answer: Answer) -> Iterator[Stub]:
     """``answer(body)`` gives status and text; the server ends with the block."""

@@ -18,7 +18,7 @@ from turngrid.records.models.locate import ModelError, check_hub, library_file, 
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
-from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
+from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text, prompt_form
 from turngrid.rollouts.window import summed_up
 from turngrid.tasks.run import Run
 
@@ -61,7 +61,9 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig
     """
     candidates = [each for word in words for each in _with_library(_policy(word, config), config)]
     if endpoint is not None:
-        identity = f"{endpoint.url} {endpoint.model}"
+        if endpoint.tools and not prompt_form(config.prompt).calls:
+            raise PolicyError("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
+        identity = f"{endpoint.url} {endpoint.model}{' by tools' * endpoint.tools}"
         chat = ChatSettings(chat_settings(config).kwargs)
         candidates.append(PolicyRef(endpoint.model, "endpoint", identity, endpoint=endpoint, chat=chat))
     if not candidates:

@@ -144,4 +144,5 @@ def test_a_signature_tells_every_type() -> None:
     function = Function("say", "say it", {"properties": properties, "required": ["text", "count"]})
     told = f'say(text, count: integer, colour?: "red"|1, other?: {json.dumps(SCHEMA)}): say it; count: how often'
     assert function.described == told
+    assert function.tool["function"]["parameters"]["properties"] == properties
     assert Function("end", "the end").described == "end(): the end"

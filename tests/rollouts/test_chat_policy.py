@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_stub import Answer, Stub, chat_stub, says
+from chat_stub import Answer, Stub, calls, chat_stub, says
 
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
-from turngrid.envs.types import Observation, TaskRef
+from turngrid.envs.types import Call, Observation, TaskRef
 from turngrid.experiments.evaluate import main
-from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
+from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError, as_text
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import Reply, TurnContext
+from turngrid.rollouts.prompt_forms.tool_call import read_calls
+from turngrid.rollouts.store import read_episodes
 
 Play = Callable[..., Episode]
 
@@ -187,6 +189,71 @@ def test_an_endpoint_is_evaluated_and_nothing_is_asked_twice(tmp_path: Path, cap
     ]
 
 
-def test_a_form_that_the_environment_cannot_have_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["expert", "prompt=tool_call", f"output_dir={tmp_path}"]) == 2
-    assert "the actions of env=textworld are phrases" in capfd.readouterr().err and not list(tmp_path.iterdir())
+# ---- functions by the API's own field
+
+
+def played_by_tools(tmp_path: Path, answers: list[tuple[int, str]]) -> tuple[Stub, Episode]:
+    """What was sent, and how an episode of one repair went."""
+    left = iter(answers)
+    words = ["prompt=tool_call", "endpoint_tools=true", "endpoint_model=parrot", "env=repo_repair", "eval.games=1"]
+    with chat_stub(lambda body: next(left)) as stub:
+        turns = f"eval.max_turns={len(answers)}"
+        command = [f"endpoint={stub.url}", *words, turns, "env.workers=1", f"output_dir={tmp_path}"]
+        assert main(command) == 0
+    (file,) = tmp_path.glob("evaluations/*/evaluation/*.jsonl")
+    (episode,) = read_episodes(file)
+    return stub, episode
+
+
+def test_tool_calls_are_played_and_told_as_calls(tmp_path: Path) -> None:
+    answers = [
+        calls(("ls", "{}"), text="I look."),
+        calls(("search", '{"text": "def"}')),
+        calls(("show", "{}"), ("ls", "{}")),  # two, of which one lacks an argument
+        calls(("show", '{"file')),  # no JSON
+        calls(("shwo", "{}")),
+        says('{"name": "ls", "arguments": {}}'),
+    ]
+    stub, episode = played_by_tools(tmp_path, answers)
+    turns = episode.turns
+    assert [turn.action for turn in turns[:2]] == ["ls", "search def"] and turns[0].thought == "I look."
+    assert [turn.parsed for turn in turns] == [True, True, True, False, True, True]
+    assert [turn.valid for turn in turns] == [True, True, False, False, False, True]
+    first, *_, last = (body for *_, body in stub.seen)
+    (search,) = [tool["function"] for tool in first["tools"] if tool["function"]["name"] == "search"]
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    assert search["parameters"] == schema and len(first["tools"]) > 5 and len(first["messages"]) == 1
+    roles = [message["role"] for message in last["messages"]]
+    one, two, none = ["assistant", "tool"], ["assistant", "tool", "tool"], ["assistant", "user"]
+    assert roles == ["user", *one, *one, *two, *none, *one]
+    asked = [call["id"] for message in last["messages"] for call in message.get("tool_calls", ())]
+    assert asked == [message["tool_call_id"] for message in last["messages"] if message["role"] == "tool"]
+    assert len({*asked}) == 5 and {len(name) for name in asked} == {9}
+    show, ls = last["messages"][6:8]
+    assert show["content"] == "The arguments of show do not fit: 'file' is a required property" in turns[3].observation
+    assert turns[0].observation.split(": ")[1].split("  ")[0] in ls["content"]
+    (made,) = last["messages"][1]["tool_calls"]
+    assert made["function"] == {"name": "ls", "arguments": "{}"} and last["messages"][1]["content"] == "I look."
+
+
+@pytest.mark.parametrize("given", [{"arguments": ""}, {"arguments": None}, {}, {"arguments": {}}], ids=str)
+def test_a_call_without_arguments_is_one_however_it_is_written(given: dict[str, Any]) -> None:
+    text = as_text({"content": "I look.", "tool_calls": [{"function": {"name": "ls", **given}}]})
+    called = read_calls(text)
+    assert (called.thought, called.calls) == ("I look.", (Call("ls"),))
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["endpoint_tools=true", "endpoint=http://localhost:1/v1", "endpoint_model=m"], "add prompt=tool_call"),
+        (["endpoint_tools=yes"], "must be true or false"),
+        (["expert", "endpoint_tools=true"], "belong to endpoint=URL"),
+        (["expert", "prompt=tool_call"], "the actions of env=textworld are phrases"),
+    ],
+)
+def test_tools_that_nobody_can_be_offered_are_refused(
+    words: list[str], answer: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, f"output_dir={tmp_path}"]) == 2
+    assert answer in capfd.readouterr().err and not list(tmp_path.iterdir())
