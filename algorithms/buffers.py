@@ -12,7 +12,7 @@ from torch import Tensor
 from turngrid.algorithms.pools import EPSILON, deviations, means
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Method, excludes, number, word
 
 MOST_GROUPS = 10_240  # number of groups over whose means and deviations the medians are taken
 
@@ -36,8 +36,6 @@ class SelfImitation(Method):
 
     requires = frozenset({GROUPS, SYNCHRONOUS})
     card = Card(
-        "replays episodes better than their group, without KL and terms; "
-        "these are in no metric of success and not charged",
         paper="2509.22601",
         source="code",
         result="72.8 -> 88.9 (1.5B, GRPO)",
@@ -89,44 +87,33 @@ class SelfImitation(Method):
 
 @dataclass(kw_only=True)
 class TaskReplay(Method):
-    """The replay buffer of ARPO, section 3.3.
+    """The replay buffer of ARPO, section 3.3: scores 0 0 0 0 become 0 0 0 1.
 
-    Won episodes with a score above 0 are stored by task. If a group has no such episode, the stored
-    one replaces the one with the lowest score (of equal ones the last sample), before the baseline:
-    scores 0 0 0 0 become 0 0 0 1. ``replaced: random`` draws an episode by seed, step and task.
+    A win has a score above 0. Of equal scores, that of the last sample is the worst.
     """
 
-    keep: int = number(1)
     tolerate: int | None = number(0)
     replaced: str = word("worst", "random")
     seed: int = number(0)
 
     requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS, GAMES_AGAIN})
     conflicts = (
-        Conflict(
-            ("filter",),
-            lambda _, names: "dynamic_sampling" in names,
-            "it would sample another group in the place of one that the buffer repairs",
-            "filter=[]",
-        ),
+        excludes("filter", "dynamic_sampling", reason="it samples another group where the buffer repairs one"),
     )
     card = Card(
-        "replaces the worst episode of a group without a win (`replaced: random`: any of its episodes) by the newest "
-        "win of its game, before the baseline; `reward/trained` counts the sampled episodes, not the stored win",
         paper="2505.16282; `random`: 2509.24107",
         source="abstract",
         needs="no critic",
         ours="which episode makes way; `tolerate` 20 steps (there no limit)",
     )
 
-    _won: dict[str, list[StoredEpisode]] = field(default_factory=dict, init=False, repr=False)
+    _won: dict[str, StoredEpisode] = field(default_factory=dict, init=False, repr=False)
 
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:
         return _succeeded(turns).nonzero().flatten().tolist()
 
     def offer(self, step: int, episodes: Sequence[StoredEpisode], turns: Turns) -> None:
-        for episode in episodes:
-            self._won[episode.task] = [episode, *self._won.get(episode.task, [])][: self.keep]
+        self._won |= {episode.task: episode for episode in episodes}
 
     def take(self, step: int) -> list[StoredEpisode]:
         return []
@@ -140,7 +127,7 @@ class TaskReplay(Method):
         won = _succeeded(turns).tolist()
         failed = (own for own in groups.values() if not any(won[episode] for episode in own))
         chosen = (self._one(own, turns, step) for own in failed)
-        return {episode: held[0] for episode in chosen if (held := self._won.get(turns.tasks[episode]))}
+        return {episode: self._won[turns.tasks[episode]] for episode in chosen if turns.tasks[episode] in self._won}
 
     def _one(self, group: Sequence[int], turns: Turns, step: int) -> int:
         """Return the episode of a group that is replaced."""
@@ -150,21 +137,17 @@ class TaskReplay(Method):
         return min(samples, key=lambda episode: turns.score[episode].item())
 
     def _forget(self, step: int) -> None:
-        if self.tolerate is None:
-            return
-        young = {task: [e for e in held if step - e.step <= self.tolerate] for task, held in self._won.items()}
-        self._won = {task: held for task, held in young.items() if held}
+        if self.tolerate is not None:
+            self._won = {task: held for task, held in self._won.items() if step - held.step <= self.tolerate}
 
     def __len__(self) -> int:
-        return sum(len(held) for held in self._won.values())
+        return len(self._won)
 
     def state(self) -> dict[str, Any]:
-        return {"episodes": [vars(episode) for held in self._won.values() for episode in held]}
+        return {"episodes": [vars(episode) for episode in self._won.values()]}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self._won = {}
-        for episode in state["episodes"]:
-            self._won.setdefault(episode["task"], []).append(StoredEpisode(**episode))
+        self._won = {episode["task"]: StoredEpisode(**episode) for episode in state["episodes"]}
 
 
 def _succeeded(turns: Turns) -> Tensor:

@@ -2,16 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import Random
 
 from torch import Tensor
 
 from turngrid.algorithms.pools import centred
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import (
+    GROUPS,
+    SYNCHRONOUS,
+    WHOLE_STEP,
+    Card,
+    Conflict,
+    Method,
+    number,
+    only,
+    without,
+    word,
+)
 
-REVERSE, FORWARD, RANDOM = "reverse", "forward", "random"
+REVERSE, FORWARD = "reverse", "forward"
 LEAST = 1e-6  # deviation of the scores by which is divided
 
 
@@ -26,15 +36,14 @@ class Seeupo(Method):
     Episodes without the turn keep M.
 
     Attributes:
-        order: of turn numbers: ``reverse``, ``forward``, or ``random``, drawn by ``seed`` and step.
+        order: of turn numbers, ``reverse`` or ``forward``.
         fewest: a turn number of which fewer rows are left has no update.
     """
 
-    order: str = word(REVERSE, FORWARD, RANDOM)
+    order: str = word(REVERSE, FORWARD)
     clamp: float = number(0)
     bound: float = number(0, 1)
     fewest: int = number(1)
-    seed: int
 
     needs = frozenset()
     grain = "episode"
@@ -46,25 +55,13 @@ class Seeupo(Method):
             "an update has the rows of one turn, and all turns are in one row",
             "prompt.history=10",
         ),
-        Conflict(
-            ("actor_rollout_ref.actor.ppo_epochs",),
-            lambda _, epochs: epochs > 1,
-            "it updates once for each turn number",
-            "actor_rollout_ref.actor.ppo_epochs=1",
-        ),
-        Conflict(
-            ("loss",),
-            lambda _, names: names != ("step_clip",),
-            "it has one ratio a turn, and a mean over turns",
-            "loss=step_clip",
-        ),
-        Conflict(("buffer",), lambda _, names: bool(names), "no turn of a stored episode is updated", "buffer=[]"),
-        Conflict(("terms",), lambda _, names: bool(names), "a term counts one update a step", "terms=[]"),
-        Conflict(("critic",), lambda _, are: are, "it has no values to learn"),
+        only("actor_rollout_ref.actor.ppo_epochs", 1, reason="it updates once for each turn number"),
+        only("loss", ("step_clip",), reason="it has one ratio a turn, and a mean over turns", use="loss=step_clip"),
+        without("buffer", "no turn of a stored episode is updated", "buffer=[]"),
+        without("terms", "a term counts one update a step", "terms=[]"),
+        without("critic", "it has no values to learn"),
     )
     card = Card(
-        "updates the policy once for each turn number, from the last; an episode's advantage is multiplied by how the "
-        "updates so far changed the probability of its later turns",
         paper="2602.06554",
         source="code",
         result="of AppWorld and BFCL v4, relative: +43 to +55 % (14B)",
@@ -80,12 +77,9 @@ class Seeupo(Method):
         advantages = z.unsqueeze(1) * turns.mask
         return Estimate(advantages, advantages)
 
-    def in_order(self, rows: Mapping[int, int], step: int) -> list[int]:
+    def in_order(self, rows: Mapping[int, int]) -> list[int]:
         """Return the turn numbers to update, in order, given how many rows each has."""
-        turns = sorted(turn for turn, count in rows.items() if count >= self.fewest)
-        if self.order == RANDOM:
-            return Random(f"{self.seed} {step}").sample(turns, len(turns))
-        return turns[::-1] if self.order == REVERSE else turns
+        return sorted((turn for turn, count in rows.items() if count >= self.fewest), reverse=self.order == REVERSE)
 
     def next_factors(self, factors: Tensor, changes: Tensor) -> Tensor:
         """Return M after an update, given each episode's mean change of log-prob, (n,), in nats."""

@@ -1,13 +1,17 @@
-"""Transforms of the last turn's reward, by length and score."""
+"""Transforms of the reward at the end of an episode or attempt, by length, score and success."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from turngrid.rewards.declared import Card, Conflict, Method, in_range, number
-from turngrid.rewards.shaping.view import PlayedTurn, RewardView
+from turngrid.rewards.declared import FIRST, Card, Conflict, Method, excludes, in_range, number
+from turngrid.rewards.reward import TRAINED, RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
+
+WON = "won"
+_AGAIN = Conflict(("several plays",), lambda _, are: not are, "no game is attempted again", "rollout_form=attempts")
 
 
 @dataclass(kw_only=True)
@@ -18,12 +22,7 @@ class TurnBonus(Method):
     a_turn: float = number(0, 1)
     decay: float = number()
 
-    card = Card(
-        "adds `weight * decay * min(1, a_turn * turns)` to the last turn, for 200 steps",
-        paper="2509.22601",
-        source="code",
-        ours="`weight` 0.1, a win being 1 (there 1 and 10)",
-    )
+    card = Card(paper="2509.22601", source="code", ours="`weight` 0.1, a win being 1 (there 1 and 10)")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns = sum(not turn.aside for turn in view.episode.turns)
@@ -43,13 +42,7 @@ class Overlong(Method):
     factor: float = number(0)
     actions_only: bool
 
-    card = Card(
-        "lowers the last turn's reward, by 0 for a row of `limit - buffer` tokens, by `factor` for one of `limit`, "
-        "and further beyond",
-        paper="2503.14476; 2510.11701",
-        source="code",
-        ours="the longest row counts",
-    )
+    card = Card(paper="2503.14476; 2510.11701", source="code", ours="the longest row counts")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,7 +56,7 @@ class Overlong(Method):
     def _buffer(self) -> int:
         return max(1, self.limit // PUBLISHED_SHARE) if self.buffer is None else self.buffer
 
-    def _longest(self, turns: Sequence[PlayedTurn]) -> int:
+    def _longest(self, turns: Sequence[Any]) -> int:
         longest = row = 0
         for turn in turns:
             size = len(turn.action_ids) + (0 if self.actions_only else len(turn.context_ids))
@@ -81,17 +74,10 @@ class F1(Method):
     """
 
     conflicts = (
-        Conflict(
-            ("shaping",),
-            lambda _, names: "turn_bonus" in names,
-            "one pays for turns, the other takes off for them",
-            "shaping=[f1]",
-        ),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+        excludes("shaping", "turn_bonus", reason="one pays for turns, the other charges them", use="shaping=[f1]"),
+        FIRST,
     )
     card = Card(
-        "pays the harmonic mean of recall (share of the score) and precision (recall x turns of the expert plan / "
-        "turns) at the last turn, in place of the trained reward",
         paper="2601.21558",
         needs="no transform before it. Without a score, recall is having won; without an expert plan, precision is "
         "recall",
@@ -123,10 +109,8 @@ class CosineLength(Method):
     lost_long: float = number()
     beyond: float = number()
 
-    conflicts = (Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),)
+    conflicts = (FIRST,)
     card = Card(
-        "pays won episodes less, and lost ones less than 0, the more action tokens they have, in place of the trained "
-        "reward",
         paper="2605.02943",
         source="code",
         needs="no transform before it",
@@ -139,3 +123,68 @@ class CosineLength(Method):
         short, long = (self.won_short, self.won_long) if won else (self.lost_short, self.lost_long)
         paid = long + (short - long) * (1 + math.cos(math.pi * count / self.tokens)) / 2
         return view.only_last(self.beyond if count > self.tokens else paid)
+
+
+@dataclass(kw_only=True)
+class TryAgain(Method):
+    """``r_last = gamma^k - lam (1 - distinct / T)`` if attempt k, from 0, won; else no gamma^k.
+
+    In place of the trained reward. T attempts, of which ``distinct`` differ in their actions.
+    """
+
+    gamma: float = number(0, 1)
+    lam: float = number(0)
+
+    conflicts = (_AGAIN, FIRST)
+    card = Card(
+        paper="2507.14295",
+        source="code",
+        needs="`rollout_form=attempts`; no transform before it",
+        ours="attempts are equal if their actions are (there answers)",
+    )
+
+    def __call__(self, view: RewardView) -> dict[str, list[float]]:
+        turns, count = view.episode.turns, len(view.episode.plays)
+        actions = [tuple(turn.action for turn in turns if turn.attempt == number) for number in range(count)]
+        paid = self.gamma ** (count - 1) * view.episode.won - self.lam * (1 - len({*actions}) / count)
+        return view.only_last(paid)
+
+
+@dataclass(kw_only=True)
+class Improvement(Method):
+    """Pays won_1 at the first attempt's end, ``won_2 + alpha (won_2 - won_1)`` at the second's.
+
+    In place of the trained reward.
+    """
+
+    alpha: float = number(0)
+
+    conflicts = (
+        _AGAIN,
+        FIRST,
+        Conflict(
+            ("rollout_form.attempts.attempts", "rollout_form.attempts.until_won"),
+            lambda _, plays, until: plays not in (2, None) or bool(until),
+            "it compares the second attempt with the first, won or not",
+            "rollout_form.attempts.attempts=2 rollout_form.attempts.until_won=false",
+        ),
+        Conflict(
+            ("credit",),
+            lambda _, names: "attempts" not in names,
+            "summed over the episode it would pay for losing the first attempt",
+            "credit=[attempts]",
+        ),
+    )
+    card = Card(
+        paper="2409.12917",
+        source="a note",
+        result="mathematics, from the first to the second attempt: +15.6",
+        needs="`rollout_form=attempts` of two attempts, `credit=[attempts]`; no transform before it",
+        ours="stage II alone: the KL of stage I was not found; how theirs is credited was not found",
+    )
+
+    def __call__(self, view: RewardView) -> dict[str, list[float]]:
+        turns, won = view.episode.turns, [float(play == WON) for play in view.episode.plays]
+        paid = [won[0], *(now + self.alpha * (now - won[0]) for now in won[1:])]
+        last = {turn.attempt: number for number, turn in enumerate(turns)}
+        return {TRAINED: [paid[turn.attempt] * (last[turn.attempt] == n) for n, turn in enumerate(turns)]}

@@ -16,6 +16,7 @@ from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH, STATES
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import named_reward
+from turngrid.rollouts.ending import shape
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.linear import Linear
@@ -23,7 +24,6 @@ from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import SELF, ContextLimit, ModelPolicy, Policy
 from turngrid.rollouts.row import Row, to_rows, turns_of_rows
 from turngrid.rollouts.sampling import Sampler, SamplingParams
-from turngrid.rollouts.shaping import shape
 from turngrid.tasks.curriculum import turns_at
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import context_fields

@@ -91,7 +91,6 @@ def stored(
         StoredEpisode(
             rows=[rows[key] for key in own],
             score=scores[episode].item(),
-            group_mean=scores[turns.group == turns.group[episode]].mean().item(),
             step=step,
             task=turns.tasks[episode] if turns.tasks else "",
         )

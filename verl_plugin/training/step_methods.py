@@ -15,7 +15,8 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.estimators.seeupo import Seeupo
 from turngrid.algorithms.registry import ON_BATCH
-from turngrid.algorithms.slots import Estimate, Offered, OfferedEpisode, Request
+from turngrid.algorithms.slots import Estimate, OfferedEpisode, Request
+from turngrid.algorithms.turn_table import turn_ids
 from turngrid.algorithms.turns import Turns, credited, repeated_states
 from turngrid.records.files.checkpoints import METHODS
 from turngrid.records.files.json_lines import write_lines
@@ -84,7 +85,7 @@ class Methods:
             return batch
         rows = self.rows(batch)
         turns = rows.turns()
-        columns = self._estimated(rows, turns) | {"turn_ids": turns.turn_ids}
+        columns = self._estimated(rows, turns) | {"turn_ids": turn_ids(rows.tokens["loss_mask"])}
         advantages = self._credited(rows, turns, columns.get("advantages", rows.tokens["advantages"]), metrics)
         keep = self._kept(turns, self._filters("after"), metrics)
         columns |= self._muted(rows, turns, keep)
@@ -174,7 +175,7 @@ class Methods:
 
     # ---- texts of a step's episodes
 
-    def offered(self) -> dict[str, Offered]:
+    def offered(self) -> dict[str, Any]:
         """Return the methods that learn from the texts of episodes, by ``slot/name``."""
         methods = self.chosen.in_rollout(self._step.number)
         return {name: method for name, method in methods.items() if hasattr(method, "offer")}
