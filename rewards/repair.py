@@ -12,7 +12,7 @@ import httpx
 
 from turngrid.envs.repair.score import Counts
 from turngrid.envs.types import EnvError
-from turngrid.envs.utils.chat_text import chat_text
+from turngrid.envs.utils.printable import chat_text
 from turngrid.rewards.declared import number
 from turngrid.rewards.reward import ScoredTurn, on_last
 

@@ -4,11 +4,12 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.functions import CALL_FORM, CommandFunction, Function, calls_in, calls_of, command_of
 from turngrid.envs.text_env import MAX_CALLS
-from turngrid.envs.types import Action
+from turngrid.envs.types import Action, Call
 from turngrid.rollouts.prompt_forms.form import UNPARSED, UNPARSED_IF_TOO_MANY, Answer, Thinking
 
 _OPENING = re.compile(r"(<tool_call>|```\w*)\s*\Z")  # text that models write before a call
@@ -53,17 +54,17 @@ class ToolCall(Thinking):
         return self.write(plan[0], self.thought(goal, plan), functions)
 
     def read(self, text: str, functions: Sequence[Function] = ()) -> Answer:
-        found = list(calls_in(text, text.rfind("</think>") + 1))
-        if not found:
-            return Answer(text) if self.words else UNPARSED
-        begins, dropped = found[0][0], max(0, len(found) - self.max_actions)
-        thought = _OPENING.sub("", text[:begins]).strip()
-        if (self.require_thought and not thought) or (dropped and self.too_many == UNPARSED_IF_TOO_MANY):
+        called = read_calls(text)
+        if self.words and not called.calls:
+            return Answer(text)
+        if not called.calls or (self.require_thought and not called.thought):
             return UNPARSED
-        calls = tuple(call for *_, call in found[: self.max_actions])
+        calls, dropped = called.calls[: self.max_actions], max(0, len(called.calls) - self.max_actions)
+        if dropped and self.too_many == UNPARSED_IF_TOO_MANY:
+            return UNPARSED
         command = command_of(functions, calls[0]) if len(calls) == 1 else None
         action = str(Action(calls=calls)) if command is None else command
-        return Answer(action, thought, begins, dropped=dropped)
+        return Answer(action, called.thought, called.begins, dropped=dropped)
 
     def write(self, action: str, thought: str, functions: Sequence[Function] = ()) -> str:
         """Return the calls for an action, which has no thought if it is in words.
@@ -77,3 +78,17 @@ class ToolCall(Thinking):
         if not calls:
             raise ValueError(f"no function of this environment gives the action {action!r}")
         return f"{thought}\n{Action(calls=calls)}".lstrip()
+
+
+class Called(NamedTuple):
+    """The calls of an answer; ``begins``: index of their JSON; ``thought``: the text before it."""
+
+    begins: int
+    thought: str
+    calls: tuple[Call, ...]
+
+
+def read_calls(text: str) -> Called:
+    found = list(calls_in(text, text.rfind("</think>") + 1))
+    begins = found[0][0] if found else len(text)
+    return Called(begins, _OPENING.sub("", text[:begins]).strip(), tuple(call for *_, call in found))
