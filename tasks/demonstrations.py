@@ -27,17 +27,19 @@ def episodes_file(folder: Path) -> Path:
     return folder / "episodes" / "demonstrations.jsonl"
 
 
-def make_demonstrations(run: Run) -> None:
+def make_demonstrations(run: Run, model: str) -> None:
     """Write the demonstrations that the run's ``demos`` node asks for.
+
+    Args:
+        model: path of the model that will learn from them.
 
     Raises:
         Failure: an expert plan does not win, so a game on disk differs from the accepted one.
         DemosError: the other run has too few.
     """
     if run.config.demos.source == "episodes":
-        folder = rejection.source(run.config)
         chosen = rejection.draw(run.config, run.allocation.demonstrations)
-        episodes = [rejection.as_demonstration(episode, folder) for episode in chosen]
+        episodes = rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
     else:
         episodes = _from_matches(run) if run.environment.seats else _from_expert_plans(run)
     write_episodes(episodes_file(run.folder), episodes)

@@ -4,17 +4,19 @@ Test games are never used. Accepted episodes are ranked within each game (fewest
 fewest turns, latest step). Every game gives one demonstration before any game gives a second.
 """
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
+from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.store import read_episodes
@@ -104,13 +106,41 @@ def draw(config: DictConfig, wanted: int) -> list[Episode]:
     return chosen
 
 
-def as_demonstration(episode: Episode, run: Path) -> Episode:
-    """Return a copy for another model to learn from, without ids; SFT adds those of its model."""
-    turns = [bare(turn) for turn in episode.turns]
-    policy = f"{episode.policy} of {run.name}"
-    return replace(episode, prompt_ids=[], turns=turns, policy=policy, trains_thoughts=True)
+# ---- as demonstrations
+
+
+def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: ChatSettings) -> list[Episode]:
+    """Return copies for ``model`` to learn from.
+
+    They keep the sampled ids if the model has the same tokens and renders messages alike. Else they
+    have no ids and are not marked as sampled; the SFT stage then adds its own.
+    """
+    config = OmegaConf.load(RlFolder(run).config)
+    assert isinstance(config, DictConfig)
+    keep = same_tokens(model, str(config.actor_rollout_ref.model.path)) and chat == chat_settings(config)
+    named = [replace(e, policy=f"{e.policy} of {run.name}", trains_thoughts=True) for e in episodes]
+    return named if keep else [without_ids(episode) for episode in named]
+
+
+def without_ids(episode: Episode) -> Episode:
+    return replace(episode, prompt_ids=[], turns=[bare(turn) for turn in episode.turns])
 
 
 def bare(turn: Turn) -> Turn:
-    """Return the turn without token ids."""
+    """Return the turn without token ids; SFT adds those of its model."""
     return replace(turn, action_ids=[], context_ids=[], logprobs=[], sampled=False)
+
+
+def same_tokens(first: str, second: str) -> bool:
+    """Return whether two model folders have the same tokenizer and chat template.
+
+    False if one of them is not on this disk.
+    """
+    return bool(_tokens(first)) and _tokens(first) == _tokens(second)
+
+
+def _tokens(model: str) -> tuple[Any, ...]:
+    tokenizer, template = Path(model) / "tokenizer.json", Path(model) / "chat_template.jinja"
+    if not (tokenizer.exists() and template.exists()):
+        return ()
+    return json.loads(tokenizer.read_text(encoding="utf-8")), template.read_text(encoding="utf-8")

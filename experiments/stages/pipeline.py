@@ -75,7 +75,7 @@ def _imitate(run: Run, base: str) -> str:
     shown = demonstrations.episodes_file(folder)
     if not shown.exists():
         with stage(folder, "demonstrations"):
-            demonstrations.make_demonstrations(run)
+            demonstrations.make_demonstrations(run, base)
     if early_experience.kind_of(config) and not early_experience.rows_file(folder).exists():
         with stage(folder, "experience"):
             experience.make_rows(run, base)

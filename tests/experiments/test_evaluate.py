@@ -183,7 +183,7 @@ def test_a_run_of_another_environment_plays_only_where_that_is_said(call: Call, 
 def demonstrate(config: DictConfig, folder: Path) -> None:
     catalogue = Catalogue(make_environment(config.env.name), folder / "cache")
     write_tasks(task_file(folder, "demonstrations"), catalogue.tasks(config.env.task, "demonstrations", 1))
-    make_demonstrations(Run(config, folder))
+    make_demonstrations(Run(config, folder), "")
 
 
 def evaluate_tiny(config: DictConfig, folder: Path) -> None:

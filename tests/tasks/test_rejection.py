@@ -1,5 +1,6 @@
-"""Which of a run's wins become demonstrations, by hand; and their token ids."""
+"""Which of a run's wins become demonstrations, by hand; and whose token ids they carry."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from turngrid.config.base import ROOT
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
+from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import assistant, user
 from turngrid.tasks import demonstrations
-from turngrid.tasks.rejection import Standards, as_demonstration, draw, select
+from turngrid.tasks.rejection import Standards, as_demonstrations, draw, same_tokens, select
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft_rows import with_ids
@@ -97,7 +99,7 @@ def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None
 
 
 def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
-    demonstrations.make_demonstrations(Run(asked(run), tmp_path / "mine"))
+    demonstrations.make_demonstrations(Run(asked(run), tmp_path / "mine"), str(TINY))
     written = list(read_episodes(demonstrations.episodes_file(tmp_path / "mine")))
     assert words(written) == [
         (1, "open go", 3), (2, "look look open go", 1), (3, "a b c d e f g", 4), (4, "go", 5)
@@ -105,9 +107,22 @@ def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
     assert {e.policy for e in written} == {"model of some run"}
 
 
-def test_tokens_are_filled_in_and_not_marked_as_sampled(run: Path) -> None:
-    first = as_demonstration(draw(asked(run), 4)[0], run)
-    assert not any(turn.action_ids or turn.context_ids or turn.sampled for turn in first.turns)
+def test_the_same_tokens_are_kept_as_they_were_sampled(run: Path) -> None:
+    chosen = draw(asked(run), 4)
+    kept = as_demonstrations(chosen, run, str(TINY), ChatSettings())
+    assert [turn for e in kept for turn in e.turns] == [turn for e in chosen for turn in e.turns]
+    other = as_demonstrations(chosen, run, str(TINY), ChatSettings({"enable_thinking": False}))
+    assert not any(turn.action_ids or turn.context_ids or turn.sampled for turn in other[0].turns)
+
+
+def test_other_tokens_are_filled_in_and_not_marked_as_sampled(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other model"
+    shutil.copytree(TINY, other)
+    template = other / "chat_template.jinja"
+    template.write_text(template.read_text() + "{# another #}")
+    assert same_tokens(str(TINY), str(TINY)) and not same_tokens(str(other), str(TINY))
+    assert not same_tokens("Qwen/Qwen2.5-0.5B-Instruct", str(TINY))
+    (first, *_) = as_demonstrations(draw(asked(run), 4), run, str(other), ChatSettings())
     tokenizer = AutoTokenizer.from_pretrained(TINY)
     filled = with_ids(first, TokenCodec(tokenizer, "qwen3"))
     assert [tokenizer.decode(turn.action_ids, skip_special_tokens=True) for turn in filled.turns] == ["open", "go"]
