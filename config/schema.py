@@ -5,7 +5,7 @@ Fields have no defaults, so that each value is written once. An unknown key, or 
 type or outside its range, is an error at composition.
 """
 
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from turngrid.envs.text_env import MAX_CALLS
@@ -216,16 +216,37 @@ class Tracking:
     reasoning_every: int = number(1, 10**6)
 
 
-ALARMS = (  # the names of ``records.health.rules.RULES``, which are the keys of their limits (docs/health.md)
-    *("not_finite", "grad_norm", "entropy_up", "entropy_down", "policy_kl", "clip_share", "mismatch"),
-    *("kl_coefficient", "wrong_sign", "one_sided", "trained_tokens", "no_signal", "groups_all_won"),
-    *("groups_all_lost", "hacked", "invalid_actions", "unparsed_actions", "mostly_unparsed", "repeated_tokens"),
-    *("answers_at_limit", "out_of_context", "repeated_prompts", "staleness", "replay_age", "slowest_episode"),
-    "success",
-)
-LEVELS = dict.fromkeys(("hacked", "success"), (0.5, 0.9999))  # of intervals
-LIMITS: list[Any] = [(name, float | None, number(*LEVELS.get(name, (-1, 10**6)))) for name in ALARMS]
-Health = make_dataclass("Health", [("name", str, option_name()), *LIMITS], kw_only=True)
+@dataclass(kw_only=True)
+class Health:
+    """Limits of alarms by the names of ``records.health.rules.RULES`` (docs/health.md)."""
+
+    name: str = option_name()
+    not_finite: float | None = number(0, 0)
+    grad_norm: float | None = number(1, 10**6)
+    entropy_up: float | None = number(1, 10**6)
+    entropy_down: float | None = number(1, 10**6)
+    policy_kl: float | None = number(0, 10**6)
+    clip_share: float | None = number(0, 1)
+    mismatch: float | None = number(0, 1)
+    kl_coefficient: float | None = number(0, 10**6)
+    wrong_sign: float | None = number(-1, 1)
+    one_sided: float | None = number(0, 0)
+    trained_tokens: float | None = number(1, 10**6)
+    no_signal: float | None = number(0, 1)
+    groups_all_won: float | None = number(0, 1)
+    groups_all_lost: float | None = number(0, 1)
+    hacked: float | None = number(0.5, 0.9999)
+    invalid_actions: float | None = number(1, 10**6)
+    unparsed_actions: float | None = number(1, 10**6)
+    mostly_unparsed: float | None = number(0, 1)
+    repeated_tokens: float | None = number(1, 10**6)
+    answers_at_limit: float | None = number(0, 1)
+    out_of_context: float | None = number(0, 1)
+    repeated_prompts: float | None = number(0, 1)
+    staleness: float | None = number(0, 10**6)
+    replay_age: float | None = number(0, 10**6)
+    slowest_episode: float | None = number(1, 10**6)
+    success: float | None = number(0.5, 0.9999)
 
 
 @dataclass(kw_only=True)
