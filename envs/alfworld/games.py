@@ -126,7 +126,7 @@ def fingerprint(engine: Engine, asked: Goal) -> str:
     Games that differ only in coordinates, the task's wording or the numbers of equal things have
     the same fingerprint.
     """
-    kinds = dict(engine.facts["objecttype"])
+    kinds = {thing: kind for thing, kind in engine.facts["objecttype"]}
     lines = sorted(
         " ".join((predicate, *(kinds.get(word) or engine.names[word].strip() for word in arguments)))
         for predicate in ("receptacletype", "inreceptacle", "isclean", "ishot", "iscool", "istoggled", "opened")

@@ -19,7 +19,7 @@ from bfcl_eval.constants.executable_backend_config import (
 )
 from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import response_checker, state_checker
 
-from turngrid.envs.bfcl.environment import END_TURN, Written, function_of, python_calls
+from turngrid.envs.bfcl.functions import END_TURN, Written, function_of, python_calls
 from turngrid.envs.environment import GameRecord
 from turngrid.envs.functions import called
 from turngrid.envs.text_env import MAX_CALLS, RawStep, TextEnv, accepted_json
