@@ -92,6 +92,7 @@ class TaskReplay(Method):
     A win has a score above 0. Of equal scores, that of the last sample is the worst.
     """
 
+    keep: int = number(1)
     tolerate: int | None = number(0)
     replaced: str = word("worst", "random")
     seed: int = number(0)
@@ -107,13 +108,14 @@ class TaskReplay(Method):
         ours="which episode makes way; `tolerate` 20 steps (there no limit)",
     )
 
-    _won: dict[str, StoredEpisode] = field(default_factory=dict, init=False, repr=False)
+    _won: dict[str, list[StoredEpisode]] = field(default_factory=dict, init=False, repr=False)
 
     def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:
         return _succeeded(turns).nonzero().flatten().tolist()
 
     def offer(self, step: int, episodes: Sequence[StoredEpisode], turns: Turns) -> None:
-        self._won |= {episode.task: episode for episode in episodes}
+        for episode in episodes:
+            self._won[episode.task] = [episode, *self._won.get(episode.task, [])][: self.keep]
 
     def take(self, step: int) -> list[StoredEpisode]:
         return []
@@ -127,7 +129,7 @@ class TaskReplay(Method):
         won = _succeeded(turns).tolist()
         failed = (own for own in groups.values() if not any(won[episode] for episode in own))
         chosen = (self._one(own, turns, step) for own in failed)
-        return {episode: self._won[turns.tasks[episode]] for episode in chosen if turns.tasks[episode] in self._won}
+        return {episode: held[0] for episode in chosen if (held := self._won.get(turns.tasks[episode]))}
 
     def _one(self, group: Sequence[int], turns: Turns, step: int) -> int:
         """Return the episode of a group that is replaced."""
@@ -137,17 +139,21 @@ class TaskReplay(Method):
         return min(samples, key=lambda episode: turns.score[episode].item())
 
     def _forget(self, step: int) -> None:
-        if self.tolerate is not None:
-            self._won = {task: held for task, held in self._won.items() if step - held.step <= self.tolerate}
+        if self.tolerate is None:
+            return
+        young = {task: [e for e in held if step - e.step <= self.tolerate] for task, held in self._won.items()}
+        self._won = {task: held for task, held in young.items() if held}
 
     def __len__(self) -> int:
-        return len(self._won)
+        return sum(len(held) for held in self._won.values())
 
     def state(self) -> dict[str, Any]:
-        return {"episodes": [vars(episode) for episode in self._won.values()]}
+        return {"episodes": [vars(episode) for held in self._won.values() for episode in held]}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self._won = {episode["task"]: StoredEpisode(**episode) for episode in state["episodes"]}
+        self._won = {}
+        for episode in state["episodes"]:
+            self._won.setdefault(episode["task"], []).append(StoredEpisode(**episode))
 
 
 def _succeeded(turns: Turns) -> Tensor:

@@ -103,6 +103,7 @@ class Environment(abc.ABC):
             be won.
         examples: names of tasks for suggestions; there may be others.
         lists_actions: whether ``Observation.legal`` is all that it accepts (``prompt.admissible``).
+        agent_stops: whether the agent may end an episode, as by ``submit``.
         answering: the action that submits an answer, such as ``answer {}``, if each game's
             observations have right answers (``Observation.gold``); "": they have none.
         seats: those of a game for several (``Observation.seat``); () if one agent acts alone.
@@ -121,6 +122,7 @@ class Environment(abc.ABC):
     grades_unfinished: ClassVar[bool] = False
     examples: ClassVar[tuple[str, ...]] = ()
     lists_actions: ClassVar[bool] = False
+    agent_stops: ClassVar[bool] = False
     answering: ClassVar[str] = ""
     seats: ClassVar[tuple[str, ...]] = ()
     opponents: ClassVar[tuple[str, ...]] = ()

@@ -170,6 +170,15 @@ class MtGrpo(Method):
 
     grains = frozenset({"episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (
+        Conflict(
+            ("agent stops",),
+            lambda credit, stops: stops and (credit.outcome, credit.scope) == ("won", "own"),
+            "turn t is compared with other turns t alone, so what only longer episodes earn is not credited",
+            "credit.mt_grpo.outcome=reward",
+            warns=True,
+        ),
+    )
     card = Card(
         paper="2505.11821",
         source="code",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
 from torch import Tensor
 
@@ -21,7 +22,7 @@ from turngrid.rewards.declared import (
     word,
 )
 
-REVERSE, FORWARD = "reverse", "forward"
+REVERSE, FORWARD, RANDOM = "reverse", "forward", "random"
 LEAST = 1e-6  # deviation of the scores by which is divided
 
 
@@ -36,14 +37,15 @@ class Seeupo(Method):
     Episodes without the turn keep M.
 
     Attributes:
-        order: of turn numbers, ``reverse`` or ``forward``.
+        order: of turn numbers: ``reverse``, ``forward``, or ``random``, drawn by ``seed`` and step.
         fewest: a turn number of which fewer rows are left has no update.
     """
 
-    order: str = word(REVERSE, FORWARD)
+    order: str = word(REVERSE, FORWARD, RANDOM)
     clamp: float = number(0)
     bound: float = number(0, 1)
     fewest: int = number(1)
+    seed: int
 
     needs = frozenset()
     grain = "episode"
@@ -77,9 +79,12 @@ class Seeupo(Method):
         advantages = z.unsqueeze(1) * turns.mask
         return Estimate(advantages, advantages)
 
-    def in_order(self, rows: Mapping[int, int]) -> list[int]:
+    def in_order(self, rows: Mapping[int, int], step: int) -> list[int]:
         """Return the turn numbers to update, in order, given how many rows each has."""
-        return sorted((turn for turn, count in rows.items() if count >= self.fewest), reverse=self.order == REVERSE)
+        turns = sorted(turn for turn, count in rows.items() if count >= self.fewest)
+        if self.order == RANDOM:
+            return Random(f"{self.seed} {step}").sample(turns, len(turns))
+        return turns[::-1] if self.order == REVERSE else turns
 
     def next_factors(self, factors: Tensor, changes: Tensor) -> Tensor:
         """Return M after an update, given each episode's mean change of log-prob, (n,), in nats."""

@@ -120,6 +120,7 @@ FACTS: dict[str, Callable[[Run], Fact]] = {
     "critic": Run.critic,
     "updates": Run.updates,
     "share of a step": Run.share_of_a_step,
+    "agent stops": _of_environment("agent_stops"),
     "answering": _of_environment("answering"),  # the action that submits an answer, if it knows right ones
     "seats": _of_environment("seats", "env=two_player"),
     "opponents": Run.opponents,

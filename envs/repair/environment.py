@@ -49,6 +49,7 @@ class RepairEnvironment(Environment):
 
     rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
     grades_unfinished: ClassVar[bool] = True
+    agent_stops: ClassVar[bool] = True
 
     @property
     def longest_step_s(self) -> float:  # type: ignore[override]

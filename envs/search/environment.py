@@ -56,6 +56,7 @@ class Search(Environment):
     Settings = SearchSettings
     Env = "turngrid.envs.search.env:SearchEnv"
     examples = ("h1", "h2", "h3", "h4", "h1-4")
+    agent_stops = True
     answering = "answer {}"
 
     @property

@@ -162,6 +162,7 @@ class Tau2(Environment):
     Settings = Tau2Settings
     Env = Tau2Env
     examples = tuple(POLICIES)
+    agent_stops = True
     settings: Tau2Settings
 
     def parse_task(self, task: str) -> dict[str, Any]:

@@ -95,9 +95,10 @@ def test_episodes_alone_teach_nothing(names: list[str]) -> None:
 
 
 def test_the_order_of_turns() -> None:
-    rows = {**dict.fromkeys(range(6), 4), 6: 1}
-    assert method("algo", "seeupo", order="forward").in_order(rows) == [0, 1, 2, 3, 4, 5]
-    assert method("algo", "seeupo").in_order(rows) == [5, 4, 3, 2, 1, 0]
+    rows = dict.fromkeys(range(6), 4)
+    assert method("algo", "seeupo", order="forward").in_order(rows, 1) == [0, 1, 2, 3, 4, 5]
+    drawn = [method("algo", "seeupo", order="random").in_order(rows, step) for step in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2] and sorted(drawn[2]) == [0, 1, 2, 3, 4, 5]
 
 
 def test_changes_are_means_over_a_rows_tokens() -> None:

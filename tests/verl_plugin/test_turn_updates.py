@@ -96,7 +96,7 @@ class Policy:
 
 def run(batch: KVBatchMeta, **settings: Any) -> tuple[Policy, dict[str, Any]]:
     policy, metrics = Policy(), {}
-    update_by_turn(batch, metrics, method("algo", "seeupo", **settings), trainer(policy))
+    update_by_turn(batch, metrics, method("algo", "seeupo", **settings), 1, trainer(policy))
     return policy, metrics
 
 

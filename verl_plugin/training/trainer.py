@@ -158,7 +158,7 @@ class StepTrainer:
         if self.methods.chosen:
             batch.extra_info[IN_WORKERS] = self.methods.in_workers
         if method := self.methods.by_turn():
-            update_by_turn(batch, metrics, method, self)
+            update_by_turn(batch, metrics, method, self.now.number, self)
             return batch
         return self.learn_rows(batch, metrics)
 

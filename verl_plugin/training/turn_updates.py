@@ -16,7 +16,7 @@ from turngrid.verl_plugin.training.turn_rows import log_probs_of, padded, with_p
 COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # per token; the latter two if there are any
 
 
-def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, trainer: Any) -> None:
+def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: int, trainer: Any) -> None:
     """Update the policy on the rows of one turn number after the other.
 
     Each row has one turn, and the key ``<prompt>_<sample>_<turn>``.
@@ -24,7 +24,7 @@ def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, trainer
     rows = rows_by_turn(batch)
     factors: dict[str, float] = {}
     updates: list[Metrics] = []
-    for turn in method.in_order({turn: len(keys) for turn, keys in rows.items()}):
+    for turn in method.in_order({turn: len(keys) for turn, keys in rows.items()}, step):
         keys = rows[turn]
         episodes = [key.rpartition("_")[0] for key in keys]
         own = torch.tensor([factors.get(episode, 1.0) for episode in episodes], dtype=torch.float64)
