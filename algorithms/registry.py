@@ -84,7 +84,7 @@ def _in(package: str, methods: str) -> dict[str, str]:
 ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
 ESTIMATORS |= _in(
     "algorithms.estimators",
-    "turn_gae:bi_level_gae turn_gae:vapo hiper teachers:distill teachers:semi_online seeupo roles:rae roles:role_mean",
+    "turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean",
 )
 ON_TURNS = "turngrid_turns"
 
@@ -94,15 +94,14 @@ ROLES, _ROLE = "roles", "turngrid.rollouts.roles:Role"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: _in(
         "rollouts.forms",
-        f"{LINEAR} plans:prefix plans:tcod plans:retry tree plans:semi_online rows:attempts tree:arpo tree:aepo "
-        "rows:summary rows:mem1 self_play",
+        f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play",
     ),
     ROLES: dict.fromkeys(("planner", "actor", "proposer", "checker", "verifier", "searcher", "answerer"), _ROLE),
     "library": _in("algorithms.library", "experience"),
     "shaping": _in(
         "rewards.shaping",
         "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong penalties:subgoals "
-        "last_turn:f1 last_turn:try_again last_turn:improvement last_turn:cosine_length",
+        "last_turn:f1 attempts:try_again attempts:improvement last_turn:cosine_length",
     ),
     "filter": _in(
         "algorithms.filters",
@@ -111,12 +110,11 @@ SLOTS: dict[str, dict[str, str]] = {
     ),
     "credit": _in(
         "algorithms.credit",
-        "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree "
-        "labels:rlvmr groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo "
-        "labels:role_norm",
+        "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
+        "groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo role_norm",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
-    "terms": _in("algorithms", "terms:epo terms:self_distill"),
+    "terms": _in("algorithms", "terms:epo self_distill"),
     "buffer": _in("algorithms", "buffers:self_imitation buffers:task_replay"),
 }
 

@@ -10,13 +10,14 @@ import torch
 from example_x import GRPO, SPANS, example_x, spread, table
 from usual import method
 
-from turngrid.algorithms.credit.labels import Rlvmr as RlvmrCredit
-from turngrid.algorithms.credit.labels import rule_rewards
+from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
+from turngrid.algorithms.credit.rlvmr import rule_rewards
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import OUTCOMES, Turns
 from turngrid.rewards.shaping.penalties import KEEP, SWITCH
-from turngrid.rollouts.prompt_forms.kinds import Hiper, Rlvmr
+from turngrid.rollouts.prompt_forms.hiper import Hiper
+from turngrid.rollouts.prompt_forms.rlvmr import Rlvmr
 
 FACTORS = {"gamma": 0.95, "lam": 0.95, "lam_segment": 0.95}
 HIGH, LOW, TERM = (0.35, 7, 0.55, 7), (0.3, 0.4, 0.5, 0.6), (0.3, 0.3, 0.5, 0.5)

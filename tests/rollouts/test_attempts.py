@@ -14,7 +14,7 @@ from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import reward
 from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.forms.rows import Attempts
+from turngrid.rollouts.forms.attempts import Attempts
 from turngrid.rollouts.loop import EpisodeSpec
 
 STYLE = make_environment("textworld").prompt

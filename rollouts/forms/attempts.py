@@ -1,0 +1,42 @@
+"""Episodes of several attempts at one game, in one context (UFO, SCoRe)."""
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from turngrid.rewards.declared import Card, Conflict, number
+from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.spec import Attempts as Plays
+from turngrid.rollouts.spec import EpisodeSpec
+
+BY_STATE = {"gigpo", "hgpo", "salt", "graft"}
+
+
+@dataclass(kw_only=True)
+class Attempts(Linear):
+    """The observation at an attempt's end is not shown, so that no word of success is."""
+
+    attempts: int = number(2)
+    feedback: str
+    until_won: bool
+
+    windows = False
+    several_plays = True
+    conflicts = (
+        Conflict(
+            ("credit", "algo.state"),
+            lambda _, names, state: bool(BY_STATE & {*names}) and state != "history",
+            "a state of one attempt is taken for that of another",
+            "credit=[]",
+        ),
+    )
+    card = Card(
+        paper="2507.14295",
+        source="code",
+        result="mathematics, over several turns: +14",
+        needs="room in `data.max_response_length` for all attempts; an environment that can be reset",
+        ours="games of several turns (there an answer is an attempt)",
+    )
+
+    def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
+        plays = Plays(self.attempts, base.max_turns, self.feedback, self.until_won)
+        return super().specs(replace(base, attempts=plays, max_turns=self.attempts * base.max_turns), n, rng)
