@@ -1,5 +1,6 @@
 """Matches of two seats: against the policy itself or another opponent (SPIRAL, MARSHAL)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -50,7 +51,12 @@ class SelfPlay(Linear):
             "its server has the newest weights alone, and opponent=past samples with earlier ones too",
             f"rollout=transformers, or {KEY}.opponent=endpoint with a server of your own",
         ),
-        without("schedules", "its opponents are counted from the start of RL", f"{KEY}.past_every=5"),
+        Conflict(
+            (f"{KEY}.past_every",),
+            lambda _, every: isinstance(every, Mapping),
+            "steps are counted from the start of RL",
+            f"{KEY}.past_every=5",
+        ),
         Conflict(
             (f"{KEY}.endpoint",),
             lambda form, _: bool(form.endpoint_problem),
