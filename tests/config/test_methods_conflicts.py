@@ -167,7 +167,7 @@ algo=grpo roles=[planner,actor] roles.planner.sees=[words]
     roles=[planner,actor]; use sees=words must be one of
 env=two_player algo=marshal rollout=vllm curriculum=threshold rollout_form.self_play.opponent={self:1,past:1} rollout_form.self_play.past_every={linear:[1,2,3]} rollout_form.self_play.key_env=KEY
     rollout_form=self_play and actor_rollout_ref.rollout.name=vllm; use rollout=transformers, or rollout_form.self_play.opponent=endpoint with a server of your own
-    rollout_form=self_play and rollout_form.self_play.past_every with a schedule; use rollout_form.self_play.past_every=5
+    rollout_form=self_play and rollout_form.self_play.past_every={'linear': [1, 2, 3]}; use rollout_form.self_play.past_every=5
     rollout_form=self_play and rollout_form.self_play.endpoint=null; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
     rollout_form=self_play and curriculum.name=threshold; use curriculum=phases
 env=two_player algo=rae rollout_form=self_play rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=localhost:8000 eval.opponents=[start,future] eval.servers=true
