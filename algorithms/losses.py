@@ -10,6 +10,12 @@ from turngrid.rewards.declared import Card, Conflict, Method, number
 
 CORRECTION = "algorithm.rollout_correction"
 LARGEST = 10.0  # limit of a log-ratio, so that one outlier turn cannot overflow
+DROPS_TOKENS = Conflict(
+    (f"{CORRECTION}.rollout_rs",),
+    lambda _, rejected: str(rejected or "").startswith("token"),
+    "it takes all sampled tokens, and some would be dropped",
+    f"{CORRECTION}.rollout_rs=null",
+)
 
 
 @dataclass(kw_only=True)
@@ -26,12 +32,7 @@ class TurnClip(Method):
     weighed = True
     ratio_of = "turn"
     conflicts = (
-        Conflict(
-            (f"{CORRECTION}.rollout_rs",),
-            lambda _, rejected: str(rejected or "").startswith("token"),
-            "its ratio is over all tokens of a turn, and some would be dropped",
-            f"{CORRECTION}.rollout_rs=null",
-        ),
+        DROPS_TOKENS,
         Conflict(
             (f"{CORRECTION}.rollout_is", "updates"),
             lambda _, weights, updates: weights == "token" and updates > 1,

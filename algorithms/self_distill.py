@@ -9,12 +9,12 @@ from torch import Tensor
 
 from turngrid.algorithms.contexts import Context, RowView
 from turngrid.algorithms.library.texts import POLICY, RULE, Skills
+from turngrid.algorithms.losses import DROPS_TOKENS
 from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, only, word
 
 SKILL = "skill"
-CORRECTION = "algorithm.rollout_correction"
 
 
 @dataclass(kw_only=True)
@@ -49,12 +49,7 @@ class SelfDistill(Method):
             "so small a model writes nothing of use",
             "terms.self_distill.writer=rule",
         ),
-        Conflict(
-            (f"{CORRECTION}.rollout_rs",),
-            lambda _, rejected: str(rejected or "").startswith("token"),
-            "its mean is over all action tokens, and some would be dropped",
-            f"{CORRECTION}.rollout_rs=null",
-        ),
+        DROPS_TOKENS,
         only(
             "actor_rollout_ref.actor.use_kl_loss",
             False,

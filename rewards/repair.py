@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import httpx
-
 from turngrid.envs.repair.score import Counts
 from turngrid.envs.types import EnvError
 from turngrid.envs.utils.printable import chat_text
@@ -125,6 +123,8 @@ class Judge:
         raise AssertionError("unreachable")
 
     def _send(self, problem: str, patch: str) -> Any:
+        import httpx  # here: the other rewards need none
+
         url, key = self.settings.url, os.environ.get(self.settings.key_env or "", "")
         task = f"What is wrong:\n{problem[:_SHOWN_CHARS]}\n\nThe change:\n{patch[:_SHOWN_CHARS]}"
         messages = [{"role": "system", "content": _ASK}, {"role": "user", "content": chat_text(task)}]
