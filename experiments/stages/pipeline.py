@@ -6,7 +6,8 @@ command resumes the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -17,7 +18,8 @@ from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, 
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
 from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
-from turngrid.records.health.raising import read_alarms
+from turngrid.records.health.alarms import Curves, alarms
+from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
 from turngrid.rollouts.episode import Episode
@@ -92,6 +94,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
     config, folder = run.config, run.folder
     entries, seconds = ledger(run), stage_seconds(folder)
+    metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
@@ -112,7 +115,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
-            "no_signal": next((str(alarm) for alarm in read_alarms(run.rl) if alarm.name == "no_signal"), ""),
+            "no_signal": _no_signal(run, metrics),
         },
         matrix=matrix,
         comparisons=paired,
@@ -120,6 +123,14 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     )
     result.write(folder)
     return result
+
+
+def _no_signal(run: Run, metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first alarm of steps without signal, also with ``health=off``; "" without one."""
+    if (limit := run.config.health.no_signal) is None:
+        return ""
+    raised = alarms(Curves.of(metrics, run.algorithm.needs_group), {"no_signal": limit})
+    return str(raised[0]) if raised else ""
 
 
 def _stage(

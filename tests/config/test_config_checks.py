@@ -200,8 +200,6 @@ demos.experience=reflection prompt=react demos.writer=http://host/v1
     demos.writer; use demos.writer_model=NAME
 """
 WARNED = """
-reward=dense
-    reward=dense; use 
 env.max_turns=3
     w2-o3-q4; use more turns
 prompt=react env.max_turns=20

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import pipeline
 from turngrid.experiments.stages.rl import STARTING, Progress, doing, rl_config
-from turngrid.records.files.json_lines import append_line
-from turngrid.records.health.alarms import Alarm
 from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -114,10 +111,10 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "1/3" in shown.getvalue().split("\r")[-1]
 
 
-def test_the_run_summary_tells_of_steps_without_signal(tmp_path: Path) -> None:
-    config, rl = compose(["budget=rl_only"]), RlFolder(tmp_path)
-    rl.root.mkdir()
-    append_line(rl.alarms, asdict(Alarm(3, "no_signal", "all alike", "filter=[dynamic_sampling]")))
+def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
+    config = compose(["budget=rl_only", "health=off"])
+    for step in (1, 2, 3):
+        append_metrics(RlFolder(tmp_path).metrics, step, {"success/train": 0.0, "credit/groups_without_signal": 1.0})
     won = Episode("doors/1", 1, "test", "leave", [], [1], [Turn("a door.", "go", [1])], Outcome.WON)
     write_episodes(tmp_path / "evaluation" / "base.jsonl", [won])
     (tmp_path / "tasks").mkdir()

@@ -154,7 +154,7 @@ def test_fresh_puts_aside_once_and_not_in_the_runs(mine: str, tmp_path: Path, mo
     assert main(["-m", *words]) == 0
     assert not folder.exists()
     assert (tmp_path / "runs" / ".old" / f"{folder.name}.000" / "result.json").exists()
-    assert len(started) == 4 and not any("fresh=true" in arguments for arguments in started)
+    assert len(started) == 3 and not any("fresh=true" in arguments for arguments in started)
 
 
 def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: str, tmp_path: Path) -> None:
