@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
+from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
 from turngrid.records.credit import Credit, Replayed, read_credit, read_replayed, tokens_of
-from turngrid.records.models.locate import ASSET, local_folder, resolve_model
+from turngrid.records.models.locate import ASSET, PACKAGED, local_folder
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed
@@ -173,6 +175,18 @@ def _candidates(run: Path, policy: str) -> Iterator[Path]:
     result = run / "result.json"
     content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
     models = [entry.get("path", "") for entry in content.get("policies", []) if entry.get("name") == policy]
-    for model in filter(None, [*models, str(composed(run).get("model", {}).get("path") or "")]):
-        if folder := Path(resolve_model(model)) if model.startswith(ASSET) else local_folder(model):
-            yield folder
+    yield from filter(None, map(_folder, [*models, str(composed(run).get("model", {}).get("path") or "")]))
+
+
+def _folder(model: str) -> Path | None:
+    """Return the local folder of a ``model.path``, without downloading."""
+    if model.startswith(ASSET):
+        return Path(str(files("turngrid.assets"))) / model.removeprefix(ASSET)
+    if model.startswith(PACKAGED):
+        return cache_root() / "models" / model.removeprefix(PACKAGED)
+    if not model or (folder := local_folder(model)):
+        return folder if model else None
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(model, TOKENIZER)  # an earlier download
+    return Path(cached).parent if isinstance(cached, str) else None
