@@ -12,7 +12,7 @@ from torch import Tensor
 from turngrid.algorithms.pools import EPSILON, deviations, means
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Method, excludes, number, word
 
 MOST_GROUPS = 10_240  # number of groups over whose means and deviations the medians are taken
 
@@ -36,8 +36,6 @@ class SelfImitation(Method):
 
     requires = frozenset({GROUPS, SYNCHRONOUS})
     card = Card(
-        "replays episodes better than their group, without KL and terms; "
-        "these are in no metric of success and not charged",
         paper="2509.22601",
         source="code",
         result="72.8 -> 88.9 (1.5B, GRPO)",
@@ -89,11 +87,9 @@ class SelfImitation(Method):
 
 @dataclass(kw_only=True)
 class TaskReplay(Method):
-    """The replay buffer of ARPO, section 3.3.
+    """The replay buffer of ARPO, section 3.3: scores 0 0 0 0 become 0 0 0 1.
 
-    Won episodes with a score above 0 are stored by task. If a group has no such episode, the stored
-    one replaces the one with the lowest score (of equal ones the last sample), before the baseline:
-    scores 0 0 0 0 become 0 0 0 1. ``replaced: random`` draws an episode by seed, step and task.
+    A win has a score above 0. Of equal scores, that of the last sample is the worst.
     """
 
     keep: int = number(1)
@@ -103,16 +99,9 @@ class TaskReplay(Method):
 
     requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS, GAMES_AGAIN})
     conflicts = (
-        Conflict(
-            ("filter",),
-            lambda _, names: "dynamic_sampling" in names,
-            "it would sample another group in the place of one that the buffer repairs",
-            "filter=[]",
-        ),
+        excludes("filter", "dynamic_sampling", reason="it samples another group where the buffer repairs one"),
     )
     card = Card(
-        "replaces the worst episode of a group without a win (`replaced: random`: any of its episodes) by the newest "
-        "win of its game, before the baseline; `reward/trained` counts the sampled episodes, not the stored win",
         paper="2505.16282; `random`: 2509.24107",
         source="abstract",
         needs="no critic",

@@ -21,7 +21,7 @@ from turngrid.algorithms.registry import (
 )
 from turngrid.algorithms.schedules import Schedule, schedule
 from turngrid.envs.extensions import find
-from turngrid.rewards.shaping.view import TRAINED
+from turngrid.rewards.reward import TRAINED
 
 TARGET = "target"  # key of a method's node: ``module:Name`` of a class without an entry point
 OF_NODE = ("name", "state")  # keys of the node ``algo`` that are no settings of an estimator

@@ -8,7 +8,7 @@ at the sampling temperature. The method finds its own results in ``Turns.scored`
 from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from turngrid.rewards.shaping.view import PlayedTurn
+from turngrid.rewards.reward import ScoredTurn
 
 
 class Context(NamedTuple):
@@ -25,8 +25,12 @@ class Context(NamedTuple):
     turn: int
 
 
-class SeenTurn(PlayedTurn, Protocol):
+class SeenTurn(ScoredTurn, Protocol):
+    """The part of ``turngrid.rollouts.episode.Turn`` that methods read, besides the turn table."""
+
     observation: str
+    action: str
+    aside: bool
 
 
 class RowView(Protocol):

@@ -10,6 +10,12 @@ from turngrid.rewards.declared import Card, Conflict, Method, number
 
 CORRECTION = "algorithm.rollout_correction"
 LARGEST = 10.0  # limit of a log-ratio, so that one outlier turn cannot overflow
+DROPS_TOKENS = Conflict(
+    (f"{CORRECTION}.rollout_rs",),
+    lambda _, rejected: str(rejected or "").startswith("token"),
+    "it takes all sampled tokens, and some would be dropped",
+    f"{CORRECTION}.rollout_rs=null",
+)
 
 
 @dataclass(kw_only=True)
@@ -26,12 +32,7 @@ class TurnClip(Method):
     weighed = True
     ratio_of = "turn"
     conflicts = (
-        Conflict(
-            (f"{CORRECTION}.rollout_rs",),
-            lambda _, rejected: str(rejected or "").startswith("token"),
-            "its ratio is over all tokens of a turn, and some would be dropped",
-            f"{CORRECTION}.rollout_rs=null",
-        ),
+        DROPS_TOKENS,
         Conflict(
             (f"{CORRECTION}.rollout_is", "updates"),
             lambda _, weights, updates: weights == "token" and updates > 1,
@@ -40,7 +41,6 @@ class TurnClip(Method):
         ),
     )
     card: ClassVar[Card] = Card(
-        "clips one ratio a turn, as PPO's",
         paper="StepPO",
         source="as `gspo` with one turn a row",
         ours="the mean over a turn's tokens; Turn-PPO may use another",
@@ -67,12 +67,7 @@ class StepClip(TurnClip):
 
     over_turns = True
     weighed = True
-    card = Card(
-        "is `turn_clip` with a mean over turns; a negative advantage is multiplied by at most `dual`",
-        paper="2604.18401",
-        source="code",
-        ours="the KL in the loss stays a mean by `loss_agg_mode`",
-    )
+    card = Card(paper="2604.18401", source="code", ours="the KL in the loss stays a mean by `loss_agg_mode`")
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
@@ -101,11 +96,7 @@ class AepoClip(Method):
     dual: float = number(1)
 
     weighed = True
-    card = Card(
-        "is PPO's loss; a token that is clipped from above keeps a gradient, at weight 1 + `high`",
-        paper="2510.14545",
-        source="code",
-    )
+    card = Card(paper="2510.14545", source="code")
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor

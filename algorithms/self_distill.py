@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.contexts import Context, RowView
-from turngrid.algorithms.library.skills import Skills
-from turngrid.algorithms.library.writer import POLICY, RULE
+from turngrid.algorithms.library.texts import POLICY, RULE, Skills
+from turngrid.algorithms.losses import DROPS_TOKENS
 from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, only, word
 
 SKILL = "skill"
-CORRECTION = "algorithm.rollout_correction"
 
 
 @dataclass(kw_only=True)
@@ -50,23 +49,16 @@ class SelfDistill(Method):
             "so small a model writes nothing of use",
             "terms.self_distill.writer=rule",
         ),
-        Conflict(
-            (f"{CORRECTION}.rollout_rs",),
-            lambda _, rejected: str(rejected or "").startswith("token"),
-            "its mean is over all action tokens, and some would be dropped",
-            f"{CORRECTION}.rollout_rs=null",
-        ),
-        Conflict(
-            ("actor_rollout_ref.actor.use_kl_loss",),
-            lambda _, kl: bool(kl),
-            "the reference pulls the policy back from its own teacher",
-            "actor_rollout_ref.actor.use_kl_loss=false",
+        DROPS_TOKENS,
+        only(
+            "actor_rollout_ref.actor.use_kl_loss",
+            False,
+            reason="the reference pulls the policy back from its own teacher",
+            use="actor_rollout_ref.actor.use_kl_loss=false",
             warns=True,
         ),
     )
     card = Card(
-        "learns from the policy's own log-probs after a hint that the student does not see: whether the episode was "
-        "won (`outcome`), the expert plan (`plan`), or a skill from earlier episodes of the game (`skill`)",
         paper="2604.10674; 2605.02943",
         source="a note, code",
         result="over GRPO (4B, hints from skills): AppWorld +14.0, Sokoban +10.9",

@@ -1,20 +1,61 @@
-"""The slots of a step: input and output of the methods in each slot (docs/methods.md).
+"""The slots of a step: what a method in each slot is called with, and what it returns.
 
 A method is a dataclass whose fields are its settings. A number among them may follow a schedule
 (``turngrid.algorithms.schedules``); the method sees the number of the current step. Random draws
 are seeded by the run's seed and the step. Methods may declare what
-``turngrid.rewards.declared.Method`` has.
+``turngrid.rewards.declared.Method`` has. The shapes are those of ``turngrid.algorithms.turns``;
+values outside turns or actions are undefined.
+
+``algo=``: ``method(turns, tokens)`` returns an ``Estimate``. ``turns.reward`` includes the KL to
+    the reference if that is part of the reward. ``grain`` is the unit that gets one advantage:
+    "token", "turn" or "episode". ``needs``: "values" trains a critic; with "teacher",
+    ``algo.teacher`` is the reference policy.
+``filter=``: ``method(turns, step)`` returns (E,) or (E, K) bool, True for an episode or a turn to
+    train on. If ``when`` is "before", a dropped episode is not part of its group's baseline. If it
+    is "after", as for every filter over turns, it is, and its tokens are muted.
+``credit=``: ``method(turns, advantages)`` changes the advantages of turns, (E, K) to (E, K).
+    ``grains`` are the grains of advantages that it accepts. A method that accepts "token" may only
+    multiply, since advantages then differ inside a turn.
+``loss=``: ``method(old_log_prob, log_prob, advantages, mask, turn_ids)`` returns losses and metrics
+    by name, (b, T) each; log-probs are in nats. Optional attributes: ``over_turns``, the update's
+    loss is the mean over turns of means over their tokens; ``weighed``, rows with advantage 0 get
+    no gradient and do not affect other rows (not inherited: subclasses must set it); ``ratio_of``,
+    "turn" if the tokens of a turn share one probability ratio.
+``terms=``: ``prepare(turns, keep, entropy, step, steps)`` runs in the trainer once a step.
+    ``keep``, (E, K) bool, marks the turns that are learned from; ``entropy``, (B, T) nats, is that
+    of the policy that sampled; ``step`` counts from 1, and ``steps`` are those of the run. It
+    returns numbers per token by name, (B, T), among them ``weight``, and coefficients.
+    ``loss(view, coefficients)`` runs in the worker, and returns what a ``LossView`` adds to the
+    loss, and metrics that add up.
+``buffer=``: ``wanted(turns, advantages, step)`` returns the indices of the episodes to store,
+    ``offer(step, episodes, turns)`` gets them as ``StoredEpisode``, and ``take(step)`` returns
+    those to replay in this step, with their ``advantage``. ``replace(turns, step)`` is optional: it
+    returns stored episodes by the index of the one that each replaces before the baseline, and
+    requires ``OWN_ROWS``.
+
+``library=``: ``look_up(task, observation, step)`` returns the text for a turn, "" for none, and
+    changes nothing that is saved. ``task`` is the game's key; in evaluation, ``step`` is that of
+    the checkpoint. Texts are cut to ``tokens``. ``states()`` is optional, for
+    ``algo.state=cluster``: called for each group, it returns a function from an observation to what
+    equal states of the group have in common.
+
+A method of any slot may learn from the texts of a step's episodes. ``offer(step, episodes)`` gets
+them as ``OfferedEpisode``, in their order, after the update. ``in_rollout`` is then True: where
+episodes are sampled, its state is that of the start of the step. Optional: ``requests()`` returns
+what the policy is asked to write before the next step, ``write(step, texts)`` gets the answers in
+their order, and ``logged`` has numbers of the newest ``offer`` for the log, by name.
+
+A method with a state has ``state()``, which returns plain containers, numbers and tensors (reading
+a checkpoint runs no code), and ``load(state)``. The state is part of every checkpoint.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from turngrid.algorithms.contexts import SeenTurn
-from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import Names
 
 
 @dataclass(frozen=True)
@@ -62,66 +103,6 @@ class Estimate(NamedTuple):
     heads: tuple[Head, ...] = ()
 
 
-class Estimator(Protocol):
-    """Computes advantages from rewards, turns, values or entropy (``algo=``).
-
-    Attributes:
-        needs: "values" trains a critic; "teacher": ``algo.teacher`` is the reference policy.
-        grain: the unit that gets one advantage.
-    """
-
-    needs: ClassVar[Names]
-    grain: ClassVar[Literal["token", "turn", "episode"]]
-
-    def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
-        """``turns.reward`` includes the KL to the reference if that is part of the reward."""
-
-
-class Filter(Protocol):
-    """Chooses the episodes or turns to train on.
-
-    Attributes:
-        when: "before": a dropped episode is not part of its group's baseline. "after": it is, and
-            its tokens are muted. A filter over turns is "after".
-    """
-
-    when: ClassVar[Literal["before", "after"]]
-
-    def __call__(self, turns: Turns, step: int) -> Tensor:
-        """Return (E,) or (E, K) bool: True keeps an episode or a turn; undefined outside turns."""
-
-
-class Credit(Protocol):
-    """Changes the advantages of single turns.
-
-    Attributes:
-        grains: grains of advantages that it accepts
-            (``turngrid.algorithms.registry.Algorithm.grain``). A method that accepts "token" may
-            only multiply: advantages then differ inside a turn.
-    """
-
-    grains: ClassVar[frozenset[str]]
-
-    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        """Change the advantages of turns, (E, K) to (E, K); values outside turns are undefined."""
-
-
-class LossForm(Protocol):
-    """Computes an action token's loss, replacing PPO's clipped loss.
-
-    Attributes:
-        over_turns: optional; the update's loss is the mean over turns of means over their tokens.
-        weighed: optional; rows with advantage 0 get no gradient and do not affect other rows. Not
-            inherited: subclasses must set it.
-        ratio_of: optional; "turn" if the tokens of a turn share one probability ratio.
-    """
-
-    def __call__(
-        self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return losses, (b, T), and metrics by name, (b, T) each. Log-probs are in nats."""
-
-
 @dataclass(frozen=True)
 class LossView:
     """One forward pass (micro-batch), as seen by a loss term.
@@ -139,70 +120,20 @@ class LossView:
     scale: float
 
 
-class Stateful(Protocol):
-    """A method with a state, which is in the trainer and part of every checkpoint."""
-
-    def state(self) -> dict[str, Any]:
-        """Return plain containers, numbers and tensors: reading a checkpoint runs no code."""
-
-    def load(self, state: Mapping[str, Any]) -> None: ...
-
-
-class Term(Stateful, Protocol):
-    """A loss term."""
-
-    needs: ClassVar[Names]
-
-    def prepare(
-        self, turns: Turns, keep: Tensor, entropy: Tensor | None, step: int, steps: int
-    ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Return numbers per token by name, (B, T), among them ``weight``, and coefficients.
-
-        Runs in the trainer, once a step.
-
-        Args:
-            keep: (E, K) bool, the turns that are learned from.
-            entropy: (B, T), nats, of the policy that sampled.
-            step: counted from 1.
-            steps: of the run.
-        """
-
-    def loss(self, view: LossView, coefficients: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return what a pass adds to the loss, and metrics that add up. Runs in the worker."""
-
-
 @dataclass
 class StoredEpisode:
     """An episode in a buffer.
 
     Attributes:
         rows: the fields of each row before its step's update, opaque to buffers.
-        group_mean: the mean score of its group.
         advantage: of all its action tokens when it is replayed.
     """
 
     rows: Sequence[Mapping[str, Any]]
     score: float
-    group_mean: float
     step: int
     advantage: float = 0.0
     task: str = ""
-
-
-class Buffer(Stateful, Protocol):
-    """Stores episodes of earlier steps and replays some of them after a step's own update.
-
-    A buffer with ``replace(turns, step) -> {episode: StoredEpisode}`` replaces episodes of the step
-    by stored ones, before the baseline. It requires ``OWN_ROWS``.
-    """
-
-    def wanted(self, turns: Turns, advantages: Tensor, step: int) -> Sequence[int]:
-        """Return the indices of the episodes to store; ``offer`` receives them with their rows."""
-
-    def offer(self, step: int, episodes: Sequence[StoredEpisode], turns: Turns) -> None: ...
-
-    def take(self, step: int) -> list[StoredEpisode]:
-        """Return the episodes to replay in this step, with their ``advantage``."""
 
 
 class OfferedEpisode(NamedTuple):
@@ -233,50 +164,3 @@ class Request(NamedTuple):
     lines: Sequence[str]
     question: str
     length: int
-
-
-class Offered(Stateful, Protocol):
-    """A method that learns from the texts of a step's episodes, such as a ``Library``.
-
-    Where episodes are sampled, its state is that of the start of the step. ``requests`` and
-    ``write`` are optional.
-
-    Attributes:
-        in_rollout: True.
-        logged: optional; numbers of the newest ``offer`` for the log, by name.
-    """
-
-    in_rollout: ClassVar[bool]
-
-    def offer(self, step: int, episodes: Sequence[OfferedEpisode]) -> None:
-        """Learn from the episodes, in their order, after the update of ``step``."""
-
-    def requests(self) -> Sequence[Request]:
-        """Return what the policy is asked to write, after the update and before the next step."""
-
-    def write(self, step: int, texts: Sequence[str]) -> None:
-        """Take the answers to ``requests``, in their order."""
-
-
-class Library(Offered, Protocol):
-    """Gives the policy a text before each turn (``library=``), in training and in evaluation.
-
-    Attributes:
-        tokens: of a text at most; what is longer is cut.
-    """
-
-    tokens: int
-
-    def look_up(self, task: str, observation: str, step: int) -> str:
-        """Return the text for a turn, "" for none. It must change nothing that is saved.
-
-        Args:
-            task: key of the game.
-            step: the training step; in evaluation that of the checkpoint.
-        """
-
-    def states(self) -> Callable[[str], str]:
-        """Optional, for ``algo.state=cluster``; called for each group.
-
-        The result maps an observation to what equal states of the group have in common.
-        """

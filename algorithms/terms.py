@@ -34,7 +34,6 @@ class Epo(Method):
     needs = frozenset({"entropy"})
     of_length = ("steps",)
     card = Card(
-        "keeps entropy near its average over the run",
         paper="2509.22576",
         source="v2, equations 6 to 9",
         result="63.3 -> 75.8 (3B, GRPO)",

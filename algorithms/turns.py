@@ -125,13 +125,6 @@ class Turns:
         """(E,) int64: the index of an episode's last turn."""
         return self.mask.sum(dim=1) - 1
 
-    @property
-    def turn_ids(self) -> Tensor:
-        """(B, T) int32: 1 on the tokens of a row's first turn, 2 on the next ...; 0 elsewhere."""
-        place = self.place
-        first = place.where(place >= 0, self.mask.numel()).amin(dim=1, keepdim=True) if place.numel() else 0
-        return (place - first + 1).where(place >= 0, 0)
-
     def flat(self) -> tuple[Tensor, Tensor]:
         """Return the episode and the index of every turn, (turns,) each."""
         episode, turn = self.mask.nonzero(as_tuple=True)

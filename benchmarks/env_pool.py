@@ -132,7 +132,7 @@ def played_games(name: str, count: int) -> list[TaskRef]:
     """
     node = shipped("env", name)
     task = node.get("task") or node.get("id")
-    games = Catalogue(registry.make_environment(name)).listing(str(task), "test", count, at_most=True).tasks
+    games = Catalogue(registry.make_environment(name)).tasks(str(task), "test", count, at_most=["test"])
     if planned := [game for game in games if game.expert_plan]:
         return planned
     raise TaskError(f"no game of {task} has an expert plan")

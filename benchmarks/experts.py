@@ -57,7 +57,7 @@ async def wins(name: str, tasks: Sequence[TaskRef], lost: Counter[str]) -> int:
 def row(catalogue: Catalogue, environment: Environment, task: str, split: str, seeds: int) -> str:
     lost: Counter[str] = Counter()
     try:
-        listing = catalogue.listing(task, split, seeds, at_most=True)
+        listing = catalogue.listings(task, {split: seeds}, at_most=[split])[split]
     except TooFewGames as error:
         return f"| `{task}` | {seeds} | 0 | | | {environment.max_turns(task)} |\n{error}"
     lost.update(reason for _, reason in listing.rejected)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.pages
 
-The tables of methods come from the methods' cards and the files of ``algo=`` words, the table of
-names also from docs/papers.yaml, the changes in verl from ``verl_plugin`` and its docstrings, and
+The tables of methods come from the methods' cards and the heads of their files, the table of names
+also from docs/papers.yaml, the changes in verl from ``verl_plugin`` and its docstrings, and
 verl's bugs from their reproductions.
 """
 
@@ -21,13 +21,13 @@ from typing import Any
 import yaml
 
 from benchmarks import capabilities
-from benchmarks.verl_overrides import overrides, reason, until
+from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, until
 from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, ROLES, SLOTS, VERLS_LOSSES, words
 from turngrid.config.base import CONF, ROOT
 from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
-from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED, Table
+from turngrid.verl_plugin.changes import REPLACED, WRAPPED, Table
 
 METHODS, PAPERS, VERL = (ROOT / "docs" / f"{page}.md" for page in ("methods", "papers", "verl"))
 NAMES = ROOT / "docs" / "papers.yaml"
@@ -95,13 +95,15 @@ def table(title: str, head: str, rows: Iterable[Iterable[str]]) -> str:
 
 def of_methods(title: str, slot: str, names: Iterable[str]) -> str:
     kinds = {name: method_class(slot, name, {}) for name in names}
-    rows = [(f"`{slot}={name}`", *of_card(kind, kind.card)) for name, kind in kinds.items()]
+    rows = [
+        (f"`{slot}={name}`", comment(file_of(slot, name)), *of_card(kind, kind.card)) for name, kind in kinds.items()
+    ]
     return table(title, "option, what it does, from, published, needs, ours", rows)
 
 
 def of_card(kind: Any, card: Card) -> list[str]:
     origin = ", ".join(filter(None, (card.paper, card.source))) or "ours"
-    return [card.does, origin, card.result, needs(kind, card), card.ours]
+    return [origin, card.result, needs(kind, card), card.ours]
 
 
 def needs(kind: Any, card: Card) -> str:
@@ -174,12 +176,8 @@ def of_papers() -> dict[str, dict[str, dict[str, str]]]:
 def of_option(typed: str) -> dict[str, str]:
     """Return the arXiv numbers of the first option that is typed, and what it does."""
     slot, _, name = typed.split(" ")[0].replace("[", "").replace("]", "").partition("=")
-    if slot == ALGO or name in VERLS_LOSSES:
-        paper = does = comment(file_of(slot, name))
-    else:
-        card = method_class(slot, name, {}).card
-        paper, does = card.paper, card.does
-    return {"paper": ", ".join(re.findall(r"\d{4}\.\d{5}", paper)), "why": does}
+    text = comment(file_of(slot, name))
+    return {"paper": ", ".join(re.findall(r"\d{4}\.\d{5}", text)), "why": text}
 
 
 # ---- docs/verl.md

@@ -9,8 +9,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turngrid import verl_plugin
+from turngrid.verl_plugin.changes import Table
 
 OURS = "turngrid.verl_plugin"
+_TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
+
+# What our own code replaces in the process that needs it, by module and name
+IN_PROCESS: Table = {
+    _TRAINER: {"TRAINER_REGISTRY": "turngrid.verl_plugin.training.task:train"},
+    "verl.trainer.sft_trainer": {"Tracking": "turngrid.verl_plugin.sft:Tracking"},
+    "verl.utils.model": {"get_hf_auto_model_class": "turngrid.verl_plugin.whole_models:whole"},
+}
+
+ON_CPUS: Table = {
+    _ENGINE: {
+        "prepare_micro_batches": "turngrid.verl_plugin.cpu.micro_batches:prepare",
+        "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu._build_fsdp_module",
+        "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:CpuLanguageModel._build_fsdp_module",
+    },
+    "verl.utils.model": {"load_valuehead_model": "turngrid.verl_plugin.cpu.engines:load_value_model"},
+}
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,7 @@ def compose(overrides: Sequence[str], config_dir: str | None = None) -> DictConf
         config_dir: a folder with groups of the user, searched besides ``conf/``.
 
     Raises:
-        ConfigError: a typo, a value of a wrong type or outside its range, or an unknown option. The
-            message is one line with the nearest valid choice.
+        ConfigError: a typo, an unknown option, or a value of a wrong type or outside its range.
     """
     with composer(config_dir) as composed:
         return composed(overrides)
@@ -65,19 +64,14 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     return config
 
 
-def _searched(overrides: Sequence[Override], config_dir: str | None) -> tuple[str, ...]:
+def _searched(config_dir: str | None) -> tuple[str, ...]:
     """Return the override that adds folders of options to Hydra's search path.
-
-    Those of other packages only if an override, or a file of ``config_dir``, may choose an option
-    that is not in ``conf/``.
 
     Raises:
         ConfigError: two packages offer the same option.
     """
-    folders = [config_dir] if config_dir else []
-    if (config_dir or suggest.from_elsewhere(overrides)) and suggest.of_packages():
-        folders += map(str, extensions.conf_folders())
-    places = [given.quoted(f"file://{folder}") for folder in folders]
+    offered = extensions.conf_folders() if suggest.of_packages() else []
+    places = [given.quoted(f"file://{folder}") for folder in [*filter(None, [config_dir]), *offered]]
     return (f"{given.HYDRAS}.searchpath=[{','.join(places)}]",) if places else ()
 
 
@@ -86,7 +80,7 @@ def _explained(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     parsed = given.parse(overrides)
     for problem in filter(None, (given.problem(override, bool(config_dir)) for override in parsed)):
         raise ConfigError(problem)
-    extra = _searched(parsed, config_dir)
+    extra = _searched(config_dir)
     try:
         config = _composed(extra, parsed)
     except ConfigError:

@@ -86,11 +86,9 @@ def at_least(count: int, there: int | None = None) -> int:
 
 
 def importance_weights(*, _root_: DictConfig) -> str | None:
-    """Return the level of truncated importance weights.
+    """Return the level of truncated importance weights, where server and trainer differ.
 
-    On GPUs, and on CPUs unless ``server_agrees``, the server's log-probs differ from the
-    trainer's. So a token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one
-    ratio a turn.
+    A token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
     """
     of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
     half = _root_.trainer.device == "cuda" or not server_agrees(_root_=_root_)
@@ -155,9 +153,8 @@ def check_gpus(config: DictConfig) -> None:
         return
     if there:
         reason = f"this machine has {there} GPUs (CUDA_VISIBLE_DEVICES counts)"
-        raise ConfigError(
-            f"trainer.n_gpus_per_node={wanted}: {reason}; use trainer.n_gpus_per_node={there} or cluster=gpu1"
-        )
+        use = f"use trainer.n_gpus_per_node={there} or cluster=gpu1"
+        raise ConfigError(f"trainer.n_gpus_per_node={wanted}: {reason}; {use}")
     cost = f"estimate=true estimate_gpu=H100x{wanted * int(config.trainer.nnodes)} for its cost there"
     use = f"use cluster=cpu, or {cost}, or -m to reach SLURM's nodes (docs/slurm.md)"
     raise ConfigError(f"cluster={config.cluster.name}: this machine has no GPU; {use}")
@@ -188,16 +185,12 @@ def check_trackers(config: DictConfig) -> None:
     for name in wanted:
         if find_spec(name) is None:
             use = f"pip install 'turngrid[{name}]', or use tracking=local"
-            raise ConfigError(
-                f"trainer.logger={list(config.trainer.logger)}: {name} is not installed in this Python; {use}"
-            )
+            raise ConfigError(f"trainer.logger={list(config.trainer.logger)}: {name} is not installed; {use}")
     host = os.environ.get("WANDB_BASE_URL", HOST)
     online = not config.tracking.offline and os.environ.get("WANDB_MODE", "online") not in QUIET_MODES
     if "wandb" in wanted and online:
         from wandb.sdk.lib.wbauth import authenticate_session  # a second to import
 
         if authenticate_session(host=host, source="turngrid", prompt=False, update_session=False) is None:
-            use = "use tracking=wandb_offline and later `wandb sync`"
-            raise ConfigError(
-                f"tracking=wandb: there is no key for {host}; run `wandb login`, set WANDB_API_KEY, or {use}"
-            )
+            use = "run `wandb login`, set WANDB_API_KEY, or use tracking=wandb_offline and later `wandb sync`"
+            raise ConfigError(f"tracking=wandb: there is no key for {host}; {use}")

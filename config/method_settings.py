@@ -90,16 +90,7 @@ def has_critic(config: DictConfig) -> bool:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Set the keys of verl that the chosen methods need.
-
-    - Entropy of the policy that sampled: if the rollout server does not report it, verl computes it
-      in a separate pass, which ``bypass_mode`` would skip. Entropy with a gradient, for a loss
-      term: the update computes it too.
-    - The trainer's old log-probs: its pass too, whether or not the server's are as good.
-    - Values: a critic, which verl by itself trains only for ``gae``; and its heads, if several.
-    - A teacher: its log-probs, computed as verl computes those of a reference policy.
-    - Another sampler of prompts: verl's replay buffer is replaced.
-    """
+    """Set the keys of verl that the chosen methods need."""
     if not any(config.get(slot) for slot in SLOTS) and not on_turns(config.algo.name):
         return
     chosen = made(config)
@@ -107,11 +98,11 @@ def fill_in(config: DictConfig) -> None:
     if (heads := chosen.heads()) > 1 and OmegaConf.select(config, HEADS) is None:
         OmegaConf.update(config, HEADS, heads, force_add=True)
     if "values" in needs and config.critic.enable is None:
-        config.critic.enable = True
+        config.critic.enable = True  # verl by itself trains one only for ``gae``
     if "teacher" in needs:
-        config.algorithm.use_kl_in_reward = True
+        config.algorithm.use_kl_in_reward = True  # its log-probs are computed as those of a reference policy
     if "entropy" in needs:
-        # vLLM and verl's asynchronous client report no entropies
+        # vLLM and verl's asynchronous client report none; bypass_mode would skip the pass for them
         server_reports = mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
         config.algorithm.rollout_correction.bypass_mode &= server_reports
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))

@@ -98,11 +98,9 @@ def _structured(kind: type) -> Any:
 
 
 def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfig:
-    """Return a node with the types of a dataclass.
+    """Return a node with the types of the dataclass ``kind``.
 
     Args:
-        kind: the dataclass.
-        node: a mapping of its fields.
         prefix: the node's dotted key, with its dot.
         partly: fields may be missing.
 

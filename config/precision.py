@@ -76,9 +76,8 @@ def _parameters(model: str) -> int:
 
 def begun_in(config: DictConfig) -> str | None:
     """Return the precision of the run that this config resumes or extends; None without one."""
-    if config.trainer.device != "cpu" or config.precision != AUTO or config.fresh:
-        return None
-    if _parameters(config.model.path) <= LARGE:
+    chosen_here = config.trainer.device == "cpu" and config.precision == AUTO and not config.fresh
+    if not chosen_here or _parameters(config.model.path) <= LARGE:
         return None
     folder = Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
     with suppress(ValueError):  # a damaged config is replaced

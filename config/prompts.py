@@ -4,6 +4,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.config.errors import ConfigError
 from turngrid.rollouts.prompt_forms.form import PromptForm
@@ -50,9 +51,8 @@ def fill_in(config: DictConfig) -> None:
     if thinking is None:
         return
     if OmegaConf.select(config, THINKING) not in (None, thinking):
-        raise ConfigError(
-            f"prompt.thinking={str(thinking).lower()} sets {THINKING}, which has another value; set only one of them"
-        )
+        key = f"prompt.thinking={str(thinking).lower()}"
+        raise ConfigError(f"{key} sets {THINKING}, which has another value; set only one of them")
     OmegaConf.update(config, THINKING, thinking, force_add=True)
 
 
@@ -80,12 +80,9 @@ def in_asides(config: DictConfig) -> str:
 
 def form_of_rows(config: DictConfig) -> str:
     """Return the setting that chooses a rollout form of several rows without a window, or ""."""
-    if not (forms := config.get(FORM)):
-        return ""
-    from turngrid.algorithms.chosen import method_class  # torch
-
-    kinds = {name: method_class(FORM, str(name), node or {}) for name, node in forms.items()}
-    return next((f"{FORM}={name}" for name, kind in kinds.items() if kind.several_rows), "")
+    forms = (config.get(FORM) or {}).items()
+    several = (name for name, node in forms if method_class(FORM, str(name), node or {}).several_rows)
+    return next((f"{FORM}={name}" for name in several), "")
 
 
 def one_row(setting: str) -> str:

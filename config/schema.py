@@ -9,19 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turngrid.envs.text_env import MAX_CALLS
+from turngrid.rewards.declared import number, word
 
 TURNS = (1, 10**6)
 PRICES = (1e-6, 1e12)  # of units, and what they buy
 SEEDS = (0, 2**32 - 1)  # numpy takes no others
-
-
-def number(low: float, high: float) -> Any:
-    """Return a field with a range, both ends included."""
-    return field(metadata={"range": (low, high)})
-
-
-def choice(*words: str | None) -> Any:
-    return field(metadata={"choices": words})
 
 
 def option_name() -> Any:
@@ -57,7 +49,7 @@ class Eval:
     samples_per_game: int = number(1, 10**4)
     max_turns: int | None = number(*TURNS)
     servers: bool | None
-    library: str | None = choice(None, "frozen", "none", "both")
+    library: str | None = word(None, "frozen", "none", "both")
     seed: int = number(*SEEDS)
 
 
@@ -80,7 +72,7 @@ class Prompt:
     history_thoughts: bool
     max_actions: int = number(1, MAX_CALLS)
     action_sep: str
-    too_many: str = choice("first", "unparsed")
+    too_many: str = word("first", "unparsed")
     stop_at_invalid: bool
     demo_max_actions: int | None = number(1, MAX_CALLS)
     train_thoughts: bool
@@ -105,7 +97,7 @@ class Budget:
     demo_cost: float = number(*PRICES)
     episode_cost: float = number(*PRICES)
     sft_share: float = number(0, 1)
-    count: str = choice("games", "rollouts")
+    count: str = word("games", "rollouts")
     rl_steps: int | None = number(0, 10**9)
     rl_epochs: float | None = number(*PRICES)
     experience_cost: float | None = number(0, 1e12)
@@ -121,7 +113,7 @@ class Demos:
     per_game: int = number(1, 10**6)
     max_invalid: int = number(0, 10**6)
     max_turns: int | None = number(*TURNS)
-    experience: str | None = choice(None, "world_model", "reflection")
+    experience: str | None = word(None, "world_model", "reflection")
     alternatives: int | None = number(1, 1024)
     writer: str | None
     writer_model: str | None
@@ -132,7 +124,7 @@ class Demos:
 class Curriculum:
     """The order of tasks and turn limits (docs/curriculum.md)."""
 
-    name: str = choice("none", "phases", "threshold", "horizon")
+    name: str = word("none", "phases", "threshold", "horizon")
     phases: Any
     threshold: float = number(0.001, 1)
     window: int = number(1, 10**6)
@@ -203,8 +195,8 @@ class Cluster:
     start_deadline_s: float = number(1, 10**6)
     hung_factor: float = number(1, 10**6)
     hung_after_s: float = number(1, 10**6)
-    computes_in: str | None = choice(None, "fp32", "bf16")
-    launcher: str = choice("here", "slurm", "local_parallel")
+    computes_in: str | None = word(None, "fp32", "bf16")
+    launcher: str = word("here", "slurm", "local_parallel")
     runs_at_once: int | None = number(1, 1024)
     gpu_memory_gb: float | None = number(1, 10**4)
     slurm: Slurm
@@ -287,7 +279,7 @@ class Top:
     """Keys outside any node."""
 
     seed: int = number(*SEEDS)
-    precision: str = choice("auto", "fp32", "bf16")
+    precision: str = word("auto", "fp32", "bf16")
     output_dir: str
     fresh: bool
     extend: str | None

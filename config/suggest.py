@@ -1,6 +1,5 @@
 """Lists the existing options and keys, and finds the nearest one to a typo."""
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,32 +41,15 @@ def of_packages() -> dict[str, dict[str, Path]]:
         raise ConfigError(str(error)) from error
 
 
-def from_elsewhere(overrides: Iterable[Override]) -> bool:
-    options = groups()
-    return any(
-        name not in options[override.key_or_group]
-        for override in overrides
-        if override.key_or_group in options
-        for name in _names(override)
-        if name != "None"
-    )
-
-
-def _names(override: Override) -> list[str]:
-    value = override.value()
-    return list(map(str, value if isinstance(value, list) else [value]))
-
-
 def wrong_option(override: Override) -> str | None:
     """Explain the first chosen option that does not exist; None if all do."""
-    group, names = override.key_or_group, _names(override)
-    # Finding other packages' options takes 10 ms: only if ``conf/`` lacks one
-    wrong = next((name for name in names if name not in groups()[group] and name not in all_options()[group]), None)
+    group, value = override.key_or_group, override.value()
+    options, names = all_options()[group], map(str, value if isinstance(value, list) else [value])
+    wrong = next((name for name in names if name not in options), None)
     if wrong is None:
         return None
     if group == "model" and "/" in wrong:
         return f"unknown option model={wrong}; use model.path={wrong} for a folder or a name of the Hugging Face hub"
-    options = all_options()[group]
     choices = f"(choices of {group}: {', '.join(options) or 'none yet'})"
     if elsewhere := [_choice(other, wrong) for other in WITH_SETTINGS if wrong in all_options()[other]]:
         return f"unknown option {group}={wrong}; use {' or '.join(elsewhere)} {choices}"

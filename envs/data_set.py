@@ -81,8 +81,7 @@ class DataSetEnvironment(Environment):
         Raises:
             Rejected: the row makes no game.
         """
-        (folder / "row.json").write_text(json.dumps(fields, sort_keys=True))
-        return GameRecord("row.json")
+        return GameRecord.written(folder, fields, sort_keys=True)
 
     def check_sources(self) -> None:
         """Check the sources and shares.
@@ -211,21 +210,18 @@ def _sorted(raw: Iterable[Any], read: Reader, row_id: str) -> tuple[Row, ...]:
 def _row(raw: Any, read: Reader, row_id: str) -> Row:
     try:
         row = json.loads(raw) if isinstance(raw, str) else raw
-    except ValueError as error:
-        return _unusable(raw, f"a row is not JSON: {error}")
-    if not isinstance(row, Mapping):
-        return _unusable(raw, "a row is no table of fields")
-    try:
+        if not isinstance(row, Mapping):
+            raise ValueError("a row is no table of fields")  # noqa: TRY004 - the data is wrong, not the code
         fields = read(row)
-    except ValueError as error:
-        return _unusable(raw, str(error))
+    except json.JSONDecodeError as error:
+        problem = f"a row is not JSON: {error}"
     except KeyError as error:
-        return _unusable(raw, f"a row has no field {error}")
-    content = json.dumps(fields, sort_keys=True)
-    return Row(_hash(content), _hash(str(row.get(row_id, content))) / (1 << _SEED_BITS), fields)
-
-
-def _unusable(raw: Any, problem: str) -> Row:
+        problem = f"a row has no field {error}"
+    except ValueError as error:
+        problem = str(error)
+    else:
+        content = json.dumps(fields, sort_keys=True)
+        return Row(_hash(content), _hash(str(row.get(row_id, content))) / (1 << _SEED_BITS), fields)
     digest = _hash(str(raw))
     return Row(digest, digest / (1 << _SEED_BITS), None, problem)
 

@@ -93,7 +93,8 @@ class Environment(abc.ABC):
         Settings: frozen dataclass of the keys that this environment adds to the ``env`` node, with
             values in ``conf/env/NAME.yaml``; a field's metadata may have its ``choices``. A setting
             that changes a game must be in its parameters (``parse_task``), which are its cache key.
-        Env: class of a running game, unless ``env`` makes it.
+        Env: class of a running game, which gets the settings, unless ``env`` makes it; the text
+            ``module:Class`` if that module imports much.
         package: the installed distribution that the games depend on, "" for none.
         modules, install: what ``check_modules`` looks for, and the command that installs it, by
             default turngrid's extra of the environment's name.
@@ -117,7 +118,7 @@ class Environment(abc.ABC):
     rewards: ClassVar[tuple[str, ...]] = ("sparse",)
     prompt: ClassVar[PromptStyle]
     Settings: ClassVar[type] = NoSettings
-    Env: ClassVar[type[TextEnv]]
+    Env: ClassVar[type[TextEnv] | str]
     grades_unfinished: ClassVar[bool] = False
     examples: ClassVar[tuple[str, ...]] = ()
     lists_actions: ClassVar[bool] = False
@@ -252,7 +253,8 @@ class Environment(abc.ABC):
             legal: fill ``legal`` in each observation, which takes time.
             expert: fill ``expert``, likewise.
         """
-        return self.Env(legal=legal, expert=expert)
+        cls = extensions.load(self.Env) if isinstance(self.Env, str) else self.Env
+        return cls(self.settings, legal=legal, expert=expert)
 
     def new_env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         """Return ``env``, which also takes calls of the environment's functions."""
@@ -271,7 +273,3 @@ class Environment(abc.ABC):
     def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
         """Return the generator's parameters for a reward; by default, the same for all."""
         return dict(params)
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        """Return whether the score changes only at a win, so that dense equals sparse."""
-        return False

@@ -103,19 +103,12 @@ def options() -> dict[str, dict[str, Path]]:
     return by_group
 
 
-def shipped(group: str, name: str, **changes: Any) -> dict[str, Any]:
-    """Return the values of an option's own node from its YAML file, without Hydra.
+def shipped(group: str, name: str) -> dict[str, Any]:
+    """Return the values of an option's own node from its YAML file, without Hydra; {} without one.
 
-    Args:
-        group: a folder of ``conf/``.
-        name: the option; if it has no file, the result is ``changes``.
-        changes: values that replace those of the file.
-
-    Returns:
-        The values without ``name``. A value that refers to other keys is left out unless
-            ``changes`` has it.
+    ``name`` and values that refer to other keys are left out.
     """
-    return deepcopy(_shipped(group, name)) | changes
+    return deepcopy(_shipped(group, name))
 
 
 @cache
@@ -163,11 +156,6 @@ def _package(point: EntryPoint) -> str:
 
 
 def _refuse_twice(what: str, point: EntryPoint, ours: bool, other: EntryPoint | None) -> None:
-    if ours:
-        raise UnknownName(
-            f"package {_package(point)} offers {what}, which is a name of turngrid's own: it must choose another"
-        )
-    if other is not None:
-        raise UnknownName(
-            f"packages {_package(other)} and {_package(point)} both offer {what}: install only one of them"
-        )
+    if ours or other:
+        owner = "turngrid" if ours or not other else _package(other)
+        raise UnknownName(f"packages {owner} and {_package(point)} both offer {what}: rename it, or install only one")

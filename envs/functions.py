@@ -9,6 +9,7 @@ from string import Formatter
 from typing import Any
 
 from turngrid.envs.types import Action, Call, InvalidAction
+from turngrid.envs.utils.printable import shortened
 
 CALL_FORM = '{"name": NAME, "arguments": {NAME: VALUE}}'
 _LONGEST = 100_000  # characters of an answer in which calls are looked for
@@ -61,9 +62,8 @@ class Function:
         error = best_match(validator.iter_errors(dict(arguments)))
         if error is None:
             return ""
-        path, half = ".".join(map(str, error.absolute_path)), _SHOWN // 2
-        message = f"{path}: {error.message}" if path else error.message
-        return message if len(message) <= _SHOWN else f"{message[:half]} ... {message[-half:]}"
+        path = ".".join(map(str, error.absolute_path))
+        return shortened(f"{path}: {error.message}" if path else error.message, _SHOWN)
 
 
 @dataclass(frozen=True)

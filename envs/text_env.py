@@ -1,12 +1,11 @@
 """A running game of a text environment: cleans actions, and returns score changes and outcomes."""
 
 import abc
-import copy
 import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -97,22 +96,22 @@ class TextEnv(abc.ABC):
         banned_verbs: commands to the program, such as quit and save. They never reach the game.
         ends: characters that are cut from the end of a command, which the game gets in lower case;
             None if it gets the command as it is written.
-        kept: names of the attributes that are the game's state, if ``save_game`` can copy them.
         functions: those of the environment's ``PromptStyle``, set by ``Environment.new_env``.
     """
 
     banned_verbs: ClassVar[frozenset[str]] = frozenset()
     ends: ClassVar[str | None] = None
-    kept: ClassVar[tuple[str, ...]] = ()
     functions: tuple[Function, ...] = ()
+    _settings: Any = None
     _legal = _expert = False
 
     # Two underscores, since an attribute of a subclass may have the same name.
     __score = 0.0
     __open = False
 
-    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
-        self._legal, self._expert = legal, expert
+    def __init__(self, settings: Any = None, *, legal: bool = False, expert: bool = False) -> None:
+        """``settings`` are the environment's."""
+        self._settings, self._legal, self._expert = settings, legal, expert
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -145,7 +144,7 @@ class TextEnv(abc.ABC):
         try:
             return self.__outcome(self.step_game(command))
         except InvalidAction as reason:
-            return self.__refused(str(reason))
+            return self.__refused(str(reason), info=reason.info)
 
     @final
     def finish(self) -> StepResult:
@@ -164,18 +163,6 @@ class TextEnv(abc.ABC):
         """Return whether a command is empty or one of ``banned_verbs``."""
         verb = command.split(" ", 1)[0].lower().strip("\"'.,;:!?")
         return not verb or verb in self.banned_verbs
-
-    @final
-    def saved(self) -> Any:
-        """Return the episode's state for ``restore``; None if only a replay leads to it."""
-        game = self.save_game()
-        return None if game is None else (game, self.__score, self.__open)
-
-    @final
-    def restore(self, saved: Any) -> None:
-        """Return to a state that ``saved`` of this object and game returned."""
-        game, self.__score, self.__open = saved
-        self.restore_game(game)
 
     @final
     def close(self) -> None:
@@ -206,7 +193,7 @@ class TextEnv(abc.ABC):
                 called(self.functions, call)
                 done.append(self.__outcome(self.call_game(call)))
             except InvalidAction as reason:
-                done.append(self.__refused(str(reason)))
+                done.append(self.__refused(str(reason), info=reason.info))
             if done[-1].over:
                 break
         results = [step.observation.text for step in done]
@@ -220,8 +207,9 @@ class TextEnv(abc.ABC):
             info={key: value for step in done for key, value in step.info.items()},
         )
 
-    def __refused(self, message: str, parsed: bool = True) -> StepResult:
-        return StepResult(_printable(self.observe_message(message)), 0.0, valid=False, parsed=parsed)
+    def __refused(self, message: str, *, parsed: bool = True, info: Mapping[str, Any] | None = None) -> StepResult:
+        seen = _printable(self.observe_message(message))
+        return StepResult(seen, 0.0, valid=False, parsed=parsed, info=info or {})
 
     # ---- what a subclass implements
 
@@ -276,14 +264,6 @@ class TextEnv(abc.ABC):
     def finish_game(self) -> RawStep:
         """Grade an episode that was cut off; return its last step."""
         raise NotImplementedError(f"{type(self).__name__} does not grade unfinished episodes")
-
-    def save_game(self) -> Any:
-        """Return a copy of the game's state for ``restore_game``; None if there is no such copy."""
-        return copy.deepcopy({name: getattr(self, name) for name in self.kept}) or None
-
-    def restore_game(self, saved: Any) -> None:
-        """Go back to what ``save_game`` returned."""
-        vars(self).update(copy.deepcopy(saved))
 
     def close_game(self) -> None:
         """Release the game's resources."""

@@ -16,11 +16,19 @@ class EnvError(RuntimeError):
 
 
 class GameStuck(EnvError):
-    """An action killed two workers in the same way, so it is not tried a third time."""
+    """An action hung or killed two workers, so it is not tried a third time."""
 
 
 class InvalidAction(ValueError):
-    """An action that changes nothing; the message answers the agent."""
+    """An action that changes nothing; the message answers the agent.
+
+    Args:
+        info: the step's ``StepResult.info``.
+    """
+
+    def __init__(self, message: str, **info: Any) -> None:
+        super().__init__(message)
+        self.info = info
 
 
 class TaskError(ValueError):

@@ -66,8 +66,6 @@ SCRIPTED_AT_ONCE = 32
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     endpoint: str = ""
     endpoint_model: str = ""
     key_env: str = ""
@@ -135,7 +133,7 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
         PolicyError: a policy cannot run these games.
         EndpointError: an endpoint does not answer.
         StageFailed: the process of the checkpoints failed.
-        RunFolderBusy: another process is using the folder.
+        Refusal: another process is using the folder.
     """
     with held(run.folder):
         if run.config.fresh:

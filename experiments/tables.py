@@ -1,4 +1,4 @@
-"""Lists of a command line; tables in Markdown, intervals in their cells, and both in JSON."""
+"""Lists of a command line, tables in Markdown, intervals and durations in cells and in JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,14 @@ def shown(interval: Interval) -> str:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+def duration(seconds: float) -> str:
+    """Return ``4 min 56 s`` or ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def rounded(value: Any) -> Any:

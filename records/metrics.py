@@ -12,23 +12,8 @@ from typing import Any
 from turngrid.records.files.json_lines import append_line, read_lines
 
 FAMILIES = (
-    *(
-        "success",
-        "reward",
-        "shaping",
-        "credit",
-        "rollout",
-        "budget",
-        "timing",
-        "mismatch",
-        "reasoning",
-        "filter",
-        "terms",
-        "buffer",
-        "library",
-        "replay",
-    ),
-    *("actor", "critic", "sft", "curriculum", "verl"),
+    *("success", "reward", "shaping", "credit", "rollout", "budget", "timing", "mismatch", "reasoning"),
+    *("filter", "terms", "buffer", "library", "replay", "actor", "critic", "sft", "curriculum", "verl"),
 )
 OTHERS = "verl/"
 

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import SLOTS
+from turngrid.envs.extensions import CONF
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.records.damage import discard_damaged
@@ -27,7 +28,6 @@ from turngrid.records.provenance import ATTEMPTS, Attempt
 from turngrid.rollouts.prompt_forms.registry import non_default
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # forty times as fast, if PyYAML has libyaml
-CONF = Path(__file__).resolve().parent.parent / "conf"
 WHERE_AND_HOW = ("cluster", "tracking", "health")  # groups that set where a run computes and who watches it
 SERVERS = "rollout"  # all servers sample the same tokens, up to rounding and random numbers
 OUTPUT_KEYS = (
@@ -47,10 +47,6 @@ FAILURE = "failure.json"
 Plain = dict[str, Any]
 
 
-class RunFolderBusy(Refusal):
-    """Another process holds the folder."""
-
-
 @dataclass(frozen=True)
 class RunFolder:
     """A folder that this process holds; ``notes`` are lines for the user."""
@@ -61,11 +57,7 @@ class RunFolder:
 
 @cache
 def outside_identity() -> tuple[str, ...]:
-    """Return the dotted keys that are not part of a run's identity.
-
-    These are the keys that ``cluster``, ``rollout``, ``tracking`` and ``health`` set, and
-    ``OUTPUT_KEYS``.
-    """
+    """Return the dotted keys that are not part of a run's identity."""
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
         for file in sorted((CONF / group).glob("*.yaml")):
@@ -168,8 +160,8 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> I
     ``config.extend`` a new folder begins as a copy of that run. Damaged parts are discarded.
 
     Raises:
-        RunFolderBusy: another process holds the folder, or the run to extend.
-        Refusal: no folder can be made there, or it is damaged and cannot be resumed.
+        Refusal: another process holds the folder or the run to extend, no folder can be made there,
+            or it is damaged and cannot be resumed.
     """
     path = (root / run_name(config)).absolute()
     if config.fresh:
@@ -207,18 +199,13 @@ def read_failure(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Make a folder and hold it until the block ends.
-
-    Raises:
-        RunFolderBusy: another process holds it.
-        Refusal: no folder can be made there.
-    """
+    """Make a folder and hold it until the block ends, as ``open_run`` says."""
     lock = FileLock(path / ".lock", timeout=0)
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise RunFolderBusy(f"another process is at work in {path}") from error
+        raise Refusal(f"another process is at work in {path}") from error
     except OSError as error:  # such as a full disk
         raise Refusal(f"output_dir={path.parent}: no run folder can be made there ({error.strerror})") from error
     try:
@@ -237,7 +224,7 @@ def composed(run: Path) -> dict[str, Any]:
 
 
 def put_aside(path: Path) -> None:
-    """Move a run, if it exists, to ``.old/`` beside it; RunFolderBusy if it is held."""
+    """Move a run, if it exists, to ``.old/`` beside it; raise Refusal if it is held."""
     if not path.exists():
         return
     with held(path):

@@ -1,7 +1,7 @@
 """Statistics of episodes and success rates: summaries, intervals, pass@k, a paired test."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from statistics import fmean
@@ -42,26 +42,9 @@ def wilson(successes: int, games: int) -> Interval:
     return Interval(successes / games, float(bounds.low), float(bounds.high))
 
 
-def bootstrap(statistic: Callable[..., Any], *samples: Any) -> Interval:
-    """Return a statistic of the samples with its percentile interval; each is resampled by itself.
-
-    Args:
-        statistic: called with arrays whose last axis is a sample.
-    """
-    from scipy.stats import bootstrap as scipys
-
-    value = float(statistic(*samples))
-    if all(np.ptp(sample) == 0 for sample in samples):  # scipy warns of an interval that is a point
-        return Interval(value, value, value)
-    options: dict[str, Any] = {"n_resamples": RESAMPLES, "method": "percentile", "batch": 1000, "rng": 0}
-    bounds = scipys(samples, lambda *drawn, axis: statistic(*drawn), **options).confidence_interval
-    return Interval(value, float(bounds.low), float(bounds.high))
-
-
 def mean_interval(*shares: Any, lowest: float = 0.0) -> Interval:
-    """Return the mean of one share a game, with a bootstrap over games.
+    """Return the mean of one share a game, with a bootstrap over games, not over training's seeds.
 
-    It says what other games would give with these seeds. It does not cover which seeds were drawn.
     If all games are equal, a bootstrap has no variance. Each bound then has the distance of
     Wilson's bound on the share of games that could still differ.
 
@@ -69,21 +52,26 @@ def mean_interval(*shares: Any, lowest: float = 0.0) -> Interval:
         shares: one vector for each evaluation set; the sum of their means is estimated.
         lowest: bound of a mean.
     """
-    interval = bootstrap(lambda *drawn: sum(np.mean(part, axis=-1) for part in drawn), *shares)
-    if interval.low < interval.high:
-        return interval
+    from scipy.stats import bootstrap
+
+    def summed(*drawn: Any, axis: int = -1) -> Any:
+        return sum(np.mean(part, axis=axis) for part in drawn)
+
+    mean = float(summed(*shares))
+    if any(np.ptp(part) for part in shares):
+        options: dict[str, Any] = {"n_resamples": RESAMPLES, "method": "percentile", "batch": 1000, "rng": 0}
+        bounds = bootstrap(shares, summed, **options).confidence_interval
+        if bounds.low < bounds.high:
+            return Interval(mean, float(bounds.low), float(bounds.high))
     doubt = wilson(0, min(map(len, shares))).high
-    return Interval(interval.mean, max(lowest, interval.mean - doubt), min(1.0, interval.mean + doubt))
+    return Interval(mean, max(lowest, mean - doubt), min(1.0, mean + doubt))
 
 
 def success_interval(samples: Sequence[Sequence[float]]) -> Interval:
-    """Return the mean success of several samples of the same games.
+    """Return the mean success of (samples, games), 1 if won, else 0.
 
     With one sample a game the interval is Wilson's. Episodes of one game are not independent, so
     several samples get a bootstrap over games.
-
-    Args:
-        samples: one row a sample, one column a game, in the same order of games: 1 if won, else 0.
     """
     if len(samples) == 1:
         return wilson(round(sum(samples[0])), len(samples[0]))
@@ -107,12 +95,9 @@ def sign_flip(differences: Sequence[int]) -> float:
     """Return the two-sided p-value of the exact sign-flip test.
 
     Fisher's randomisation test for matched pairs: if two policies are equally good, each game's
-    difference could have had the other sign. All 2^n assignments are counted, by convolution. Of
+    difference in wins could have had the other sign. All 2^n assignments are counted. Of
     differences of -1, 0 and 1 it is McNemar's exact conditional test, as in Fagerland et al.
     (2013), doi 10.1186/1471-2288-13-91.
-
-    Args:
-        differences: one a game: wins of the second policy minus wins of the first.
     """
     observed = abs(sum(differences))
     sums = Counter({0: 1})
@@ -130,11 +115,7 @@ def sign_flip(differences: Sequence[int]) -> float:
 
 
 def summarise(episodes: Sequence[Episode], samples_per_game: int = 1) -> dict[str, Any]:
-    """Return the measured fields of an ``EvaluationResult``.
-
-    Args:
-        episodes: at least one; the episodes of each game must be adjacent.
-    """
+    """Return the measured fields of an ``EvaluationResult``; a game's episodes are adjacent."""
     won = [episode for episode in episodes if episode.won]
     turns = [turn for episode in episodes for turn in episode.played_turns]
     tokens = [len(turn.action_ids) for turn in turns if turn.action_ids]

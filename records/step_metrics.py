@@ -21,11 +21,8 @@ def step_metrics(
 ) -> dict[str, float]:
     """Return metrics of a step under the names of ``turngrid.records.metrics``.
 
-    Args:
-        groups: the episodes of each prompt.
-        trained: the name of the chosen reward (``Turn.trained``).
-        replaced: indices of the groups in which a stored episode replaced one.
-        limit: tokens of an answer at most.
+    ``trained`` is the chosen reward. In the groups of ``replaced``, a stored episode replaced one.
+    ``limit`` is that of an answer's tokens.
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
@@ -83,11 +80,7 @@ def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float
 
 
 def _form(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return metrics of a rollout form.
-
-    These are replayed turns and tokens, tokens that leaves share, untrained episodes, the guided
-    share of the others, plays, and the share of an expert plan that episodes matched.
-    """
+    """Return metrics of a rollout form (docs/tracking.md)."""
     metrics: dict[str, float] = {}
     if any(episode.prefix for episode in episodes):
         metrics["rollout/replayed_turns"] = _mean(len(episode.prefix) for episode in episodes)
@@ -135,12 +128,10 @@ def _rewards(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _signal(groups: Sequence[Sequence[Episode]], trained: str, replaced: Collection[int]) -> dict[str, float]:
-    """Return the share of groups in which all episodes have the same reward.
+    """Return how the rewards of groups vary, before filters; groups of one episode do not count.
 
-    GRPO and RLOO learn nothing from them. Groups of one episode do not count. ``group_std`` has the
-    mean, 10th and 90th percentile of groups' unbiased standard deviations, before filters. If
-    episodes were ``replaced``, also return the rewards of the step's own episodes: verl's are those
-    of the trained rows.
+    If episodes were ``replaced``, also return the rewards of the step's own episodes: verl's are
+    those of the trained rows.
     """
     metrics: dict[str, float] = {}
     scores = [[sum(turn.trained(trained) for turn in one.turns) for one in group] for group in groups]
@@ -170,11 +161,7 @@ def repeated_states(groups: Iterable[Sequence[Episode]]) -> float:
 
 
 def _play(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens.
-
-    Summaries (``rollout_form=summary``), roles, several actions of an answer, thoughts
-    (``prompt=``) and refused edits and gradings are counted if there are any.
-    """
+    """Return counts and shares; ``entropy`` (nats) is the mean surprisal of sampled tokens."""
     turns = [turn for episode in episodes for turn in episode.own_turns]
     actions = [turn for turn in turns if not turn.aside]
     outcomes = [one for one in Outcome if one is not Outcome.DRAWN or any(episode.seat for episode in episodes)]
@@ -211,9 +198,7 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
 def _answers(groups: Sequence[Sequence[Episode]], limit: float) -> dict[str, float]:
     """Return how answers repeat themselves, and how games and lengths of episodes differ.
 
-    ``repeated_tokens``: share of 4-grams that their answer had before. ``distinct_prompts``:
-    different first prompts, divided by different goals of the catalogue's games; at most 1. A
-    prompt has the goal, so fewer prompts mean that games are mixed up.
+    A prompt has the goal, so fewer prompts than goals mean that games are mixed up.
     """
     episodes = [episode for group in groups for episode in group]
     answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.aside]

@@ -56,15 +56,6 @@ class StageRun:
             offline=bool(tracking.get("offline", False)),
         )
 
-    @classmethod
-    def from_node(cls, node: Any) -> StageRun:
-        """Build a stage from the mapping in a config file."""
-        fields: Any = OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
-        return cls(**fields)
-
-    def node(self) -> dict[str, Any]:
-        return asdict(self)
-
     def config(self) -> dict[str, Any]:
         """Return the run's resolved config, its id and folder, commit and packages."""
         composed: Any = OmegaConf.to_container(OmegaConf.load(Path(self.folder) / "config.yaml"))

@@ -22,10 +22,9 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Card:
-    """A method's line in docs/methods.md.
+    """A method's line in docs/methods.md, besides the comment at the head of its YAML.
 
     Attributes:
-        does: what the method does; begins with a verb.
         paper: arXiv id or project; "" if the method is ours.
         source: what it was written from, if not the paper's text; ``code`` is the released one.
         result: published success on ALFWorld in %, baseline -> method (model), unless it names
@@ -34,7 +33,6 @@ class Card:
         ours: our choices, and what was not found or not built.
     """
 
-    does: str
     paper: str = ""
     source: str = ""
     result: str = ""
@@ -65,6 +63,24 @@ class Conflict:
     warns: bool = False
 
 
+def without(key: str, reason: str, use: str = "{fact}") -> Conflict:
+    """Return the conflict with a fact or setting that holds, or with any method of a slot."""
+    return Conflict((key,), lambda _, holds: bool(holds), reason, use)
+
+
+def excludes(slot: str, *names: str, reason: str, use: str = "", warns: bool = False) -> Conflict:
+    """Return the conflict with these methods of a slot."""
+    return Conflict((slot,), lambda _, chosen: bool({*chosen} & {*names}), reason, use or f"{slot}=[]", warns)
+
+
+def only(key: str, *values: Any, reason: str, use: str = "", warns: bool = False) -> Conflict:
+    """Return the conflict with all other values of a key."""
+    return Conflict((key,), lambda _, value: value not in values, reason, use or f"{key}={values[0]}", warns)
+
+
+FIRST = without("before", "it replaces what acts before it")
+
+
 def in_range(low: float = -math.inf, high: float = math.inf, /, **settings: float) -> None:
     """Check a numeric setting.
 
@@ -81,7 +97,7 @@ def number(low: float = -math.inf, high: float = math.inf) -> Any:
     return field(metadata={"range": (low, high)})
 
 
-def word(*choices: str) -> Any:
+def word(*choices: str | None) -> Any:
     """Return a field that holds one of some words."""
     return field(metadata={"choices": choices})
 
@@ -103,7 +119,7 @@ class Method:
         ValueError: a setting is outside its field's range or choices.
     """
 
-    card: ClassVar[Card]
+    card: ClassVar[Card] = Card()
     requires: ClassVar[Names] = frozenset()
     conflicts: ClassVar[tuple[Conflict, ...]] = ()
     needs: ClassVar[Names] = frozenset()

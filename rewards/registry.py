@@ -18,7 +18,7 @@ REWARDS: dict[str, str] = {
     "pass_ratio_reference": "turngrid.rewards.repair:PassRatioReference",
     "f1": "turngrid.rewards.scores:F1",
     "zero_sum": "turngrid.rewards.scores:ZeroSum",
-    "judge": "turngrid.rewards.judge:Judge",
+    "judge": "turngrid.rewards.repair:Judge",
 }
 
 

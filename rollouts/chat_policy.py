@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from turngrid.envs.functions import Function
 from turngrid.envs.types import Call
-from turngrid.envs.utils.chat_text import chat_text
-from turngrid.envs.utils.printable import printable
+from turngrid.envs.utils.printable import chat_text, printable
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.tool_call import read_calls
 from turngrid.rollouts.seeds import request_seed

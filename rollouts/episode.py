@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from turngrid.envs.types import TASK_TYPE
-from turngrid.rewards.shaping.view import TRAINED
+from turngrid.rewards.reward import TRAINED
 
 # Fields that a record omits if they have their default.
 _OMITTED = {
@@ -46,7 +46,6 @@ class Turn:
     """One observation and the answer to it.
 
     Attributes:
-        action: text that the environment received.
         action_ids: tokens of the whole answer, as sampled.
         logprobs: nats at the sampling temperature, one a token of ``action_ids``.
         context_ids: tokens between this answer and the next: end of turn, next observation,
@@ -54,8 +53,8 @@ class Turn:
         sampled: False for text policies, whose ids were filled in and have no log-probs.
         valid: False if the environment did not understand the action.
         parsed: False if no action could be read from the answer.
-        rewards: reward of this turn by name; the trained one is placed on the turn's last action
-            token. If reward transforms changed the chosen reward, the result is named ``trained``.
+        rewards: by name; the trained one is placed on the last action token. If reward transforms
+            changed the chosen reward, the result is named ``trained``.
         info: what the environment reports besides its score, such as which tests pass.
         prompt_ids: all tokens before this turn if it begins a row (window), else empty.
         versions: training steps whose weights sampled the first and the last token. Only kept if
@@ -63,24 +62,19 @@ class Turn:
         shared: the turn was sampled in the parent, another episode of the group.
         aside: the answer, ``action``, did not reach the environment. Such a turn has no reward, and
             the next turn begins a row.
-        role: who answered, if an episode has several roles (``turngrid.rollouts.roles``), or
-            ``SUMMARY``: the policy summed up earlier turns.
-        entropies: of the tokens, if a rollout form asked for them
-            (``turngrid.rollouts.sampling.Sample``).
-        full_entropies: the same, if a method of the update asked for them.
-        answer: the whole answer, if it is more than the action
-            (``turngrid.rollouts.prompt_forms``).
-        thought: the part of the answer before the action.
+        role: who answered, if an episode has several roles, or ``SUMMARY``.
+        entropies, full_entropies: of the tokens, if a rollout form or a method of the update asked
+            for them (``turngrid.rollouts.sampling.Sample``).
+        answer: the whole answer, if it is more than the action.
         thought_tokens: number of ``action_ids``, from the first, that belong to the thought.
         admissible: actions that the prompt listed.
         results: if the turn before made calls, the result of each; ``observation`` has them all.
-        label: kind of answer, for prompt forms that distinguish kinds.
         spans: by part of the answer, its first token and the one after its last.
         actions: each action, if there are several (``prompt.max_actions``); ``action`` joins them.
         dropped: number of further actions of the answer, which were not read.
         ran: number of actions that the environment received.
         attempt: the play of the episode that the turn belongs to, from 0.
-        retrieved: the library's text in this turn's prompt (``turngrid.rollouts.retrieval``).
+        retrieved: the library's text in this turn's prompt.
         retrieved_tokens: number of its tokens if this turn's prompt shows it anew; 0 if the row
             has it from an earlier turn.
         patch: the expert's answer, if it stands in place of this one in later prompts.
@@ -123,7 +117,6 @@ class Turn:
 
     @property
     def response(self) -> str:
-        """The whole answer of the policy."""
         return self.answer or self.action
 
     @property
@@ -152,15 +145,12 @@ class Episode:
             token and context ids, and are neither sampled nor rewarded.
         guidance: line of the prompt before the goal.
         parent: sample of the group that this one branched off from.
-        trained: False if the episode is not learned from.
-        trains_thoughts: False if the tokens of thoughts are not learned from.
-        plays: the outcome of each play, if an episode has several (``turngrid.rollouts.ending``);
-            ``outcome`` and ``score`` are those of the last.
+        plays: the outcome of each play, if an episode has several; ``outcome`` and ``score`` are
+            those of the last.
         followed: the expert plan judged each turn, and the game ran the plan's actions.
         gold: right answers (``turngrid.envs.types.Observation``).
         seat: in a match of several seats, the one whose view this is.
         match: name that the episodes of a match share.
-        opponent: who had the other seat (``turngrid.rollouts.spec.EpisodeSpec``).
         sides: the match's other episodes that are trained on.
     """
 
@@ -213,6 +203,11 @@ class Episode:
     def own_turns(self) -> list[Turn]:
         """Turns that were sampled in this episode, not in its parent."""
         return [turn for turn in self.turns if not turn.shared]
+
+    @property
+    def shared_turns(self) -> int:
+        """Number of the turns that were sampled in its parent."""
+        return len(self.turns) - len(self.own_turns)
 
     @property
     def played_turns(self) -> list[Turn]:

@@ -4,6 +4,7 @@ An episode that keeps failing is not trained on.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from turngrid.envs.types import EnvError, GameStuck
 from turngrid.rollouts.episode import Episode, Outcome
@@ -49,21 +50,4 @@ async def run_with_retries(
 
 def failed_episode(spec: EpisodeSpec, policy: str, error: EpisodeFailed) -> Episode:
     """Return the record of a failed episode; an evaluation counts these separately."""
-    task = spec.task
-    return Episode(
-        task=task.key,
-        seed=task.seed,
-        split=task.split,
-        goal=task.goal,
-        messages=[],
-        prompt_ids=[],
-        turns=[],
-        outcome=Outcome.ERROR,
-        sample=spec.sample,
-        step=spec.step,
-        policy=policy,
-        error=str(error),
-        seat=spec.seat,
-        match=spec.match,
-        opponent=spec.opponent,
-    )
+    return replace(spec.record(policy, spec.task.goal), outcome=Outcome.ERROR, error=str(error))

@@ -12,14 +12,14 @@ from typing import Any
 
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, share_out, void, without_turns
-from turngrid.rollouts.episode import SUMMARY, Episode, Outcome, Turn
+from turngrid.rollouts.episode import SUMMARY, Episode, Turn
 from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, answered, listed, meaning, messages
 from turngrid.rollouts.retrieval import lines_of, retrieved
 from turngrid.rollouts.roles import ACCEPT, ENVIRONMENT, Roles
 from turngrid.rollouts.several import run_actions
-from turngrid.rollouts.spec import EpisodeSpec, Session, begin, other_seat
+from turngrid.rollouts.spec import EpisodeSpec, Session, begin
 from turngrid.rollouts.stream import TokenStream, assistant, user
 from turngrid.rollouts.window import Summaries, View
 
@@ -52,7 +52,7 @@ async def run_episode(
     """
     sides, itself = {spec.seat: Side(policy, spec, stream)}, spec.opponent == SELF
     if spec.opponent:
-        opposite = replace(spec, seat=other_seat(spec.seat))
+        opposite = replace(spec, seat=str(1 - int(spec.seat)))  # seats are "0" and "1"
         scripted = opponent or RandomPolicy(seed, spec.opponent)
         sides[opposite.seat] = Side(policy if itself else scripted, opposite, other)
     episodes = await run_match(sides, session)
@@ -119,31 +119,12 @@ def _side(sides: Mapping[str, Side], task: TaskRef, seat: str) -> Side:
 
 def _open(side: Side, observation: Observation) -> _Run:
     spec, stream = side.spec, side.stream
-    goal = observation.goal or spec.task.goal
-    turns: list[Turn] = []
-    view = View(spec.form, spec.form.head(spec.style, goal, spec.guidance), turns, spec.window, stream)
-    _look_up(view, spec, goal, observation, stream)
+    episode = spec.record(side.policy.name, observation.goal or spec.task.goal)
+    episode.gold = list(observation.gold)
+    view = View(spec.form, spec.form.head(spec.style, episode.goal, spec.guidance), episode.turns, spec.window, stream)
+    _look_up(view, spec, episode.goal, observation, stream)
     view.begin_with("", messages(spec.form, observation))
-    episode = Episode(
-        task=spec.task.key,
-        seed=spec.task.seed,
-        split=spec.task.split,
-        goal=goal,
-        messages=list(view.messages),
-        prompt_ids=view.prompt_ids,
-        turns=turns,
-        outcome=Outcome.OUT_OF_TURNS,
-        sample=spec.sample,
-        step=spec.step,
-        policy=side.policy.name,
-        guidance=spec.guidance,
-        trains_thoughts=spec.form.train_thoughts,
-        followed=spec.followed is not None,
-        gold=list(observation.gold),
-        seat=spec.seat,
-        match=spec.match,
-        opponent=spec.opponent,
-    )
+    episode.messages, episode.prompt_ids = list(view.messages), view.prompt_ids
     return _Run(side.policy, spec, episode, view, stream)
 
 

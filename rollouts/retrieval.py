@@ -9,7 +9,7 @@ from turngrid.rollouts.stream import Message, TokenStream
 
 
 class Library(Protocol):
-    """What an episode needs of ``turngrid.algorithms.slots.Library``."""
+    """A library (``turngrid.algorithms.slots``), as an episode uses it."""
 
     tokens: int
 

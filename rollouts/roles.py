@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import Observation
 from turngrid.envs.utils.printable import shortened
-from turngrid.rewards.declared import Card, Conflict, Method, number
+from turngrid.rewards.declared import Card, Conflict, Method, number, without
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import NOTHING_READ, PromptForm, messages
 from turngrid.rollouts.retrieval import lines_of
@@ -27,19 +27,7 @@ CUE = "Your answer:"
 
 @dataclass(kw_only=True)
 class Role(Method):
-    """A role; ``conf/roles/NAME.yaml`` has its settings.
-
-    Attributes:
-        instruction: a line of its prompts.
-        acts: it answers in the run's prompt form; else in plain text.
-        sees: items of ``SEES``; ``own`` and ``others`` are earlier turns, with their observations.
-        history: number of these turns.
-        next: a role, ``ENVIRONMENT`` or ``ACCEPT``; or one of these by label. Of the words of an
-            answer, the first that is a label decides. Without one, the last entry does.
-        max_tokens: of an answer; None: ``env.max_action_tokens``.
-        every: read of the first role: it answers one of so many new observations, and the last
-            entry of its ``next`` the others.
-        most: answers at one observation at most.
+    """A role; conf/roles/planner.yaml and actor.yaml describe the settings.
 
     Raises:
         ValueError: ``sees`` has an unknown word, or ``next`` is empty.
@@ -76,18 +64,11 @@ class Role(Method):
             "it may answer before a role that acts, and then there is no action to accept",
             "roles=[actor,...]",
         ),
-        Conflict(
-            ("rollout_form",),
-            lambda _, names: bool(names),
-            "its episodes do not have a row for each answer",
-            "rollout_form=linear",
-        ),
-        Conflict(("windows",), lambda _, are: are, "each answer has a prompt of its own"),
-        Conflict(("seats",), lambda _, two: bool(two), "a seat has one role", "roles=[] algo=marshal"),
-        Conflict(("library",), lambda _, names: bool(names), "its text has no place in their prompts", "library=[]"),
-        Conflict(
-            ("schedules",), lambda _, names: bool(names), "evaluation, which has no steps, has roles too", "one number"
-        ),
+        without("rollout_form", "its episodes do not have a row for each answer", "rollout_form=linear"),
+        without("windows", "each answer has a prompt of its own"),
+        without("seats", "a seat has one role", "roles=[] algo=marshal"),
+        without("library", "its text has no place in their prompts", "library=[]"),
+        without("schedules", "evaluation, which has no steps, has roles too", "one number"),
         Conflict(
             ("data.max_response_length",),
             lambda role, room: (role.max_tokens or 0) > room,
@@ -95,7 +76,7 @@ class Role(Method):
             "data.max_response_length={method.max_tokens}",
         ),
     )
-    card: ClassVar[Card] = Card("answers in an episode of several roles", paper="2602.08847", source="code")
+    card: ClassVar[Card] = Card(paper="2602.08847", source="code")
 
     def __post_init__(self) -> None:
         super().__post_init__()

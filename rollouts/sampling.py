@@ -76,7 +76,6 @@ class Sampler(Protocol):
             RequestTooLong: the request exceeds the context.
             SampleLost: the sample did not arrive.
         """
-        ...
 
 
 @dataclass(frozen=True)

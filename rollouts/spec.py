@@ -7,7 +7,7 @@ from typing import Protocol
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
-from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
 from turngrid.rollouts.retrieval import Library
 from turngrid.rollouts.roles import Roles
@@ -46,11 +46,9 @@ class Followed:
 
 @dataclass(frozen=True)
 class Attempts:
-    """The plays of an episode.
+    """The plays of an episode: at most ``most``, each of at most ``turns`` turns.
 
     Attributes:
-        most: plays.
-        turns: turns of a play at most.
         feedback: precedes the game's first observation, which follows the end of a play.
         until_won: a won play is the last one.
     """
@@ -75,7 +73,6 @@ class EpisodeSpec:
 
     Args:
         max_turns: turns of the policy at most, those of ``branch`` included, ``prefix`` excluded.
-        reward: the chosen reward.
         prompt: name of the group of samples; "" stands for the game's key.
         grade_unfinished: grade an episode that was cut off (``Environment.grades_unfinished``).
         window: how much of the episode the policy sees, or when it writes summaries; None: all.
@@ -83,19 +80,14 @@ class EpisodeSpec:
         answers: the complete answers with the prefix's actions, which are read in them. If empty,
             they are those of a demonstration that ends with the prefix: no later action leaks.
         guidance: a line of the first message before the goal.
-        branch: turns of another sample that the episode begins with.
         named: further rewards to record, by name.
         void: ``unparsed`` or ``invalid`` (includes unparsed): such a turn ends the episode as lost.
-        form: builds the messages and reads the answers.
         max_actions: actions of the policy at most, if an answer may have several.
-        attempts: plays of the game that the episode may have.
-        followed: the expert plan that judges each turn, and whose actions the game runs.
         seat: the seat that the policy has in a game of several; "" in other games.
         opponent: who has the other seat: ``self`` (the policy), a scripted policy, ``past:STEP``
             (the policy as that training step left it), or ``endpoint``.
         both: if that is the policy itself, its episode is trained on too.
-        library: is looked up before each turn; text policies do not see its texts.
-        roles: the policy's roles; None: it has one. Text policies have one.
+        library, roles: not used by text policies.
     """
 
     task: TaskRef
@@ -142,10 +134,27 @@ class EpisodeSpec:
         """The episode's id at the rollout servers."""
         return request_id(self.step, self.group, self.sample)
 
-
-def other_seat(seat: str) -> str:
-    """Return the seat opposite: seats are "0" and "1"."""
-    return str(1 - int(seat))
+    def record(self, policy: str, goal: str) -> Episode:
+        """Return the episode before its first message."""
+        return Episode(
+            task=self.task.key,
+            seed=self.task.seed,
+            split=self.task.split,
+            goal=goal,
+            messages=[],
+            prompt_ids=[],
+            turns=[],
+            outcome=Outcome.OUT_OF_TURNS,
+            sample=self.sample,
+            step=self.step,
+            policy=policy,
+            guidance=self.guidance,
+            trains_thoughts=self.form.train_thoughts,
+            followed=self.followed is not None,
+            seat=self.seat,
+            match=self.match,
+            opponent=self.opponent,
+        )
 
 
 class Session(Protocol):

@@ -41,14 +41,11 @@ def read_episodes(path: Path) -> Iterator[Episode]:
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            yield _episode(line, f"{path}, line {number}")
-
-
-def _episode(line: bytes, where: str) -> Episode:
-    try:
-        return Episode.from_dict(_record(line))
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedEpisodes(f"{where} is not an episode: {error!r}") from error
+            try:
+                episode = Episode.from_dict(_record(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise DamagedEpisodes(f"{path}, line {number} is not an episode: {error!r}") from error
+            yield episode
 
 
 def _record(line: bytes) -> dict[str, Any]:

@@ -43,26 +43,21 @@ class TokenStream(Protocol):
 
     def start(self, messages: Sequence[Message]) -> list[int]:
         """Render the first prompt, generation prompt included, and return its ids."""
-        ...
 
     def add_sampled(self, ids: Sequence[int]) -> None:
         """Append an answer exactly as it was sampled."""
-        ...
 
     def add_context(self, messages: Sequence[Message]) -> list[int]:
         """Append one user message or results of the role tool, and return the ids added.
 
         These are the end of the action if it is missing, the messages, and the generation prompt.
         """
-        ...
 
     def encode_action(self, text: str) -> list[int]:
         """Return the ids that a model would sample for this answer, end-of-turn token included."""
-        ...
 
     def tokens_of(self, ids: Sequence[int], text: str) -> int:
         """Return how many of an answer's ids, from the first, spell its beginning ``text``.
 
         Never all of them.
         """
-        ...

@@ -41,10 +41,7 @@ class Window:
 
 @dataclass(kw_only=True)
 class Summaries(Method):
-    """Rules for summaries; conf/rollout_form/summary.yaml describes the settings.
-
-    When a row is long, the policy writes a summary. A new row begins with the first message's head,
-    the summary and the newest observation.
+    """Rules for summaries; conf/rollout_form/summary.yaml describes them.
 
     Raises:
         ValueError: a number is below 1, or neither ``tokens`` nor ``turns`` is given.
@@ -61,12 +58,10 @@ class Summaries(Method):
             raise ValueError("tokens=null turns=null: summaries would never be due; set one of them")
 
     def due(self, turns: int, tokens: int) -> bool:
-        """Return whether a row with this many turns and tokens is due for a summary."""
         long = self.tokens is not None and tokens >= self.tokens
         return turns > 0 and (long or (self.turns is not None and turns >= self.turns))
 
     def left(self, turns: Sequence[Turn]) -> bool:
-        """Return whether an episode with these turns may have another summary."""
         return self.most is None or sum(turn.role == SUMMARY for turn in turns) < self.most
 
     def ask(self, observation: str) -> str:
@@ -77,7 +72,6 @@ class Summaries(Method):
         return f"Your summary so far:\n{summary}\nNow:\n"
 
     def demonstrate(self, turns: Sequence[Turn]) -> str:
-        """Return the summary of a demonstration: its newest actions."""
         actions = [turn.action.split("\n")[0] for turn in turns if not turn.aside]
         return f"Done so far: {', '.join(actions[-SHOWN:])}."
 
@@ -207,7 +201,7 @@ class View:
             earlier = self._form.earlier(kept_turns, len(self._turns))
             self._start(self._head + earlier, [shown], kept_turns)
         else:
-            self._start(self._head, [*(messages_of(self._form, turn) for turn in kept_turns), shown], kept_turns)
+            self.begin_after(kept_turns, shown)
         return True
 
     @property

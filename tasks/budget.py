@@ -23,20 +23,14 @@ class BudgetError(Refusal):
 
 @dataclass(frozen=True)
 class Allocation:
-    """What the budget buys.
-
-    Attributes:
-        games: distinct training games.
-        units: cost of everything.
-        unspent: units left over, because steps are whole.
-    """
+    """What the budget buys."""
 
     demonstrations: int
-    games: int
+    games: int  # distinct training games
     steps: int
     episodes_per_step: int
-    units: float
-    unspent: float
+    units: float  # cost of everything
+    unspent: float  # units left over, because steps are whole
 
     @property
     def episodes(self) -> int:

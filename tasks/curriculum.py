@@ -50,21 +50,13 @@ class Curriculum:
 
 @dataclass
 class Thresholded(Curriculum):
-    """One task after the other: the next begins when ``threshold`` of the episodes are won.
+    """One task after the other: the next begins when ``threshold`` of the episodes are won."""
 
-    Args:
-        tasks: from simple to complex.
-        threshold: success rate of the newest task over the last ``window`` steps.
-        window: steps; a task is judged only after this many.
-        keep: continue to train on earlier tasks.
-        success: success rate of the newest task over the window at the last observed step.
-    """
-
-    tasks: Sequence[str]
-    threshold: float
-    window: int
-    keep: bool = False
-    success: float = 0.0
+    tasks: Sequence[str]  # from simple to complex
+    threshold: float  # success rate of the newest task over the last ``window`` steps
+    window: int  # a task is judged only after so many steps
+    keep: bool = False  # continue to train on earlier tasks
+    success: float = 0.0  # of the newest task over the window at the last observed step
     _number: int = 1
     _first_step: int = 1
     _recent: list[tuple[int, int]] = field(default_factory=list)
@@ -119,18 +111,10 @@ def horizon_in_thirds(max_turns: int, steps: int) -> dict[int, int]:
 
 
 class Draws:
-    """Draws the games of each step, one at a time.
+    """Draws the games of each step, ``size`` of them, one at a time; ``games`` has indices by task.
 
     Draws depend on the seed, the step and ``state`` only, so a resumed run equals an unbroken one.
     A game that replaces a failed one is of the same task.
-
-    Args:
-        games: indices in the data set by task.
-        size: games per step.
-        order: decides the tasks of a step.
-
-    Attributes:
-        left: games that are drawn no more.
     """
 
     def __init__(self, games: Mapping[str, Sequence[int]], size: int, order: Curriculum, seed: int = 0) -> None:
@@ -140,7 +124,7 @@ class Draws:
         self._places: list[str] = []
         self._place = 0
         self._solved: dict[int, float] = {}
-        self.left: set[int] = set()
+        self.left: set[int] = set()  # games that are drawn no more
 
     def begin(self, step: int) -> Phase:
         """Plan the batch of a step and discard the rest of the step before."""
@@ -167,8 +151,7 @@ class Draws:
     def observe(self, shares: Mapping[int, float], least: float) -> None:
         """Receive each game's share of solved samples in a step.
 
-        Games with a share of ``least`` or more are left out when their task's next epoch begins, in
-        the middle of a step if it must.
+        Games with a share of ``least`` or more are left out when their task's next epoch begins.
         The most solved ones go first, and a task keeps as many games as a step has.
         """
         others = {game: share for game, share in self._solved.items() if game not in shares}

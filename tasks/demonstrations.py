@@ -12,6 +12,7 @@ from pathlib import Path
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.bar import ticking_bar
+from turngrid.records.process.exit_codes import Failure
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
@@ -20,10 +21,6 @@ from turngrid.rollouts.store import write_episodes
 from turngrid.tasks import rejection
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks, task_file
-
-
-class ExpertLost(RuntimeError):
-    """An accepted expert plan did not win, so the game on disk differs from the accepted one."""
 
 
 def episodes_file(folder: Path) -> Path:
@@ -37,7 +34,7 @@ def make_demonstrations(run: Run, model: str) -> None:
         model: path of the model that will learn from them.
 
     Raises:
-        ExpertLost: an expert plan does not end in a win.
+        Failure: an expert plan does not win, so a game on disk differs from the accepted one.
         DemosError: the other run has too few.
     """
     if run.config.demos.source == "episodes":
@@ -53,7 +50,7 @@ def _from_expert_plans(run: Run) -> list[Episode]:
     episodes = asyncio.run(_run_all(run, ExpertPolicy(), [_spec(run, task) for task in _games(run)]))
     lost = [episode.task for episode in episodes if not episode.won]
     if lost:
-        raise ExpertLost(f"{len(lost)} of {len(episodes)} expert plans did not win, first: {lost[0]}")
+        raise Failure(f"{len(lost)} of {len(episodes)} expert plans did not win, first: {lost[0]}")
     return episodes
 
 

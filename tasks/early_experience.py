@@ -1,8 +1,7 @@
 """Early experience (arXiv 2510.08558): the model's own actions at an expert's states, as SFT data.
 
 At each state of a demonstration, SFT's initial model samples actions. Those that differ from the
-expert's and from each other are *alternatives*. Each is an episode of one turn after replayed
-ones, so the game must answer the expert's actions as before.
+expert's and from each other are *alternatives*: episodes of one turn after replayed ones.
 
 - ``world_model``: the target of a row is the observation after the alternative.
 - ``reflection``: a writer explains why the expert's action is better; the target is that thought,
@@ -12,7 +11,7 @@ ones, so the game must answer the expert's actions as before.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -35,25 +34,9 @@ WRITE = (
 )
 
 
-class NotAgain(Refusal):
-    """A game answers the expert's actions differently than before."""
-
-
 def kind_of(config: DictConfig) -> str | None:
     """Return the kind of early experience, or None without it."""
     return OmegaConf.select(config, "demos.experience")
-
-
-class Passes(NamedTuple):
-    """SFT epochs over the demonstrations and over the rows of ``rows_file``."""
-
-    demonstrations: int
-    others: int
-
-
-def passes(kind: str | None, epochs: int) -> Passes:
-    """Return the epochs: predictions replace the first epoch, reflections accompany all epochs."""
-    return Passes(epochs - 1, 1) if kind == WORLD_MODEL else Passes(epochs, epochs)
 
 
 def alternatives_file(folder: Path) -> Path:
@@ -86,7 +69,7 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
     """Return the alternatives: samples that are neither the expert's action nor a repetition.
 
     Raises:
-        NotAgain: a sample began at another state.
+        Refusal: a sample began at another state.
     """
     known = {(number, turn.action.strip()) for number, turn in enumerate(demonstration.turns)}
     kept = []
@@ -95,7 +78,7 @@ def distinct(demonstration: Episode, drawn: Sequence[Episode]) -> list[Episode]:
         if not turn.action.strip() or (number, turn.action.strip()) in known:
             continue
         if turn.observation != demonstration.turns[number].observation:
-            raise NotAgain(
+            raise Refusal(
                 f"{episode.task} answers the expert's actions differently than before; use demos.experience=null"
             )
         known.add((number, turn.action.strip()))

@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.envs.environment import Environment
-from turngrid.envs.extensions import CONF, options
+from turngrid.envs.extensions import shipped
 from turngrid.envs.games.catalogue import Catalogue, games_hash
 from turngrid.envs.registry import known, make_environment
 from turngrid.envs.types import TaskRef
@@ -26,30 +26,18 @@ SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Games of one task and how long each may last.
-
-    Attributes:
-        env, task: environment and task of the games.
-        file: the games as JSON lines of ``TaskRef``.
-        sha256: hash of the games in order, equal on every machine.
-        games: number of games.
-        max_turns: turns in an episode at most.
-        max_response_length: tokens after an episode's first prompt at most.
-        optimal_turns: mean length of the games' expert plans; None without expert plans.
-        out_of_reach: games whose expert plan is longer than an episode may be.
-        max_actions: actions in an episode at most, if an answer may have several.
-    """
+    """Games of one task and how long each may last."""
 
     env: str
     task: str
-    file: str
-    sha256: str
+    file: str  # the games as JSON lines of ``TaskRef``
+    sha256: str  # of the games in order, equal on every machine
     games: int
     max_turns: int
-    max_response_length: int
-    optimal_turns: float | None
-    out_of_reach: int
-    max_actions: int | None = None
+    max_response_length: int  # tokens after an episode's first prompt
+    optimal_turns: float | None  # mean length of the games' expert plans; None without expert plans
+    out_of_reach: int  # games whose expert plan is longer than an episode may be
+    max_actions: int | None = None  # in an episode, if an answer may have several
 
     @property
     def reach(self) -> int:
@@ -59,18 +47,13 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class EvaluationSetting:
-    """An evaluation set at one temperature, with ``samples_per_game`` episodes per game.
+    """An evaluation set at one temperature, with ``samples_per_game`` episodes per game."""
 
-    Attributes:
-        label: name of the folder; "" for the first setting.
-        opponent: in games of two seats; the seat alternates with the sample.
-    """
-
-    label: str
+    label: str  # name of the folder; "" for the first setting
     evaluation_set: EvaluationSet
     temperature: float
     samples_per_game: int
-    opponent: str = ""
+    opponent: str = ""  # in games of two seats; the seat alternates with the sample
 
     @property
     def task(self) -> str:
@@ -104,28 +87,14 @@ def env_node(config: DictConfig, name: str) -> dict[str, Any]:
 
     Another environment than the run's has its defaults, with the run's workers and limits.
     """
-    same = name == config.env.name
-    node = config.env if same else OmegaConf.merge({key: config.env[key] for key in SHARED}, _defaults(name))
-    plain = OmegaConf.to_container(node, resolve=True)
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
-
-
-def _defaults(name: str) -> DictConfig:
-    """Return what ``env=NAME`` sets; without a YAML file that is the name alone."""
-    shipped = CONF / "env" / f"{name}.yaml"
-    file = shipped if shipped.exists() else options().get("env", {}).get(name)
-    if file is None:
-        return OmegaConf.create({"name": name})
-    defaults = OmegaConf.load(file)
-    OmegaConf.resolve(defaults)
-    return defaults.env
+    node: Any = OmegaConf.to_container(config.env, resolve=True)
+    if name == node["name"]:
+        return node
+    return {"name": name, **{key: node[key] for key in SHARED}, **shipped("env", name)}
 
 
 def turns_of(config: DictConfig, env: str, task: str) -> int:
-    """Return the turns of an evaluation episode.
-
-    That is ``eval.max_turns``, else training's limit for the run's task, else the environment's.
+    """Return ``eval.max_turns``, else training's limit for the run's task, else the environment's.
 
     Raises:
         TaskError: the environment or task does not exist.
@@ -145,10 +114,7 @@ def response_length(config: DictConfig, turns: int) -> int:
 
 
 def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSetting]:
-    """Return every evaluation set at every temperature.
-
-    ``prepare_evaluation_sets`` and ``prepare_tasks`` must have listed the games.
-    """
+    """Return every evaluation set at every temperature; their games must have been listed."""
     sets = [_evaluation_set(config, folder, *names) for names in tested(config)]
     settings: list[EvaluationSetting] = []
     for one, temperature in itertools.product(sets, map(float, config.eval.temperatures)):
@@ -226,11 +192,8 @@ def _file(config: DictConfig, folder: Path, env: str, task: str) -> Path:
 def prepare_evaluation_sets(config: DictConfig, folder: Path, also_own: bool = False) -> frozenset[str]:
     """Write the games of all evaluation sets but the run's own and return their fingerprints.
 
-    Training games must not have these fingerprints. An evaluation set ignores all other splits, so
-    that it is the same in every run; the other splits avoid its games.
-
-    Args:
-        also_own: write the run's own evaluation set too.
+    An evaluation set ignores all other splits, so that it is the same in every run; the other
+    splits avoid its games. With ``also_own`` the run's own is written too.
 
     Raises:
         TaskError: an environment has too few games.

@@ -29,15 +29,9 @@ class DemosError(Refusal):
 
 @dataclass(frozen=True)
 class Standards:
-    """What a win must satisfy.
+    """What a win must satisfy."""
 
-    Attributes:
-        per_game: demonstrations of one game at most.
-        max_invalid: invalid actions at most.
-        max_turns: actions at most.
-    """
-
-    per_game: int = 1
+    per_game: int = 1  # demonstrations of one game
     max_invalid: int = 0
     max_turns: int = 12
 
@@ -99,11 +93,7 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
 
 
 def draw(config: DictConfig, wanted: int) -> list[Episode]:
-    """Return ``wanted`` demonstrations of the run in ``demos.run``, or raise DemosError.
-
-    Raises:
-        DemosError: the run has fewer.
-    """
+    """Return ``wanted`` demonstrations of ``demos.run``; raise DemosError if it has fewer."""
     run, demos = source(config), config.demos
     rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or config.env.max_turns)
     episodes = (episode for path in sorted(RlFolder(run).episodes.glob("*.jsonl")) for episode in read_episodes(path))

@@ -31,12 +31,7 @@ from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluati
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run, or an evaluation with a separate folder.
-
-    Attributes:
-        config: composed and checked.
-        folder: the run folder.
-    """
+    """A run with its checked config, or an evaluation with a separate folder."""
 
     config: DictConfig
     folder: Path
@@ -89,10 +84,7 @@ class Run:
 
     @cached_property
     def allocation(self) -> Allocation:
-        """Demonstrations, games and steps that the budget pays for.
-
-        The environment may have fewer training games than that.
-        """
+        """What the budget pays for; the environment may have fewer training games."""
         return allocate_budget(self.config)
 
     @cached_property
@@ -105,7 +97,6 @@ class Run:
 
     @property
     def evaluation_settings(self) -> list[EvaluationSetting]:
-        """Every evaluation set at every temperature; their games must have been listed."""
         return evaluation_settings(self.config, self.folder)
 
     def tracked(self, stage: str) -> StageRun:
@@ -114,9 +105,8 @@ class Run:
     def spec(self, task: TaskRef, max_turns: int, sample: int = 0, opponent: str = "") -> EpisodeSpec:
         """Return the spec of an episode, with the run's sampling settings.
 
-        Args:
-            opponent: in a game of two seats; by default the first of ``eval.opponents``. The seat
-                alternates with the sample; that of the first follows from the game's seed.
+        In a game of two seats the opponent is by default the first of ``eval.opponents``. The seat
+        alternates with the sample; that of the first follows from the game's seed.
         """
         style, unfinished = self.environment.prompt, self.environment.grades_unfinished
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
@@ -126,12 +116,7 @@ class Run:
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
 
     def limit(self, context: int, response: int | None = None) -> ContextLimit:
-        """Return the token limits of an episode.
-
-        Args:
-            context: tokens of the model's context.
-            response: tokens after the prompt at most; by default training's.
-        """
+        """Return an episode's token limits; without ``response``, training's."""
         data = self.config.data
         prompt, longest = int(data.max_prompt_length), response or int(data.max_response_length)
         return ContextLimit(prompt, min(longest, context - prompt))

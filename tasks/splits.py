@@ -30,8 +30,7 @@ NO_DEMONSTRATION = "choose budget=rl_only, which asks for none, or another task"
 def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoid: Iterable[str] = ()) -> Allocation:
     """Make or find the games of each split and list them in ``folder/tasks/SPLIT.jsonl``.
 
-    ``folder/tasks/skipped.json`` counts skipped games by reason. An environment may have fewer
-    training games than the budget pays for; they are revisited.
+    An environment may have fewer training games than the budget pays for; they are revisited.
 
     Args:
         avoid: fingerprints of games that only the split ``test`` may have.
@@ -40,9 +39,7 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         The allocation with the number of training games that exist.
 
     Raises:
-        TaskError: another split has too few games, a demonstration has no expert plan, or the
-            rollout strategy needs expert plans and no training game has one. The message names the
-            key to set.
+        TaskError: another split has too few games, or expert plans are needed and missing.
     """
     catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
     wanted = games_wanted(config, allocation)
@@ -108,12 +105,8 @@ def list_games(
 ) -> dict[str, Listing]:
     """Return the games by split, each task's in proportion to its weight.
 
-    Args:
-        avoid: fingerprints of games that only the split ``test`` may have.
-        at_most: splits that may have fewer games, unless the tasks are a mixture.
-
-    Raises:
-        TooFewGames: a task has too few games for a split.
+    Only ``test`` may have games with the fingerprints to ``avoid``. The splits ``at_most`` may have
+    fewer games, unless the tasks are a mixture.
     """
     avoid = list(avoid)
     if len(weights) == 1 and not avoid:
@@ -134,7 +127,8 @@ def _split(
     """List a split's games; a game of two tasks (``all_types`` and a type) goes to the first."""
     parts: dict[str, Listing] = {}
     for task, count in counts.items():
-        parts[task] = catalogue.listing(task, split, count, reward, avoid=taken, at_most=at_most)
+        few = [split] if at_most else []
+        parts[task] = catalogue.listings(task, {split: count}, reward, avoid=taken, at_most=few)[split]
         taken = [*taken, *(game.fingerprint for game in parts[task].tasks)]
     left = {task: iter(listing.tasks) for task, listing in parts.items()}
     order = spread({task: len(listing.tasks) for task, listing in parts.items()})
@@ -142,13 +136,7 @@ def _split(
 
 
 def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
-    """Check that training games have expert plans if the rollout strategy needs them.
-
-    A group whose game has none is dropped.
-
-    Raises:
-        TaskError: no game has one.
-    """
+    """Raise TaskError if the rollout strategy needs expert plans and no training game has one."""
     form = next((name for name, form in rollout_forms(config).items() if form.needs_plan), None)
     bare = sum(not game.expert_plan for game in games)
     if not form or not bare:
@@ -161,11 +149,7 @@ def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
 
 @contextmanager
 def what_to_set() -> Iterator[None]:
-    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set.
-
-    Raises:
-        TaskError: a split has too few games.
-    """
+    """Raise ``TooFewGames`` again as a ``TaskError`` that names the key to set."""
     try:
         yield
     except TooFewGames as error:

@@ -3,56 +3,46 @@
 The text is made from the files of ``conf/`` without composing a config.
 """
 
-import argparse
 import re
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from turngrid.algorithms.registry import SLOTS
 from turngrid.config.base import CONF, ROOT
 from turngrid.config.errors import ConfigError
 from turngrid.config.schema import NODES
 from turngrid.envs import extensions
+from turngrid.records.process.exit_codes import Parser, Refusal
 
 SWITCHES = ("--help -h", "--resolve", "--multirun -m", "--shell-completion -sc")
 VALUES = ("--package -p", "--config-dir -cd")
-HINT = "; --help lists the flags; settings are KEY=VALUE without dashes, all before the flags or all after them"
+USAGE = "KEY=VALUE without dashes for settings; --help lists the flags"
 ALONE = ("multirun", "cfg", "shell_completion")  # one of these at a time
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        where = HINT if message.startswith("unrecognized") else ""
-        raise ConfigError(message.removeprefix("argument ") + where)
+def parsed(arguments: Sequence[str]) -> Namespace:
+    """Parse flags and ``overrides``.
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(add_help=False)
+    Raises:
+        Refusal: a flag is unknown, lacks its value, or has no effect here.
+    """
+    for word in arguments:
+        if re.match(r"-\w[^=]*=", word):  # argparse would read -model.path=x as -m
+            raise Refusal(f"unrecognized arguments: {word}; use {USAGE}")
+    parser = Parser(usage=USAGE, add_help=False)
     for flag in SWITCHES:
         parser.add_argument(*flag.split(), action="store_true")
     for flag in VALUES:
         parser.add_argument(*flag.split())
     parser.add_argument("--cfg", "-c", choices=("job",))
     parser.add_argument("overrides", nargs="*")
-    return parser
-
-
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse flags and ``overrides``.
-
-    Raises:
-        ConfigError: a flag is unknown, lacks its value, or has no effect here.
-    """
-    joined = (word for word in arguments if re.match(r"-\w[^=]+=", word))  # -reward.path=x: argparse would read -r
-    if word := next((word for word in joined if word.partition("=")[0] not in " ".join(VALUES).split()), None):
-        raise ConfigError(f"unrecognized arguments: {word}{HINT}")
-    args = _parser().parse_args(list(arguments))
+    args = parser.parse_intermixed_args(list(arguments))
     _refuse_idle(args)
     return args
 
 
-def _refuse_idle(args: argparse.Namespace) -> None:
+def _refuse_idle(args: Namespace) -> None:
     several = [name for name in ALONE if getattr(args, name)]
     if len(several) > 1:
         raise ConfigError(f"one of {' and '.join(f'--{name}' for name in several)} at a time".replace("_", "-"))

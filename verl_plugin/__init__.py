@@ -6,7 +6,7 @@ and our classes are registered with it, right after it is imported.
 """
 
 from turngrid.envs.utils import stacks
-from turngrid.verl_plugin.hooks import install
+from turngrid.verl_plugin.changes import install
 
 stacks.register()
 install()

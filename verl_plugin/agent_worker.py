@@ -10,8 +10,7 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
 from turngrid.algorithms.slots import Request
-from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
-from turngrid.verl_plugin.rollout.writing import Written
+from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker, Written
 
 
 class WorkerThread:
@@ -63,6 +62,5 @@ class AgentLoopManager(AgentLoopManagerTQ):
         return self.thread.write(step, requests)
 
     def close(self) -> None:
-        """End the worker of this process."""
         if self.thread is not None:
             self.thread.close()

@@ -43,7 +43,6 @@ def _exchange(module: torch.nn.Module, own: Sequence[Tensor], average: Sequence[
 
 
 def trained(module: torch.nn.Module) -> list[Tensor]:
-    """Return this process's part of the weights that are trained."""
     weights = (weight.data for weight in module.parameters() if weight.requires_grad)
     return [weight.to_local() if hasattr(weight, "to_local") else weight for weight in weights]
 
@@ -51,8 +50,9 @@ def trained(module: torch.nn.Module) -> list[Tensor]:
 def advanced(engine: Any, step: int, decay: float, every: int, copied: int) -> list[Tensor]:
     """Bring the engine's average up to a step and return it; it is kept on the CPU.
 
+    The first pass starts with a copy of the policy.
+
     Args:
-        step: counted from 1; the first pass starts with a copy of the policy.
         decay: ``average = decay average + (1 - decay) policy``.
         every: steps between two such changes.
         copied: steps after which the policy is copied again; 0: never.
@@ -68,7 +68,6 @@ def advanced(engine: Any, step: int, decay: float, every: int, copied: int) -> l
 
 
 def swap(weights: Sequence[Tensor], others: Sequence[Tensor]) -> None:
-    """Exchange the values of two lists of tensors, bit by bit."""
     with torch.no_grad():
         for weight, other in zip(weights, others, strict=True):
             kept = weight.detach().clone()

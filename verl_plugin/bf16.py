@@ -17,17 +17,13 @@ LIKELIEST = 64  # a row's logits that are exact when sampling; the others share 
 
 
 def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    scale: float | None = None,
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, scale: float | None = None
 ) -> Tensor:
     """Return torch's ``scaled_dot_product_attention``, in bf16 on a CPU by matrix products.
 
-    For bf16 on a CPU torch's own takes as long as in fp32: for the short rows of an episode about
-    twice as long as the products, and three times with the gradient. Scores are rounded to bf16, as
-    in transformers' "eager" attention.
+    There torch's own takes as long as in fp32: for the short rows of an episode about twice as long
+    as the products, and three times with the gradient. Scores are rounded to bf16, as in
+    transformers' "eager" attention.
 
     Args:
         query, key, value: (..., heads, tokens, head size), with one number of heads.
@@ -81,11 +77,8 @@ class OutputHead(torch.nn.Linear):
 def _keep_hidden_states(decoder: Any) -> None:
     """Embeddings become fp32, so sums over layers are fp32. Norms give bf16 to the matrices."""
     decoder.embed_tokens.register_forward_hook(lambda _, inputs, embedded: embedded.float())
-    decoder.rotary_emb.register_forward_hook(_angles_like_weights(decoder.embed_tokens))
+    embed = decoder.embed_tokens  # FSDP replaces its weight before a pass
+    decoder.rotary_emb.register_forward_hook(lambda _, inputs, angles: tuple(a.to(embed.weight.dtype) for a in angles))
     layer_norms = [norm for layer in decoder.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
     for norm in (*layer_norms, decoder.norm):
         norm.register_forward_hook(lambda norm, inputs, normed: normed.to(norm.weight.dtype))
-
-
-def _angles_like_weights(embeddings: torch.nn.Embedding) -> Any:
-    return lambda _, inputs, angles: tuple(part.to(embeddings.weight.dtype) for part in angles)

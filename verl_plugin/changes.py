@@ -3,18 +3,26 @@
 Our docstring gives the reason, and after "Until" the condition for removal; ``docs/verl.md`` shows
 both. verl's extension points (registries, abstract methods, class names in its config) are not
 listed. Methods of verl that our classes override are discovered from the classes
-(``benchmarks/verl_overrides.py``). Nothing heavy is imported here.
+(``benchmarks/verl_overrides.py``).
+
+A change is made right after the module is imported, and nothing heavy is imported here: made at
+once, all would make ``import verl`` two seconds slower.
 """
 
+import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce, wraps
+from pkgutil import resolve_name
+from types import ModuleType
 from typing import Any
+
+from wrapt import register_post_import_hook
 
 Table = dict[str, dict[str, str]]
 
 _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
-
-# ---- made by ``hooks`` in every process of verl, right after the module is imported
 
 # Our function gets verl's as its first argument, then the call's; of an object that is none, it
 # returns the replacement
@@ -41,7 +49,7 @@ WRAPPED: Table = {
     "verl.utils.checkpoint.fsdp_checkpoint_manager": {
         "get_fsdp_full_state_dict": "turngrid.verl_plugin.lora:merged_state",
         "FSDPCheckpointManager.save_checkpoint": "turngrid.verl_plugin.lora:with_adapter",
-        "FSDPCheckpointManager.load_checkpoint": "turngrid.verl_plugin.learning_rate:of_config",
+        "FSDPCheckpointManager.load_checkpoint": "turngrid.verl_plugin.changes:rate_of_config",
     },
     "verl.workers.engine_workers": {
         "ActorRolloutRefWorker.init_model": "turngrid.verl_plugin.whole_models:with_teacher"
@@ -65,22 +73,54 @@ REGISTERING = {
     _ENGINE: "turngrid.verl_plugin.cpu.engines",
 }
 
-# ---- made by our own code, in the process that needs it
 
-IN_PROCESS: Table = {
-    _TRAINER: {"TRAINER_REGISTRY": "turngrid.verl_plugin.training.task:train"},
-    "verl.trainer.sft_trainer": {"Tracking": "turngrid.verl_plugin.sft:Tracking"},
-    "verl.utils.model": {"get_hf_auto_model_class": "turngrid.verl_plugin.whole_models:whole"},
-}
+# ---- how they are made
 
-ON_CPUS: Table = {
-    _ENGINE: {
-        "prepare_micro_batches": "turngrid.verl_plugin.cpu.micro_batches:prepare",
-        "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu._build_fsdp_module",
-        "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:CpuLanguageModel._build_fsdp_module",
-    },
-    "verl.utils.model": {"load_valuehead_model": "turngrid.verl_plugin.cpu.engines:load_value_model"},
-}
+
+def run(module: ModuleType) -> None:
+    """Apply the changes of one of verl's modules, then import our module that registers with it."""
+    for name, by in WRAPPED.get(module.__name__, {}).items():
+        owner, own = _find(module, name)
+        usual = getattr(owner, own)
+        ours = resolve_name(by)
+        setattr(owner, own, around(usual, ours) if callable(usual) else ours(usual))
+    for name, by in REPLACED.get(module.__name__, {}).items():
+        owner, own = _find(module, name)
+        setattr(owner, own, resolve_name(by))
+    if registering := REGISTERING.get(module.__name__):
+        importlib.import_module(registering)
+
+
+def around(usual: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
+    """Return verl's function with ours around it, which gets verl's as its first argument."""
+
+    @wraps(usual)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return by(usual, *args, **kwargs)
+
+    return called
+
+
+def _find(module: ModuleType, name: str) -> tuple[Any, str]:
+    *inside, own = name.split(".")
+    return reduce(getattr, inside, module), own
+
+
+@contextmanager
+def replaced(module: ModuleType | type, name: str, value: Any) -> Iterator[None]:
+    """Set ``module.name`` to ``value`` inside the block."""
+    original = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
+
+
+def install() -> None:
+    """Change verl's modules as soon as they are imported, and those that are already."""
+    for name in {*WRAPPED, *REPLACED, *REGISTERING}:
+        register_post_import_hook(run, name)
 
 
 # ---- small replacements
@@ -95,6 +135,24 @@ def with_our_server(registry: dict[tuple[str, str], str]) -> dict[tuple[str, str
     Until verl offers a decorator, as it does for engines.
     """
     return {**registry, ("transformers", "async"): WEIGHT_SYNC}
+
+
+def rate_of_config(usual: Callable[..., None], manager: Any, *args: Any, **kwargs: Any) -> None:
+    """Scale the restored rates if the config has another one than the checkpoint.
+
+    Until verl leaves the learning rate of a resumed run to its config.
+    """
+    scheduler = manager.lr_scheduler
+    wanted = list(scheduler.base_lrs) if scheduler else []
+    usual(manager, *args, **kwargs)
+    restored = list(scheduler.base_lrs) if scheduler else []
+    if wanted == restored:
+        return
+    groups, last = manager.optimizer.param_groups, scheduler.get_last_lr()
+    for group, rate, base, now in zip(groups, wanted, restored, last, strict=True):
+        group["initial_lr"] = rate
+        group["lr"] = now * (rate / base) if base else rate
+    scheduler.base_lrs = wanted
 
 
 class _WithoutFlush(logging.LoggerAdapter):

@@ -119,7 +119,6 @@ def with_adapter(usual: Callable[..., None], manager: Any, local_path: str | Non
 
 
 def save_adapter(model: Any, folder: Path, leads: bool) -> None:
-    """Write the adapter as PEFT would; every rank gathers its shards."""
     tensors = {name: _whole(tensor) for name, tensor in model.state_dict().items() if ".lora_" in name}
     if not leads:
         return

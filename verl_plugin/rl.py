@@ -7,27 +7,82 @@ MODULE has the function ``train``; without it, it is ``turngrid.verl_plugin.trai
 """
 
 import importlib
+import os
+import shlex
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import psutil
+import ray
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.records.process.child import stage_exit_code
 from turngrid.verl_plugin.servers import vllm_cpu
+from turngrid.verl_plugin.servers.transformers_server import launch
 from turngrid.verl_plugin.training import watchdog
 
 TASK = "turngrid.verl_plugin.training.task"
+TOO_SLOW = "timed out during startup"  # Ray's message, in a bare Exception, after 30 s
+ATTEMPTS = 3  # a loaded machine may need more than 30 s
+
+_started: list[Any] = []  # Ray ends an actor without a handle
 
 
 def main(config_file: Path, module: str = TASK) -> None:
-    """Train with the config in a file."""
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
     watchdog.current = watchdog.Watchdog(config.cluster.hung_factor, config.cluster.hung_after_s)
     watchdog.current.start(config.cluster.start_deadline_s)
-    importlib.import_module("turngrid.verl_plugin.cpu.early_start").start(config)  # Ray's processes import meanwhile
+    if config.trainer.device == "cpu":
+        start_early(config)
     importlib.import_module(module).train(config)
+
+
+def start_early(config: DictConfig) -> None:
+    """Start Ray and the rollout server while this process imports; verl would do it later."""
+    os.environ["TRANSFER_QUEUE_ENABLE"] = "1"  # verl sets it through Ray's runtime environment
+    start_ray(ray_settings(config, sys.executable))
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.name == "transformers":
+        _started.append(launch.start(0, config.actor_rollout_ref.model.path, rollout))
+
+
+def ray_settings(config: DictConfig, executable: str) -> dict[str, Any]:
+    """Return the arguments of ``ray.init``: the non-null values of verl's ``ray_kwargs.ray_init``.
+
+    The interpreter's path is quoted if needed, since Ray inserts it into a shell command.
+    """
+    settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
+    quoted = shlex.quote(executable)
+    if quoted != executable:
+        settings["runtime_env"] = {**(settings.get("runtime_env") or {}), "py_executable": quoted}
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def start_ray(settings: Mapping[str, Any], init: Callable[..., Any] = ray.init) -> None:
+    """Start Ray; if it is too slow, try up to ``ATTEMPTS`` times.
+
+    The processes of a failed start are killed: they would take memory and cores from the next one.
+    """
+    driver = psutil.Process()
+    for attempt in range(1, ATTEMPTS + 1):
+        before = driver.children(recursive=True)
+        try:
+            init(**settings)
+            return
+        except Exception as error:
+            if TOO_SLOW not in str(error) or attempt == ATTEMPTS:
+                raise
+            print(f"Ray did not start in time (attempt {attempt} of {ATTEMPTS})", file=sys.stderr, flush=True)
+        failed = [process for process in driver.children(recursive=True) if process not in before]
+        for process in failed:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(failed, timeout=5)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,8 @@ PREDICTED_TOKENS = 256  # maximum tokens of an observation
 class EpisodeRows(Dataset[dict[str, Tensor]]):
     """Rows of an SFT data set: one an episode, or one a window.
 
-    Each has ``input_ids``, ``position_ids`` and ``loss_mask``, int64, of the row's length. The mask
-    is 1 on action tokens and their end of turn. Tokens after the last action are dropped, since
-    they have no loss.
+    Each has ``input_ids``, ``position_ids`` and ``loss_mask``, int64, of the row's length. Tokens
+    after the last action are dropped, since they have no loss.
 
     Raises:
         ValueError: there are no episodes, or RL would cut one off (``max_tokens``).
@@ -56,7 +55,6 @@ class EpisodeRows(Dataset[dict[str, Tensor]]):
 def with_ids(
     episode: Episode, codec: TokenCodec, window: Window | Summaries | None = None, form: PromptForm | None = None
 ) -> Episode:
-    """Return the episode if it has token ids, else a copy with them."""
     return episode if episode.prompt_ids else fill_ids(episode, codec.stream(), window, form)
 
 
@@ -90,12 +88,8 @@ def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
 class PredictThenImitate(Sampler[list[int]]):
     """Batch sampler of one rank: in epoch 0 all predictions, in later epochs demonstrations.
 
-    Epoch 0 has as many batches as an epoch of demonstrations.
-
-    Args:
-        demonstrations: their number; they are the first rows.
-        predictions: their number.
-        batch: demonstrations of an update, over all ranks.
+    Epoch 0 has as many batches as an epoch of demonstrations, which are the first rows. ``batch``
+    is that of all ranks.
 
     Raises:
         ValueError: there are fewer predictions than batches.

@@ -55,13 +55,11 @@ def saved_library(model: str) -> dict[str, Any]:
 
 
 def frozen_library(model: str) -> Frozen:
-    """Return a model's library as training left it."""
     saved = saved_library(model)
     load(methods := Chosen(saved["settings"]).in_rollout(saved["step"]), saved["state"])
     return Frozen(next(iter(methods.values())), saved["step"] + 1)
 
 
 def load(methods: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Load the state of methods by ``slot/name``."""
     for name, method in methods.items():
         method.load(state[name])

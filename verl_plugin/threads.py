@@ -1,5 +1,6 @@
-"""Number of torch threads on CPUs."""
+"""Threads and memory of a process on CPUs."""
 
+import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,3 +25,9 @@ def sampling_thread(model_config: Any) -> ThreadPoolExecutor:
     """Return one thread in which a model samples. OpenMP stores the number per calling thread."""
     count = threads(model_config, "ROLLOUT")
     return ThreadPoolExecutor(max_workers=1, initializer=torch.set_num_threads, initargs=(count,))
+
+
+def give_back() -> None:
+    """Return free memory to the system; glibc keeps up to gigabytes. Without glibc, do nothing."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)

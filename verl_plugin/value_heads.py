@@ -77,7 +77,6 @@ def sum_of_heads(
 
 
 def _of_head(data: TensorDict, head: int) -> TensorDict:
-    """Return the micro-batch as it would be for a critic with only this head."""
     part = data.copy()
     for name in ("values", "returns"):
         part[name] = data[column(name, head)]

@@ -1,8 +1,7 @@
 """Transfers weights from a trainer to servers on separate devices, through Ray's object store.
 
-It is for machines without the GPUs that verl's own engines (NCCL, NIXL) need. verl imports this
-module if ``rollout.checkpoint_engine.custom_backend_module`` names it, and starts both sides of a
-transfer at once. They meet at an actor that holds the latest weights.
+It is for machines without the GPUs that verl's own engines (NCCL, NIXL) need. verl starts both
+sides of a transfer at once. They meet at an actor that holds the latest weights.
 """
 
 import asyncio
@@ -18,8 +17,6 @@ MEETING_POINT = "turngrid_weights"
 
 
 class MeetingPoint:
-    """Actor that holds the latest weights."""
-
     def __init__(self) -> None:
         self._step: int | None = None
         self._weights: list[Any] = []  # wrapped in a list, so that Ray passes the reference instead of the tensors

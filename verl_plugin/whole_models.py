@@ -5,23 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import verl.utils.model
+from omegaconf import OmegaConf
+from verl.utils.config import omega_conf_to_dataclass
 
 from turngrid.records.models.locate import load_whole
-from turngrid.verl_plugin.hooks import replaced
+from turngrid.verl_plugin.changes import replaced
 
 TEACHER = "teacher"  # key of the worker's config, verl's actor_rollout_ref
-DERIVED = (  # fields that verl derives from the path of the model
-    "local_path",
-    "hf_config_path",
-    "local_hf_config_path",
-    "tokenizer_path",
-    "local_tokenizer_path",
-    "hf_config",
-    "generation_config",
-    "tokenizer",
-    "processor",
-    "architectures",
-)
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,8 @@ def with_teacher(usual: Callable[[Any], Any], worker: Any) -> Any:
         kind = worker.ref_worker_cls
 
         def teacher(config: Any) -> Any:
-            model = replace(config.model_config, path=path, **dict.fromkeys(DERIVED))
+            model: Any = omega_conf_to_dataclass(OmegaConf.merge(worker.config.model, {"path": path}))
+            model.mtp = config.model_config.mtp
             return kind(config=replace(config, model_config=model))
 
         worker.ref_worker_cls = teacher

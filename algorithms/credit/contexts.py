@@ -9,10 +9,10 @@ from torch import Tensor
 from turngrid.algorithms.contexts import Context, RowView
 from turngrid.algorithms.pools import compared, deviations
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import CONTEXTS, GROUPS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import CONTEXTS, GROUPS, Card, Conflict, Method, excludes, number, without, word
 
 THOUGHT = "Now I can answer."
-STEPWISE = {"gigpo", "hgpo", "mt_grpo", "graft", "salt"}  # give single turns credit of their own
+STEPWISE = ("gigpo", "hgpo", "mt_grpo", "graft", "salt")  # give single turns credit of their own
 
 
 @dataclass(kw_only=True)
@@ -32,18 +32,8 @@ class Infopo(Method):
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS, CONTEXTS})
     needs = frozenset({"log_probs"})
-    conflicts = (
-        Conflict(
-            ("credit",),
-            lambda _, names: "igpo" in names,
-            "both pay a turn for what it found out",
-            "credit=[infopo]",
-        ),
-    )
+    conflicts = (excludes("credit", "igpo", reason="both pay a turn for what it found out", use="credit=[infopo]"),)
     card = Card(
-        "pays a turn whose observation changed the next answer: by how much likelier that answer is than after "
-        "`placeholder` in the observation's place, compared within the group. "
-        "With scores of 0 and 1 this acts in groups of equal scores only",
         paper="2603.00656",
         source="code",
         result="UserGym, ColBench, tau2: +14 to 16 % over GRPO",
@@ -102,17 +92,10 @@ class Igpo(Method):
     requires = frozenset({GROUPS, CONTEXTS})
     conflicts = (
         Conflict(("answering",), lambda _, action: not action, "no observation of it has a right answer", "env=search"),
-        Conflict(("before",), lambda _, names: bool(names), "it is over the episode's advantage"),
-        Conflict(
-            ("credit",),
-            lambda _, names: bool({*names} & STEPWISE),
-            "each gives single turns credit of its own",
-            "credit=[igpo]",
-        ),
+        without("before", "it is over the episode's advantage"),
+        excludes("credit", *STEPWISE, reason="each gives single turns credit of its own", use="credit=[igpo]"),
     )
     card = Card(
-        "pays a turn by how much likelier it made the right answer, compared within the group; later gains count for "
-        "earlier turns",
         paper="2510.14967",
         source="code",
         needs="an environment with right answers (`env=search`)",

@@ -26,8 +26,6 @@ class Aem(Method):
     needs = frozenset({"entropy"})
     grains = frozenset({"token", "turn", "episode"})
     card = Card(
-        "multiplies a turn's advantage by a factor that grows with the policy's confidence, relative to the turns in "
-        "`scope`; the mean factor is 1",
         paper="2605.00425",
         source="a note",
         result="68.0 -> 76.8 (1.5B, GRPO)",
@@ -69,7 +67,6 @@ class Aepo(Method):
     grains = frozenset({"token", "turn", "episode"})
     requires = frozenset({WHOLE_STEP})
     card = Card(
-        "multiplies a turn's advantage by 1 + `weight` z(entropy)",
         paper="2510.14545",
         source="notes",
         ours="H is the turn's mean and z is over the batch; "
@@ -100,12 +97,7 @@ class Empg(Method):
     needs = frozenset({"entropy"})
     grains = frozenset({"turn", "episode"})
     requires = frozenset({WHOLE_STEP})
-    card = Card(
-        "scales as `aem` over the batch, and adds a bonus for leading to a turn of low entropy",
-        paper="2509.09265",
-        source="a note",
-        ours="`sharpness`, `sharpness_next`, `bonus`",
-    )
+    card = Card(paper="2509.09265", source="a note", ours="`sharpness`, `sharpness_next`, `bonus`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         assert turns.entropy is not None

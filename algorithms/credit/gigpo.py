@@ -8,7 +8,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import EPSILON, compared, means, pools
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import FIRST, GROUPS, OWN_TURNS, Card, Conflict, Method, excludes, number, word
 
 LOSES_KL = Conflict(  # of a method that replaces the estimator's advantages
     ("algorithm.use_kl_in_reward",),
@@ -40,7 +40,6 @@ class Gigpo(Method):
     grains = frozenset({"episode"})  # an estimator over turns whitens, so its scale differs
     requires = frozenset({GROUPS, OWN_TURNS})
     card = Card(
-        "compares the turns of a group that answered the same state, and adds the result to the advantage",
         paper="2505.10978",
         source="equations 6 to 8",
         result="86.7 (1.5B)",
@@ -102,23 +101,11 @@ class Hgpo(Method):
     grains = frozenset({"episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
     conflicts = (
-        Conflict(
-            ("credit",),
-            lambda _, names: bool({*names} & {"gigpo", "mt_grpo", "graft"}),
-            "they would count the same turns twice",
-            "credit=[hgpo]",
-        ),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+        excludes("credit", "gigpo", "mt_grpo", "graft", reason="they count the same turns", use="credit=[hgpo]"),
+        FIRST,
         LOSES_KL,
     )
-    card = Card(
-        "compares turns that answered the same state, and again turns with the same `history` states before it; the "
-        "result replaces the advantage (`base: true`: is added to it)",
-        paper="2602.22817",
-        source="code",
-        needs="no credit before it",
-        ours="as of `gigpo`",
-    )
+    card = Card(paper="2602.22817", source="code", needs="no credit before it", ours="as of `gigpo`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.acting()
@@ -154,7 +141,6 @@ class Salt(Method):
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
     card = Card(
-        "gives turns of a group with equal (state, action, next state) the mean of their advantages",
         paper="2510.20022",
         source="another paper's appendix",
         ours="each occurrence counts, also two in one episode",
@@ -194,8 +180,6 @@ class MtGrpo(Method):
         ),
     )
     card = Card(
-        "compares a reward of turn t (`valid`, `parsed`, or the trained one) with that of turn t in the group's other "
-        "episodes, and adds the result to the advantage",
         paper="2505.11821",
         source="code",
         ours="`scope: own` for more than two turns ([biased](#mt_grpo) if the policy decides when to stop); episodes "

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from turngrid.algorithms.credit.gigpo import LOSES_KL
-from turngrid.algorithms.pools import without_rounding
+from turngrid.algorithms.pools import pools, without_rounding
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Method, number, word
 
@@ -40,8 +40,6 @@ class Graft(Method):
     requires = frozenset({GROUPS, OWN_TURNS})
     conflicts = (LOSES_KL,)
     card = Card(
-        "replaces the advantage by r_t + gamma V(s') - V(s). V comes from value iteration over the group's graph of "
-        "states (`backup: max`), or is the value of the policy that acted there (`mean`, as `algo=graft` sets)",
         paper="GRAFT",
         source="one line",
         ours="r_t, `mean`, `scale`, V of ends ([below](#episodes-that-are-cut-off), [measured](credit_quality.md))",
@@ -53,7 +51,8 @@ class Graft(Method):
             return advantages.clone()
         episode, turn = acts.nonzero()
         reward, group, cut = turns.reward.numpy()[acts], turns.group.numpy()[episode], turns.cut_off.numpy()[episode]
-        state, after = _nodes(group, turns.state.numpy()[acts], turns.after.numpy()[acts])
+        both = torch.cat([turns.state[turns.acts], turns.after[turns.acts]])
+        state, after = np.split(pools(torch.from_numpy(group).repeat(2), both).numpy(), 2)
         last = turn == turns.last.numpy()[episode]
         ended = last & (~cut | (self.bootstrap_truncated is False))
         value = _values(state, turns.action.numpy()[acts], after, reward, ~ended, self.gamma, self.backup)
@@ -67,13 +66,6 @@ class Graft(Method):
         result = torch.zeros_like(advantages)
         result[turns.acts] = torch.from_numpy(gain).to(result.dtype)
         return result
-
-
-def _nodes(group: np.ndarray, state: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number the states before and after each turn; equal states of two groups are two nodes."""
-    hashes, number = np.unique(np.concatenate([state, after]), return_inverse=True)
-    _, node = np.unique(np.tile(group, 2) * len(hashes) + number, return_inverse=True)
-    return node[: len(state)], node[len(state) :]
 
 
 def _values(

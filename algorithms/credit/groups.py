@@ -9,10 +9,21 @@ from turngrid.algorithms.filters.groups import equal_scores
 from turngrid.algorithms.pools import centred, compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import (
+    FIRST,
+    GROUPS,
+    WHOLE_STEP,
+    Card,
+    Conflict,
+    Method,
+    excludes,
+    number,
+    only,
+    without,
+    word,
+)
 
 _BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree")
-DROPS_EQUAL = {"zero_std", "dynamic_sampling"}  # filters after which no group has equal scores
 
 
 @dataclass(kw_only=True)
@@ -26,12 +37,7 @@ class Tree(Method):
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS})
     conflicts = (_BRANCHES,)
-    card = Card(
-        "adds GRPO within a tree to GRPO within the prompt",
-        paper="2509.21240",
-        source="code",
-        ours="`shared: once`",
-    )
+    card = Card(paper="2509.21240", source="code", ours="`shared: once`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.tree is None or not len(turns.tree):
@@ -72,12 +78,10 @@ class TreeQ(Method):
     requires = frozenset({GROUPS})
     conflicts = (
         _BRANCHES,
-        Conflict(("credit",), lambda _, names: "tree" in names, "both compare the same episodes", "credit=[tree_q]"),
+        excludes("credit", "tree", reason="both compare the same episodes", use="credit=[tree_q]"),
         Conflict(("before",), lambda _, names: bool({*names} - {"tree"}), "it replaces what they return"),
     )
     card = Card(
-        "compares the mean score of the episodes below a turn with that of its siblings, and replaces the advantage by "
-        "the result; a turn without siblings has none (`alone: episode`: that of `tree`)",
         paper="2506.21669",
         source="abstract",
         result="85.1 (of the method as a whole)",
@@ -121,17 +125,10 @@ class Pair(Method):
             "it compares two episodes",
             "rollout_form.tree.nodes=1 rollout_form.tree.rounds=1",
         ),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
-        Conflict(
-            ("actor_rollout_ref.actor.ppo_epochs",),
-            lambda _, epochs: epochs > 1,
-            "a later update would need both episodes in one pass",
-            "actor_rollout_ref.actor.ppo_epochs=1",
-        ),
+        FIRST,
+        only("actor_rollout_ref.actor.ppo_epochs", 1, reason="a later update would need both episodes in one pass"),
     )
     card = Card(
-        "gives the turn from which the two episodes of a tree differ 2 `eta` x the difference of their scores, and all "
-        "other turns 0; it replaces the advantage",
         paper="2410.04612",
         source="code",
         result="dialogue: an 8B model above a prompted 70B one",
@@ -163,13 +160,9 @@ class Attempts(Method):
     requires = frozenset({GROUPS})
     conflicts = (
         Conflict(("several plays",), lambda _, are: not are, "an episode is one attempt", "rollout_form=attempts"),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
+        FIRST,
     )
-    card = Card(
-        "compares the reward of an attempt with those of the group's attempts of the same number (first, second, ...); "
-        "the result replaces the advantage of its turns",
-        needs="an episode of several attempts",
-    )
+    card = Card(needs="an episode of several attempts")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.attempt is None or not len(turns.attempt):
@@ -196,13 +189,8 @@ class GroupScale(Method):
     grains = frozenset({"episode"})
     requires = frozenset({GROUPS, WHOLE_STEP})
     conflicts = (
-        Conflict(
-            ("filter",),
-            lambda _, names: bool({*names} & DROPS_EQUAL),
-            "no group of equal scores is left, so its factor is 1",
-            "filter=[]",
-        ),
-        Conflict(("after",), lambda _, names: bool(names), "it scales what the other methods return"),
+        excludes("filter", "zero_std", "dynamic_sampling", reason="no group has equal scores, so its factor is 1"),
+        without("after", "it scales what the other methods return"),
         Conflict(
             ("algo.name",),
             lambda _, word: base_of(word) == "lite_ppo",
@@ -210,13 +198,7 @@ class GroupScale(Method):
             "algo=grpo",
         ),
     )
-    card = Card(
-        "multiplies all advantages by (number of groups) / (number of groups with unequal scores), at most by `most`, "
-        "so that the gradient keeps its size if few groups have unequal scores",
-        paper="2509.24107",
-        needs="no credit after it",
-        ours="`most` 8 (there no cap)",
-    )
+    card = Card(paper="2509.24107", needs="no credit after it", ours="`most` 8 (there no cap)")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         good = int((~equal_scores(turns.score, turns.score_size, turns.group)).sum())

@@ -24,8 +24,6 @@ class Rlvmr(Method):
     grains = frozenset({"episode"})
     requires = frozenset({WHOLE_STEP})
     card = Card(
-        "takes `alpha` x the episode's advantage + (1 - `alpha`) x the reward of the turn's tag, compared with the "
-        "batch's turns of that tag",
         paper="2507.22844",
         source="a note",
         result="91.4 seen, 91.8 unseen (7B)",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, Card, Conflict, Method, word
+from turngrid.rewards.declared import FIRST, GROUPS, Card, Conflict, Method, word
 
 ROLE, GROUP, TURN, EPISODE = "role", "group", "turn", "episode"
 
@@ -28,11 +28,9 @@ class RoleNorm(Method):
     requires = frozenset({GROUPS})
     conflicts = (
         Conflict(("roles",), lambda _, roles: not roles, "an episode has one role", "roles=[planner,actor]"),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what they return"),
+        FIRST,
     )
     card = Card(
-        "compares an answer's score with those of the same role's answers in the group; the result replaces the "
-        "advantage. `per: group` compares with all roles, `count: episode` counts each episode once",
         paper="2602.08847",
         source="code",
         needs="`roles=[...]`",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import Card, Conflict, Method
+from turngrid.rewards.declared import Card, Method, only
 
 
 @dataclass(kw_only=True)
@@ -20,21 +20,10 @@ class Distill(Method):
     needs = frozenset({"teacher"})
     grain = "token"
     conflicts = (
-        Conflict(
-            ("model.lora_rank",),
-            lambda _, rank: rank is not None,
-            "verl would ask the policy in place of algo.teacher",
-            "model.lora_rank=null",
-        ),
-        Conflict(
-            ("algorithm.kl_penalty",),
-            lambda _, penalty: penalty not in ("kl", "k1"),
-            "it learns from a difference of log-probs",
-            "algorithm.kl_penalty=kl",
-        ),
+        only("model.lora_rank", None, reason="verl would ask the policy, not algo.teacher", use="model.lora_rank=null"),
+        only("algorithm.kl_penalty", "kl", "k1", reason="it learns from a difference of log-probs"),
     )
     card = Card(
-        "learns from a teacher's log-probs, without baseline and reward",
         paper="2604.24005",
         source="code",
         result="up to +18 points with `rollout_form=tcod`",

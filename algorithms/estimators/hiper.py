@@ -49,7 +49,6 @@ class Hiper(Method):
     labels = LABELS
     grain = "token"
     card = Card(
-        "is GAE over subgoals, their actions, and the choice between KEEP and SWITCH",
         paper="2602.16165",
         source="code",
         result="95.3 / 97.4 (1.5B / 7B)",

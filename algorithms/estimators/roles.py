@@ -11,7 +11,7 @@ from turngrid.algorithms.group import group_ids
 from turngrid.algorithms.pools import centred, pools
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Card, Method, excludes, number, without, word
 
 STEP, GAME = "step", "game"
 
@@ -35,16 +35,10 @@ class Rae(Method):
     grain = "turn"
     requires = frozenset({WHOLE_STEP, SYNCHRONOUS})
     conflicts = (
-        Conflict(
-            ("filter",),
-            lambda _, names: "dynamic_sampling" in names,
-            "groups that it drops would be missing in the moving average",
-            "filter=[]",
-        ),
-        Conflict(("roles",), lambda _, roles: bool(roles), "its average is that of a seat", "algo=dr_mas"),
+        excludes("filter", "dynamic_sampling", reason="groups that it drops would be missing in the moving average"),
+        without("roles", "its average is that of a seat", "algo=dr_mas"),
     )
     card = Card(
-        "subtracts a moving average of the rewards of the same task and seat",
         paper="2506.24119",
         source="code",
         needs="`rollout_form=self_play`",
@@ -83,7 +77,6 @@ class RoleMean(Method):
     grain = "turn"
     requires = frozenset({WHOLE_STEP})
     card = Card(
-        "subtracts the step's mean return, over the turns of the same task and seat (or role), from a turn's return",
         paper="2510.15414",
         source="notes",
         needs="`rollout_form=self_play`, or `roles=[...]`",

@@ -9,7 +9,18 @@ from torch import Tensor
 from turngrid.algorithms.pools import centred
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import (
+    GROUPS,
+    SYNCHRONOUS,
+    WHOLE_STEP,
+    Card,
+    Conflict,
+    Method,
+    number,
+    only,
+    without,
+    word,
+)
 
 REVERSE, FORWARD, RANDOM = "reverse", "forward", "random"
 LEAST = 1e-6  # deviation of the scores by which is divided
@@ -46,25 +57,13 @@ class Seeupo(Method):
             "an update has the rows of one turn, and all turns are in one row",
             "prompt.history=10",
         ),
-        Conflict(
-            ("actor_rollout_ref.actor.ppo_epochs",),
-            lambda _, epochs: epochs > 1,
-            "it updates once for each turn number",
-            "actor_rollout_ref.actor.ppo_epochs=1",
-        ),
-        Conflict(
-            ("loss",),
-            lambda _, names: names != ("step_clip",),
-            "it has one ratio a turn, and a mean over turns",
-            "loss=step_clip",
-        ),
-        Conflict(("buffer",), lambda _, names: bool(names), "no turn of a stored episode is updated", "buffer=[]"),
-        Conflict(("terms",), lambda _, names: bool(names), "a term counts one update a step", "terms=[]"),
-        Conflict(("critic",), lambda _, are: are, "it has no values to learn"),
+        only("actor_rollout_ref.actor.ppo_epochs", 1, reason="it updates once for each turn number"),
+        only("loss", ("step_clip",), reason="it has one ratio a turn, and a mean over turns", use="loss=step_clip"),
+        without("buffer", "no turn of a stored episode is updated", "buffer=[]"),
+        without("terms", "a term counts one update a step", "terms=[]"),
+        without("critic", "it has no values to learn"),
     )
     card = Card(
-        "updates the policy once for each turn number, from the last; an episode's advantage is multiplied by how the "
-        "updates so far changed the probability of its later turns",
         paper="2602.06554",
         source="code",
         result="of AppWorld and BFCL v4, relative: +43 to +55 % (14B)",

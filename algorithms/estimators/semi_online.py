@@ -8,7 +8,7 @@ from turngrid.algorithms.pools import compared, deviations, pools
 from turngrid.algorithms.registry import FORM
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, Card, Conflict, Method, number
+from turngrid.rewards.declared import GROUPS, Card, Method, number, only, without
 from turngrid.rewards.registry import PLAN_SHARE
 
 
@@ -34,17 +34,10 @@ class SemiOnline(Method):
     requires = frozenset({GROUPS})
     reads = frozenset({PLAN_SHARE})
     conflicts = (
-        Conflict((FORM,), lambda _, names: names != ("semi_online",), "no plan judges turns", f"{FORM}=semi_online"),
-        Conflict(
-            ("algorithm.use_kl_in_reward",),
-            lambda _, used: used,
-            "it reads no reward but the matches",
-            "algorithm.use_kl_in_reward=false",
-        ),
+        only(FORM, ("semi_online",), reason="no plan judges turns", use=f"{FORM}=semi_online"),
+        without("algorithm.use_kl_in_reward", "it reads no reward but the matches", "algorithm.use_kl_in_reward=false"),
     )
     card = Card(
-        "compares, within the group, the share of the expert plan that an episode matched and what it matched from "
-        "each turn on, and adds the two; the environment's reward is not used",
         paper="2509.11543",
         source="code",
         needs="`rollout_form=semi_online`",

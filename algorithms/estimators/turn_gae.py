@@ -56,7 +56,6 @@ class TurnGae(Lambdas):
     needs = frozenset({"values"})
     grain = "turn"
     card = Card(
-        "is GAE from turn to turn, whitened over turns",
         paper="2512.17008",
         source="notes; `step_ppo`: 2604.18401, code; two lambdas: 2504.05118, notes",
         ours="with `lambda_length` turns that act count (there tokens), and lambda is at least 0",
@@ -116,9 +115,7 @@ class BiLevelGae(Method):
 
     needs = frozenset({"values"})
     grain = "token"
-    card = Card(
-        "is GAE from turn to turn, then inside each turn, whitened over tokens", paper="2504.20073", source="code"
-    )
+    card = Card(paper="2504.20073", source="code")
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
@@ -148,8 +145,6 @@ class Vapo(Lambdas):
     needs = frozenset({"values"})
     grain = "token"
     card = Card(
-        "is GAE from token to token, with one lambda for the critic and one by the episode's length for the policy; "
-        "whitened over tokens",
         paper="2504.05118",
         source="notes",
         ours="all action tokens of an episode count, and lambda is at least 0; "

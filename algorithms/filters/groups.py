@@ -21,19 +21,14 @@ from turngrid.rewards.declared import (
     Method,
     in_range,
     number,
+    only,
 )
 
 DIGITS = 9  # tolerance: deviations that differ by less are equal, whatever the order of summation
 
 
 def equal_scores(scores: Tensor, sizes: Tensor, group: Tensor) -> Tensor:
-    """Mark groups of equal scores; (groups,) bool.
-
-    Args:
-        scores: (E,).
-        sizes: (E,), as in ``turngrid.algorithms.pools.without_rounding``.
-        group: (E,).
-    """
+    """Mark groups of equal scores; (E,) each -> (groups,) bool (``pools.without_rounding``)."""
     return deviations(scores, group, size=sizes) == 0
 
 
@@ -43,7 +38,7 @@ class ZeroStd(Method):
 
     when = "before"
     requires = frozenset({GROUPS})
-    card: ClassVar[Card] = Card("drops groups of equal scores", paper="2503.14476")
+    card: ClassVar[Card] = Card(paper="2503.14476")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         return ~equal_scores(turns.score, turns.score_size, turns.group)[turns.group]
@@ -57,25 +52,15 @@ class DynamicSampling(ZeroStd):
 
     sampler = ("pkg://turngrid.verl_plugin.training.dynamic_sampling", "DynamicSampler")
     conflicts = (
-        Conflict(
-            ("trainer.v1.trainer_mode",),
-            lambda _, mode: mode != "sync",
-            "it samples more within a step, and the trainer samples ahead",
-            "filter=[zero_std]",
-        ),
-        Conflict(
-            ("budget.count",),
-            lambda _, count: count == "rollouts",
-            "it samples as many episodes as it takes, and the budget pays for a fixed number a step",
-            "budget.count=games or filter=[zero_std]",
+        only("trainer.v1.trainer_mode", "sync", reason="the trainer samples ahead of a step", use="filter=[zero_std]"),
+        only(
+            "budget.count",
+            "games",
+            reason="it samples as many episodes as it takes, and the budget pays for a fixed number a step",
+            use="budget.count=games or filter=[zero_std]",
         ),
     )
-    card = Card(
-        "samples other prompts in place of groups of equal scores, up to `batches` batches a step; all are charged and "
-        "in the metrics of success",
-        paper="2503.14476",
-        ours="each group is replaced by one",
-    )
+    card = Card(paper="2503.14476", ours="each group is replaced by one")
 
 
 class ByStd(Method):
@@ -116,12 +101,7 @@ class StdTop(ByStd):
             "a higher filter.std_top.share",
         ),
     )
-    card = Card(
-        "keeps the `int(share * groups)` groups whose scores differ most",
-        paper="2504.20073",
-        source="code",
-        ours="at least one",
-    )
+    card = Card(paper="2504.20073", source="code", ours="at least one")
 
     def rank(self, deviation: float) -> float:
         return -deviation if self.smallest else deviation
@@ -139,22 +119,15 @@ RAGEN_2 = "2604.06268"
 
 @dataclass(kw_only=True)
 class StdTopP(ByStd):
-    """Keep the fewest groups, by falling deviation, whose deviations sum to a share of all.
+    """Keep groups, by falling deviation, until these sum to ``share * total - epsilon``.
 
-    They sum to ``share * total - epsilon`` at least. Groups of equal scores are dropped, and all of
-    them if that is not above 0. With ``share`` 1 all others are kept.
+    With ``share`` 1, all groups of unequal scores are kept.
     """
 
     share: float = number(1e-9, 1)
     epsilon: float = number(0)
 
-    card = Card(
-        "keeps the fewest groups whose standard deviations of scores sum to `share` of the step's sum, less `epsilon`; "
-        "groups of equal scores are dropped, and all groups if that number is not above 0",
-        paper=RAGEN_2,
-        source="code",
-        ours="the linear sum; the older form with a softmax is not built",
-    )
+    card = Card(paper=RAGEN_2, source="code", ours="the linear sum; the older form with a softmax is not built")
 
     def count(self, ranked: Sequence[float]) -> int:
         uneven = [deviation for deviation in ranked if deviation > 0]
@@ -171,12 +144,7 @@ class StdMinP(ByStd):
 
     share: float = number(1e-9, 1)
 
-    card = Card(
-        "keeps groups whose standard deviation of scores is at least `share` of the step's largest; groups of equal "
-        "scores are dropped",
-        paper=RAGEN_2,
-        source="code",
-    )
+    card = Card(paper=RAGEN_2, source="code")
 
     def count(self, ranked: Sequence[float]) -> int:
         return sum(deviation > 0 and deviation >= self.share * ranked[0] - 10**-DIGITS for deviation in ranked)
@@ -191,7 +159,7 @@ class Difficulty(Method):
 
     when = "before"
     requires = frozenset({GROUPS})
-    card = Card("keeps groups with a mean score between `low` and `high`", paper="ROLL", source="code")
+    card = Card(paper="ROLL", source="code")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,8 +190,6 @@ class Solved(Method):
         ),
     )
     card = Card(
-        "when an epoch begins, drops games of which at least `share` of the samples had a reward above 0, for the rest "
-        "of the run; each task keeps as many games as a step has prompts",
         paper="2509.24107",
         ours="the number of games that stay, those solved most often being dropped first; guided episodes do not count",
     )

@@ -6,27 +6,18 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import without_rounding
 from turngrid.algorithms.turns import OUTCOMES, Turns
-from turngrid.rewards.declared import WHOLE_STEP, Card, Conflict, Method, Names, number, word
+from turngrid.rewards.declared import WHOLE_STEP, Card, Method, Names, excludes, number, only, word
 
 
 @dataclass(kw_only=True)
 class VoidTurns(Method):
-    """Mute an episode with a void turn; the agent loop reads ``stop``.
-
-    The episode stays in its group's baseline, as in the released code.
-    """
+    """Mute an episode with a void turn; the agent loop reads ``stop``."""
 
     void: str = word("unparsed", "invalid")
     stop: bool | None
 
     when = "after"
-    card = Card(
-        "mutes episodes that have an answer without an action (`void: invalid`: or with an action that was not "
-        "understood); `stop: true` ends an episode at such an answer",
-        paper="2509.02479",
-        source="code",
-        ours="such an end is a loss",
-    )
+    card = Card(paper="2509.02479", source="code", ours="such an end is a loss")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         good = turns.parsed & turns.valid if self.void == "invalid" else turns.parsed
@@ -39,16 +30,16 @@ class OverTurns(Method):
 
     when = "after"
     conflicts = (
-        Conflict(
-            ("turn_reward.name",),
-            lambda _, reward: reward not in ("sparse", "binary"),
-            "episodes that were cut off are left out, with what the reward paid them",
-            "reward=sparse",
+        only(
+            "turn_reward.name",
+            "sparse",
+            "binary",
+            reason="episodes that were cut off are left out, with what the reward paid them",
+            use="reward=sparse",
             warns=True,
         ),
     )
     card = Card(
-        "mutes episodes that ran out of turns or context",
         paper="2509.07969",
         source="abstract",
         ours="they stay in the baseline, and the loss is a mean over what is left",
@@ -63,13 +54,7 @@ class DrBot(Method):
     """Mute an episode that ran out of context, or with an unparsed or garbled turn."""
 
     when = "after"
-    card = Card(
-        "mutes episodes that ran out of context, and those with a turn that could not be parsed, has undecodable "
-        "characters, or repeats 20 tokens 10 times; they stay in the baseline",
-        paper="2509.22601",
-        source="code",
-        ours="repeats are counted in tokens",
-    )
+    card = Card(paper="2509.22601", source="code", ours="repeats are counted in tokens")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         assert turns.garbled is not None
@@ -90,17 +75,9 @@ class EntropyTurns(Method):
     when = "after"
     needs = frozenset({"entropy"})
     conflicts = (
-        Conflict(
-            ("credit",),
-            lambda _, names: bool({*names} & {"aem", "empg"}),
-            "both act on the entropy of a turn",
-            "filter=[]",
-            warns=True,
-        ),
+        excludes("credit", "aem", "empg", reason="both act on the entropy of a turn", use="filter=[]", warns=True),
     )
     card = Card(
-        "mutes turns whose mean token entropy is below the `share` quantile of the turns in `scope`, whether they "
-        "were right or wrong; advantages do not change",
         paper="2509.23866",
         source="a note",
         result="of DART-GUI as a whole on OSWorld: 27.5 -> 42.1",

@@ -14,15 +14,9 @@ def similar(one: str, other: str, at_least: float) -> bool:
     that ``Levenshtein.ratio`` and ``rapidfuzz.fuzz.ratio`` compute, in [0, 1].
     """
     wanted = at_least * (len(one) + len(other)) / 2
-    if one == other or min(len(one), len(other)) < wanted or _in_common(one, other) < wanted:
-        return one == other
+    if one == other or min(len(one), len(other)) < wanted or (_counts(one) & _counts(other)).total() < wanted:
+        return one == other  # L is at most the number of characters that they share in any order
     return common_subsequence(one, other) >= wanted
-
-
-def _in_common(one: str, other: str) -> int:
-    """Return the number of characters that two texts share in any order, an upper bound of L."""
-    counts = _counts(one)
-    return sum(min(count, counts.get(character, 0)) for character, count in _counts(other).items())
 
 
 def common_subsequence(one: str, other: str) -> int:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from turngrid.algorithms.library import writer
 from turngrid.algorithms.library.clusters import Clusters, similar
-from turngrid.algorithms.library.writer import POLICY, RULE
+from turngrid.algorithms.library.texts import LOST, POLICY, RULE, WON, first_line, moment, request, rises
 from turngrid.algorithms.slots import OfferedEpisode, Request
 from turngrid.rewards.declared import SYNCHRONOUS, Card, Conflict, Method, number, word
 
@@ -22,7 +21,6 @@ class Entry:
     Attributes:
         zone: a level of strategies, or ``WARNING``.
         score: the reward of its episode.
-        number: counts admissions, so a higher one is newer.
         observation: the first one of the actions that the entry is about.
         clusters: indices of the clusters for which it is shown.
     """
@@ -31,22 +29,15 @@ class Entry:
     zone: str
     score: float
     observation: str = ""
-    number: int = 0
     clusters: list[int] = field(default_factory=list)
-
-    @property
-    def rank(self) -> tuple[float, int]:
-        """The sort key: the highest score first, then the newest."""
-        return -self.score, -self.number
 
 
 @dataclass(kw_only=True)
 class Experience(Method):
-    """Before each turn the policy is shown the best strategies and warnings for its observation.
+    """The library of SLEA-RL (docs/methods.md).
 
-    Observations form clusters. An entry belongs to clusters; if a cluster has none, the whole
-    library is searched for entries similar to the observation. After a step, entries are written
-    about its best episodes above the median reward, and about its worst ones below.
+    Observations form clusters, to which entries belong. After a step, entries are written about its
+    best episodes above the median reward, and about its worst ones below.
     """
 
     strategies_shown: int = number(0)
@@ -75,8 +66,6 @@ class Experience(Method):
         ),
     )
     card = Card(
-        "shows the policy strategies of won episodes and warnings of lost ones before each turn, chosen by the "
-        "similarity of the observation; these texts have no loss, and evaluation shows them too",
         paper="2603.18079",
         result="of `algo=slea_rl`: 77.6 -> 93.5 (7B), of which GiGPO 90.8",
         ours="an entry belongs to the cluster of the observation for which it was written; `writer: rule`; the "
@@ -84,8 +73,7 @@ class Experience(Method):
         "([below](#library))",
     )
 
-    _entries: list[Entry] = field(default_factory=list, init=False, repr=False)
-    _admitted: int = field(default=0, init=False, repr=False)
+    _entries: list[Entry] = field(default_factory=list, init=False, repr=False)  # the oldest first
     _asked: list[tuple[Request, Entry]] = field(default_factory=list, init=False, repr=False)
     _near: dict[str, list[Entry]] = field(default_factory=dict, init=False, repr=False)  # of this state, by observation
     logged: dict[str, float] = field(default_factory=dict, init=False, repr=False)
@@ -100,7 +88,8 @@ class Experience(Method):
         """Return the text for a turn; "" in the warm-up, or if nothing fits."""
         if not self._on(step):
             return ""
-        known = sorted(self._fitting(observation), key=lambda entry: entry.rank)
+        newest_first = reversed(self._fitting(observation))
+        known = sorted(newest_first, key=lambda entry: -entry.score)
         best = [entry for entry in known if entry.zone != WARNING][: self.strategies_shown]
         worst = [entry for entry in known if entry.zone == WARNING][: self.warnings_shown]
         return "\n".join([*_listed("What worked before:", best), *_listed("What failed before:", worst)])
@@ -139,11 +128,11 @@ class Experience(Method):
             self._seen(observation, step)
         won, lost = self.sides(episodes)
         if self.writer == RULE:
-            rises = [(EXAMPLE, e.reward, at) for e in won for at in writer.rises(e)]
-            ends = [(WARNING, e.reward, writer.moment(e.turns)) for e in lost if not e.won]
-            self.admit(Entry(at.text, zone, score, at.observation) for zone, score, at in [*rises, *ends])
+            gains = [(EXAMPLE, e.reward, at) for e in won for at in rises(e)]
+            ends = [(WARNING, e.reward, moment(e.turns)) for e in lost if not e.won]
+            self.admit(Entry(at.text, zone, score, at.observation) for zone, score, at in [*gains, *ends])
         else:
-            self._asked = [*self._about(won, PRINCIPLE, writer.WON), *self._about(lost, WARNING, writer.LOST)]
+            self._asked = [*self._about(won, PRINCIPLE, WON), *self._about(lost, WARNING, LOST)]
 
     def _seen(self, observation: str, step: int) -> None:
         """Add an observation to its cluster, and link the entries that were found for it."""
@@ -171,10 +160,7 @@ class Experience(Method):
             limit = self.warnings if side == WARNING else self.strategies
             if admitted[side] < limit and self._is_new(entry) and self._has_room(entry):
                 admitted[side] += 1
-                self._admitted += 1
-                entry.number, entry.clusters = self._admitted, []
-                if entry.observation:
-                    entry.clusters.append(self._clusters.join(entry.observation))
+                entry.clusters = [self._clusters.join(entry.observation)] if entry.observation else []
                 self._entries.append(entry)
         self._near.clear()
         warnings = sum(entry.zone == WARNING for entry in self._entries)
@@ -193,7 +179,7 @@ class Experience(Method):
         zone = [held for held in self._entries if held.zone == entry.zone]
         if len(zone) < (self.warnings_capacity if entry.zone == WARNING else self.capacity):
             return True
-        lowest = min(zone, key=lambda held: (held.score, held.number))  # of equal ones the oldest
+        lowest = min(zone, key=lambda held: held.score)  # of equal ones the oldest
         if entry.score <= lowest.score:
             return False
         self._entries.remove(lowest)
@@ -204,8 +190,8 @@ class Experience(Method):
     def _about(self, episodes: Sequence[OfferedEpisode], zone: str, question: str) -> Iterator[tuple[Request, Entry]]:
         """Yield what the policy is asked, and the entry without its text."""
         for episode in episodes:
-            at = [writer.moment(episode.turns), *(writer.rises(episode) if zone != WARNING else ())][-1]
-            yield writer.request(episode, question, self.length), Entry("", zone, episode.reward, at.observation)
+            at = [moment(episode.turns), *(rises(episode) if zone != WARNING else ())][-1]
+            yield request(episode, question, self.length), Entry("", zone, episode.reward, at.observation)
 
     def requests(self) -> list[Request]:
         return [request for request, _ in self._asked]
@@ -214,7 +200,7 @@ class Experience(Method):
         """Take the policy's entries; a line may begin with its level ("pattern: ...")."""
         asked, self._asked = [entry for _, entry in self._asked], []
         for entry, text in zip(asked, texts, strict=True):
-            entry.text = writer.first_line(text)
+            entry.text = first_line(text)
             level = entry.text.partition(":")[0].strip().lower()
             if level in LEVELS and entry.zone != WARNING:
                 entry.zone, entry.text = level, entry.text.partition(":")[2].strip()
@@ -228,13 +214,12 @@ class Experience(Method):
     def state(self) -> dict[str, Any]:
         return {
             "entries": [asdict(entry) for entry in self._entries],
-            "admitted": self._admitted,
             "clusters": list(self._clusters.prototypes),
             "asked": [(list(request.lines), *request[1:], asdict(entry)) for request, entry in self._asked],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self._entries, self._admitted = [Entry(**entry) for entry in state["entries"]], state["admitted"]
+        self._entries = [Entry(**entry) for entry in state["entries"]]
         if self._clusters.prototypes != state["clusters"]:
             self._clusters = Clusters(self.similarity, state["clusters"])
         self._asked = [(Request(*request), Entry(**entry)) for *request, entry in state["asked"]]

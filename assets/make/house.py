@@ -7,7 +7,7 @@ and examining a thing.
 from __future__ import annotations
 
 from turngrid.envs.alfworld import wheel
-from turngrid.envs.alfworld.engine import NOTHING
+from turngrid.envs.alfworld.env import NOTHING
 from turngrid.envs.alfworld.generate import Draft, carried, holds, openable, receptacle_type
 from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO
 from turngrid.envs.alfworld.problem import names_in

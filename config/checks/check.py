@@ -160,9 +160,7 @@ def sft_of_nothing(config: DictConfig) -> Iterator[str]:
     sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
     updates = sft.epochs * -(-demonstrations // sft.batch_size)
     if updates and updates * sft.lr < LEAST_MOVE:
-        reason = (
-            f"{updates} updates on {demonstrations} demonstrations change next to nothing, which is the study's setting"
-        )
+        reason = f"{updates} updates on {demonstrations} demonstrations change next to nothing, as in the study"
         yield f"model.sft.lr={sft.lr:g}: {reason}; model.sft.lr=1e-5 model.sft.epochs=3 is a usual choice"
 
 
@@ -176,7 +174,6 @@ CHECKS: tuple[Check, ...] = (
     environment.step_deadline,
     environment.bad_window,
     environment.bad_prompt,
-    environment.bad_history,
     environment.bad_actions,
     model.long_name,
     critic_off,
@@ -200,7 +197,6 @@ CHECKS: tuple[Check, ...] = (
 )
 WARNINGS: tuple[Check, ...] = (
     extension.depends_on_length,
-    environment.equal_rewards,
     environment.too_few_turns,
     methods.doubtful_methods,
     estimators.cut_samples,

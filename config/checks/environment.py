@@ -6,6 +6,7 @@ from omegaconf import DictConfig
 
 from turngrid.config.finalise import explained
 from turngrid.config.prompts import form_of, several_rows
+from turngrid.config.values.values import shown
 from turngrid.envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
@@ -52,16 +53,6 @@ def bad_window(config: DictConfig) -> Iterator[str]:
         yield f"env.window_keep={keep}: there is no window; use env.window_turns too"
     elif keep is not None and keep >= turns:
         yield f"env.window_keep={keep}: it must be below env.window_turns={turns}; use env.window_keep={turns - 1}"
-
-
-def equal_rewards(config: DictConfig) -> Iterator[str]:
-    if config.turn_reward.name not in ("dense", "balanced"):
-        return
-    environment, tasks = make_environment(config.env.name, config.env), list(task_weights(config.env))
-    params = [environment.with_reward(environment.parse_task(task), config.turn_reward.name) for task in tasks]
-    if all(map(environment.scores_only_at_end, params)):
-        only = f"{' and '.join(tasks)} scores only at the end"
-        yield f"reward={config.turn_reward.name}: it equals reward=sparse, since {only}"
 
 
 def bad_evaluation(config: DictConfig) -> Iterator[str]:
@@ -112,29 +103,16 @@ def too_few_turns(config: DictConfig) -> Iterator[str]:
 
 
 def bad_prompt(config: DictConfig) -> Iterator[str]:
-    prompt, form = config.prompt, form_of(config)
-    if not (form.train_thoughts or form.thinks):
-        yield f"prompt.train_thoughts=false: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
-    if prompt.thinking and not form.thinks:
-        yield f"prompt.thinking=true: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
+    prompt, thinks = config.prompt, form_of(config).thinks
+    for name, value in {"train_thoughts": False, "thinking": True, "history_thoughts": True}.items():
+        if prompt[name] == value and not thinks:
+            yield f"prompt.{name}={shown(value)}: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
+    for name in ("history_chars", "history_thoughts", "history_steps"):
+        if prompt[name] and not prompt.history and (prompt.history is None or name != "history_steps"):
+            yield f"prompt.{name}={shown(prompt[name])}: prompts repeat no earlier turn; use prompt.history=2"
     if prompt.history is not None and config.env.window_turns is not None:
         both = f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns}"
         yield f"{both}: both say what is seen of an episode; use prompt.history=null or env.window_turns=null"
-
-
-def bad_history(config: DictConfig) -> Iterator[str]:
-    prompt, form = config.prompt, form_of(config)
-    for name in ("history_chars", "history_thoughts", "history_steps"):
-        if not (value := prompt[name]):
-            continue
-        given = f"prompt.{name}={str(value).lower()}"
-        if prompt.history is None:
-            windows = "" if config.env.window_turns is None else " env.window_turns=null"
-            yield f"{given}: prompts repeat earlier turns only with prompt.history; use prompt.history=2{windows}"
-        if prompt.history == 0 and name != "history_steps":
-            yield f"{given} and prompt.history=0: prompts repeat no earlier turn; use prompt.history=2"
-    if prompt.history_thoughts and not form.thinks:
-        yield f"prompt.history_thoughts=true: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
 
 
 def bad_actions(config: DictConfig) -> Iterator[str]:

@@ -26,6 +26,8 @@ from turngrid.rewards.declared import (
     SYNCHRONOUS,
     WHOLE_STEP,
     Conflict,
+    only,
+    without,
 )
 from turngrid.rewards.registry import NAMED, named_reward
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
@@ -37,22 +39,18 @@ CORRECTION, LOSS_KEY = estimators.CORRECTION, estimators.LOSS
 
 
 def _synchronous(reason: str) -> Conflict:
-    return Conflict((MODE,), lambda _, mode: mode != asynchronous.SYNC, reason, SYNC)
-
-
-def _without(fact: str, reason: str) -> Conflict:
-    return Conflict((fact,), lambda _, holds: bool(holds), reason)
+    return only(MODE, asynchronous.SYNC, reason=reason)
 
 
 # Conflicts of the words of ``requires``
 REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
     GROUPS: (Conflict((N,), lambda _, samples: samples < 2, "it compares the samples of a prompt", f"{N}=2"),),
-    WHOLE_STEP: (_without("share of a step", "it compares all episodes of a step, and an update has a share of them"),),
+    WHOLE_STEP: (without("share of a step", "it compares all episodes of a step, and an update has a share of them"),),
     SYNCHRONOUS: (_synchronous("it counts synchronous steps"),),
-    OWN_TURNS: (_without("shared turns", "it compares the turns of a group, of which some are replayed or shared"),),
+    OWN_TURNS: (without("shared turns", "it compares the turns of a group, of which some are replayed or shared"),),
     OWN_ROWS: (
-        _without("several rows", "it replaces one row by another, and an episode has several"),
-        _without("branches", "episodes that share turns cannot be replaced"),
+        without("several rows", "it replaces one row by another, and an episode has several"),
+        without("branches", "episodes that share turns cannot be replaced"),
         Conflict(
             (f"{CORRECTION}.bypass_mode", f"{CORRECTION}.rollout_is"),
             lambda _, bypass, weights: not bypass and weights != "token",
@@ -62,7 +60,7 @@ REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
     ),
     CONTEXTS: (
         _synchronous("it scores other contexts by the weights that sampled"),
-        _without(ROLES, "it changes prompts that all answers of an episode share"),
+        without(ROLES, "it changes prompts that all answers of an episode share"),
     ),
     GAMES_AGAIN: (),  # depends on the budget: ``bad_schedules``
 }
@@ -97,7 +95,7 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             "curriculum=phases",
         ),
     ),
-    "library": (_without("shared turns", "it is looked up before each turn, and some are replayed or shared"),),
+    "library": (without("shared turns", "it is looked up before each turn, and some are replayed or shared"),),
     "filter": (
         Conflict(
             ("actor_rollout_ref.actor.loss_agg_mode",),
@@ -116,7 +114,7 @@ OF_SLOT: dict[str, tuple[Conflict, ...]] = {
             (MODE,), lambda _, mode: mode == asynchronous.SEPARATE, "its state counts steps of one update each", SYNC
         ),
     ),
-    "buffer": (_without("critic", "it replays for the policy alone, not for a critic"),),
+    "buffer": (without("critic", "it replays for the policy alone, not for a critic"),),
     ALGO: tuple(
         Conflict((f"algorithm.{key}",), lambda _, value: value != 1, "verl's key is for tokens", f"algo.{key}={{0}}")
         for key in ("gamma", "lam")

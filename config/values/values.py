@@ -27,7 +27,6 @@ def check(config: DictConfig, settings: Mapping[str, type], results: bool = Fals
     """Refuse a config with an invalid value.
 
     Args:
-        config: the composed config.
         settings: node -> dataclass of the settings that environment, reward or prompt form adds.
         results: check what interpolations result in, else all other values. These come first, so
             that a message names the key that was set and not one that follows from it.

@@ -9,7 +9,6 @@ from typing import Any
 from turngrid.envs.alfworld import kinds, official
 from turngrid.envs.alfworld.official import Games
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
-from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, TaskError
 
 _SPLIT_FOLDERS = {"validation": "valid_seen"}
@@ -38,6 +37,7 @@ class AlfWorld(Environment):
         action_form='Answer with one action, such as "go to drawer 1", "take mug 1 from desk 2" or "open fridge 1".',
     )
     Settings = AlfWorldSettings
+    Env = "turngrid.envs.alfworld.env:AlfWorldEnv"
     lists_actions = True
     examples = (*kinds.MIXTURES, *kinds.TYPES)
     settings: AlfWorldSettings
@@ -92,12 +92,3 @@ class AlfWorld(Environment):
         if listed.listing != params["listing"]:
             raise EnvError("the games in env.data_dir changed while they were listed")
         return making.from_data(params, listed.file(seed), folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.alfworld.env import AlfWorldEnv
-
-        return AlfWorldEnv(legal=legal, expert=expert)
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        """Return whether the only type is the one with a single condition."""
-        return list(params["types"]) == [kinds.TYPES[0]]

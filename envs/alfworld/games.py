@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.alfworld import generate, goal, official, problem, searcher, wheel
-from turngrid.envs.alfworld.engine import Engine
-from turngrid.envs.alfworld.kinds import type_of_seed
+from turngrid.envs.alfworld import generate, official, problem, searcher, wheel
+from turngrid.envs.alfworld.env import Engine
+from turngrid.envs.alfworld.goal import Goal, wanted
+from turngrid.envs.alfworld.kinds import LIGHT, type_of_seed
 from turngrid.envs.alfworld.official import FILE
 from turngrid.envs.environment import GameRecord, Params, Rejected
 
@@ -34,10 +35,10 @@ def generated(params: Params, seed: int, folder: Path) -> GameRecord:
     expert_plan = problem.plan(draft)
     engine = _loaded(data)
     file = folder / FILE
-    _write(file, {**data, "solvable": True, "walkthrough": list(expert_plan)})
+    file.write_text(json.dumps({**data, "solvable": True, "walkthrough": list(expert_plan)}, sort_keys=True))
     if "expert" in params:
         expert_plan = searcher.plan(engine, params["limit"])
-    return _record(file, data, engine, expert_plan)
+    return _record(file, engine, expert_plan)
 
 
 def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
@@ -48,10 +49,10 @@ def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
             plan that ``params`` ask for.
     """
     data = official.modern(read(file))
-    _, asked = goal_of(data)
-    if asked.task_type != official.type_of(file):
-        raise Rejected(f"its folder says {official.type_of(file)}, its goal {asked.task_type}")
     engine = _loaded(data)
+    asked = wanted(engine.task)
+    if asked.task_type != official.type_of(file):
+        raise Rejected(f"its folder says {official.type_of(file)}, its task {asked.task_type}")
     expert_plan = _own_plan(data, engine)
     if not expert_plan and data.get("solvable") is not True:
         raise Rejected("marked unsolvable" if data.get("solvable") is False else "not marked as solvable")
@@ -60,20 +61,18 @@ def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
     elif params["needs_plan"] and not expert_plan:
         raise Rejected("no expert plan; use env.expert=searcher")
     copy = folder / FILE
-    _write(copy, {**data, "walkthrough": list(expert_plan) or None})
-    return _record(copy, data, engine, expert_plan)
+    copy.write_text(json.dumps({**data, "walkthrough": list(expert_plan) or None}, sort_keys=True))
+    return _record(copy, engine, expert_plan)
 
 
 def read(file: Path) -> dict[str, Any]:
     """Return the content of a game file.
 
     Raises:
-        Rejected: the file is missing, no JSON, or lacks a part.
+        Rejected: the file is no JSON, or lacks a part.
     """
     try:
         data = json.loads(file.read_text())
-    except FileNotFoundError as error:
-        raise Rejected("the game file is missing") from error
     except ValueError as error:
         raise Rejected("the game file is not JSON: truncated or corrupt") from error
     if not isinstance(data, dict):
@@ -82,28 +81,6 @@ def read(file: Path) -> dict[str, Any]:
         if not isinstance(data.get(key), str) or not data[key].strip():
             raise Rejected(f"the game file has no {key}")
     return data
-
-
-def goal_of(data: Mapping[str, Any]) -> tuple[goal.Expression, goal.Goal]:
-    """Return a game's problem and goal.
-
-    Raises:
-        Rejected: the problem cannot be read, or its goal is of none of the six types.
-    """
-    try:
-        parsed = goal.read(data["pddl_problem"])
-        return parsed, goal.parse(parsed)
-    except ValueError as error:
-        raise Rejected(str(error)) from error
-
-
-def wins(engine: Engine, expert_plan: tuple[str, ...]) -> bool:
-    """Play a plan; return whether all commands apply and the last one wins, none before."""
-    engine.reset()
-    for command in expert_plan[:-1]:
-        if engine.step(command) is None or engine.won:
-            return False
-    return bool(expert_plan) and engine.step(expert_plan[-1]) is not None and engine.won
 
 
 def _loaded(data: Mapping[str, Any]) -> Engine:
@@ -117,21 +94,20 @@ def _loaded(data: Mapping[str, Any]) -> Engine:
 
 
 def _own_plan(data: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
-    """Return the file's plan if it wins, else ()."""
+    """Return the file's plan if its last command wins, and none before; else ()."""
     commands = data.get("walkthrough")
-    if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
+    if not isinstance(commands, list):
         return ()
-    return tuple(commands) if commands and wins(engine, tuple(commands)) else ()
-
-
-def _write(file: Path, data: Mapping[str, Any]) -> None:
-    """Write a game; the same content gives the same bytes."""
-    file.write_text(json.dumps(dict(data), sort_keys=True))
-
-
-def _record(file: Path, data: Mapping[str, Any], engine: Engine, expert_plan: tuple[str, ...]) -> GameRecord:
     engine.reset()
-    parsed, asked = goal_of(data)
+    for command in commands:
+        if engine.won or engine.step(str(command)) is None:
+            return ()
+    return tuple(commands) if engine.won else ()
+
+
+def _record(file: Path, engine: Engine, expert_plan: tuple[str, ...]) -> GameRecord:
+    engine.reset()
+    asked = wanted(engine.task)
     todo = asked.total - asked.met(engine.facts)
     if todo < 1:
         raise Rejected("the game is won before it starts")
@@ -139,24 +115,22 @@ def _record(file: Path, data: Mapping[str, Any], engine: Engine, expert_plan: tu
         file.name,
         goal=engine.task,
         expert_plan=expert_plan,
-        fingerprint=fingerprint(parsed, asked),
+        fingerprint=fingerprint(engine, asked),
         max_score=float(todo),
     )
 
 
-def fingerprint(parsed: goal.Expression, asked: goal.Goal) -> str:
+def fingerprint(engine: Engine, asked: Goal) -> str:
     """Return sha256 over the goal and the initial places, by receptacle names and thing types.
 
     Games that differ only in coordinates, the task's wording or the numbers of equal things have
     the same fingerprint.
     """
-    facts = goal.initial_facts(parsed)
-    shown = goal.demangled({word for fact in facts for word in fact[1:]})
-    kinds = {fact[1]: fact[2] for fact in facts if fact[0] == "objecttype"}
+    kinds = {thing: kind for thing, kind in engine.facts["objecttype"]}
     lines = sorted(
-        " ".join((fact[0], *(kinds.get(word) or shown[word].strip() for word in fact[1:])))
-        for fact in facts
-        if fact[0] in ("receptacletype", "inreceptacle", "isclean", "ishot", "iscool", "istoggled", "opened")
+        " ".join((predicate, *(kinds.get(word) or engine.names[word].strip() for word in arguments)))
+        for predicate in ("receptacletype", "inreceptacle", "isclean", "ishot", "iscool", "istoggled", "opened")
+        for arguments in engine.facts.get(predicate, ())
     )
-    wanted = f"{asked.task_type} {asked.target} {asked.receptacle} {asked.lamp}"
-    return hashlib.sha256("\n".join([wanted, *lines]).encode()).hexdigest()
+    places = ("", asked.place) if asked.task_type == LIGHT else (asked.place, "")
+    return hashlib.sha256("\n".join([" ".join((asked.task_type, asked.thing, *places)), *lines]).encode()).hexdigest()

@@ -8,49 +8,14 @@ texts do not say which receptacles share a location.
 import functools
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from turngrid.envs.alfworld import wheel
-from turngrid.envs.alfworld.engine import NOTHING, Engine
-from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
+from turngrid.envs.alfworld.env import NOTHING, Engine
+from turngrid.envs.alfworld.goal import wanted
+from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO
 from turngrid.envs.environment import Rejected
 
 _NAMED = re.compile(r"\ban? ([a-z]+ \d+)")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A goal read from its words; ``thing`` and ``place`` are types in lower case.
-
-    ``place`` is the lamp if the thing is to be examined under it.
-    """
-
-    task_type: str
-    thing: str
-    place: str
-
-
-def wanted(goal: str) -> Wanted:
-    """Read a task's words.
-
-    Raises:
-        ValueError: the words follow none of alfworld's templates.
-    """
-    for task_type, pattern in _templates():
-        if match := pattern.fullmatch(goal.lower().strip(" .")):
-            return Wanted(task_type, *match.groups())
-    raise ValueError(f"the task is worded in a way of its own: {goal!r}")
-
-
-@functools.cache
-def _templates() -> list[tuple[str, re.Pattern[str]]]:
-    """Return alfworld's templates; a type is one word, so "put a hot mug in desk" names a mug."""
-    word = r"([a-z]+)"
-    return [
-        (task_type, re.compile(template.format(obj=word, recep=word, toggle=word, mrecep="")))
-        for task_type in TYPES
-        for template in wheel.goals()[task_type]["templates"]
-    ]
 
 
 def kind(name: str) -> str:
@@ -65,10 +30,7 @@ def plan(engine: Engine, limit: int) -> tuple[str, ...]:
         Rejected: it does not win within ``limit`` commands, or cannot read the task's words.
     """
     introduction = engine.reset()
-    try:
-        searcher = Searcher(engine.task, introduction)
-    except ValueError as error:
-        raise Rejected(str(error)) from error
+    searcher = Searcher(engine.task, introduction)
     commands: list[str] = []
     while len(commands) < limit:
         commands.append(searcher.act(engine.commands))

@@ -130,13 +130,13 @@ class Writer:
         if name == "task" and self._grammar.task:
             return self._grammar.task
         for rule in self._grammar.rules[name]:
-            if not rule.condition or next(self.matches(rule.condition, facts, bindings), None) is not None:
+            if not rule.condition or any(True for _ in self._match(_query(rule.condition), facts, bindings)):
                 return self._all(rule.rhs, facts, bindings)
         raise KeyError(f"no rule of {name} applies")
 
     def _cases(self, symbol: Any, facts: Facts, bindings: Bindings) -> Iterator[str]:
         """Yield the expression once for each way to meet its condition."""
-        cases = self.matches(symbol.given, facts, bindings) if symbol.given else iter((bindings,))
+        cases = self._match(_query(symbol.given), facts, bindings) if symbol.given else iter((bindings,))
         for match in cases:
             yield self._one(symbol.expression, facts, match)
 
@@ -148,11 +148,8 @@ class Writer:
         separator = self._rule("list_separator", facts, bindings)
         return separator.join(items[:-1]) + self._rule("list_last_separator", facts, bindings) + items[-1]
 
-    def matches(self, condition: str, facts: Facts, bindings: Bindings) -> Iterator[Bindings]:
-        """Yield each way to meet ``condition``, by ids; no thing fills two placeholders."""
-        return self._match(_query(condition), facts, bindings)
-
     def _match(self, predicates: Sequence[Any], facts: Facts, bindings: Bindings) -> Iterator[Bindings]:
+        """Yield each way to meet the predicates, by ids; no thing fills two placeholders."""
         if not predicates:
             yield bindings
             return

@@ -14,11 +14,7 @@ from typing import Any
 
 @functools.cache
 def root() -> Path:
-    """Return the package's folder.
-
-    Raises:
-        TaskError: alfworld is not installed.
-    """
+    """Return the package's folder."""
     spec = importlib.util.find_spec("alfworld")
     assert spec is not None and spec.submodule_search_locations
     return Path(next(iter(spec.submodule_search_locations)))

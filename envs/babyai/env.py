@@ -66,15 +66,11 @@ class Guide:
             return None
         return advice if advice < len(WORDS) else None
 
-    def rest(self, longest: int = LONGEST) -> Moves:
-        """Return at most ``longest`` moves by which the bot would win from here, or ()."""
-        return self._along(longest, macro=False)[0]
+    def plan(self, macro: bool = False, longest: int = LONGEST) -> tuple[Moves, tuple[str, ...]]:
+        """Return the bot's moves from here to its win, and the commands for them.
 
-    def commands(self) -> tuple[str, ...]:
-        """Return the commands by which the bot would win from here; () if it would not."""
-        return self._along(LONGEST, macro=True)[1]
-
-    def _along(self, longest: int, macro: bool) -> tuple[Moves, tuple[str, ...]]:
+        Both are empty if it does not win in ``longest`` moves.
+        """
         if self.next is None:
             return (), ()
         guide = copy.deepcopy(self)
@@ -122,13 +118,9 @@ class BabyAIEnv(TextEnv):
     """
 
     ends = " ."
-    kept = ("_game", "_guide", "_rest")
-
-    def __init__(self, *, macro: bool = False, legal: bool = False, expert: bool = False) -> None:
-        super().__init__(legal=legal, expert=expert)
-        self._macro = macro
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
+        self._macro = self._settings.actions == "macro"
         file = accepted_json(task)
         self._game = Game(file["level"], file["seed"])
         if self._game.start != file["start"]:
@@ -163,7 +155,7 @@ class BabyAIEnv(TextEnv):
     def _plan(self) -> Moves:
         """Return the rest of the bot's plan; () if it has none."""
         if self._rest is None:
-            self._rest = self._guide.rest(self._longest) if self._guide else ()
+            self._rest = self._guide.plan(longest=self._longest)[0] if self._guide else ()
         return self._rest
 
     def observe_message(self, message: str) -> Observation:
@@ -174,7 +166,7 @@ class BabyAIEnv(TextEnv):
 
     def expert_actions(self) -> tuple[str, ...]:
         if self._guide and self._macro:
-            return self._guide.commands()
+            return self._guide.plan(macro=True)[1]
         return tuple(WORDS[move] for move in self._plan())
 
 
@@ -186,8 +178,9 @@ def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
     """
     game, turns = Game(params["level"], seed), params["turns"]
     guide = Guide(game)
-    moves = guide.rest()
-    plan = guide.commands() if params["actions"] == "macro" else tuple(WORDS[move] for move in moves)
+    moves, plan = guide.plan()
+    if params["actions"] == "macro":
+        _, plan = guide.plan(macro=True)
     if not moves or not plan:
         raise Rejected("the bot does not win")
     if len(plan) > turns:

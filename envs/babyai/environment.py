@@ -9,7 +9,6 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.text_env import TextEnv
 
 # Turns of an episode, at least 1.3 times the longest of 12 plans of the bot. Levels that the bot
 # does not win are missing: KeyInBox, PutNext*Carrying, OpenDoorsOrder*Debug.
@@ -66,6 +65,7 @@ class BabyAI(Environment):
     modules = ("minigrid",)
     rewards = ("sparse", "dense")
     Settings = BabyAISettings
+    Env = "turngrid.envs.babyai.env:BabyAIEnv"
     examples = tuple(LEVELS)
     lists_actions = True
     settings: BabyAISettings
@@ -94,8 +94,3 @@ class BabyAI(Environment):
         from turngrid.envs.babyai.env import made
 
         return made(params, seed, folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.babyai.env import BabyAIEnv
-
-        return BabyAIEnv(macro=self.settings.actions == "macro", legal=legal, expert=expert)

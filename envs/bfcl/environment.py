@@ -11,7 +11,6 @@ from typing import Any
 
 from turngrid.envs.bfcl.functions import END_TURN
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
-from turngrid.envs.text_env import TextEnv
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 SCENARIOS = 200  # the categories vary the same ones
@@ -21,12 +20,6 @@ SPLIT_DIGITS = {"test": "0123", "test_paper": "0123", "validation": "4", "demons
 
 @dataclass(frozen=True)
 class BfclSettings:
-    """Keys of ``env`` for ``env=bfcl``.
-
-    Attributes:
-        end_by_words: an answer without a call ends the user's turn, as in BFCL.
-    """
-
     end_by_words: bool
 
 
@@ -41,6 +34,7 @@ class Bfcl(Environment):
     rewards = ("sparse", "dense")
     prompt = PromptStyle("You serve a user by calling functions.", functions=(END_TURN,))
     Settings = BfclSettings
+    Env = "turngrid.envs.bfcl.env:BfclEnv"
     examples = (*CATEGORIES, "all")
     settings: BfclSettings
 
@@ -54,12 +48,7 @@ class Bfcl(Environment):
         return [start + number for number in numbers for start in first]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.bfcl.games import made
+        from turngrid.envs.bfcl.env import made
 
         category, number = divmod(seed, SCENARIOS)
         return made(CATEGORIES[category], number, folder)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.bfcl.env import BfclEnv
-
-        return BfclEnv(end_by_words=self.settings.end_by_words, legal=legal)

@@ -1,16 +1,35 @@
-"""TextCraft's commands over recipes made here: ``env=crafting``."""
+"""TextCraft's commands over recipes made here: ``env=crafting``.
 
+An item without a recipe is raw, and ``get`` gives any number of it. The depth of a raw item is 0;
+that of another is one more than the largest among its ingredients.
+"""
+
+import functools
+import hashlib
+import random
 import re
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.crafting.games import counted, make, read
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import InvalidAction, Observation, TaskRef
 
+LONGEST = 5  # actions of an expert plan, at most, for each level of depth
+_LAYER = 3  # items of each depth, all with a recipe; those that the goal does not need distract
+_RAW = (
+    *("oak log", "birch log", "pine log", "clay", "sand", "chalk", "flint", "quartz", "coal", "copper ore"),
+    *("tin ore", "iron ore", "wool", "flax", "reed", "moss", "resin", "hide", "bone", "feather"),
+)
+_COLOURS = ("red", "blue", "green", "white", "black", "grey")
+_THINGS = (
+    *("plank", "rope", "cloth", "brick", "tile", "gear", "frame", "handle", "blade", "bowl"),
+    *("lamp", "bell", "door", "wheel", "chest", "ladder"),
+)
+_COUNTED = re.compile(r"([0-9]+) (.+)")
 _GET = re.compile(r"get ([1-9][0-9]*) (.+)")
 _CRAFT = re.compile(r"craft (?:([0-9]+) )?(.+?) using (.+)")
 DEPTHS = (2, 3, 4)
@@ -24,11 +43,129 @@ _FUNCTIONS = (
 )
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """``makes`` pieces of an item, from ``needs`` pieces of each ingredient."""
+
+    item: str
+    makes: int
+    needs: dict[str, int]
+
+    def __str__(self) -> str:
+        needs = ", ".join(f"{count} {part}" for part, count in self.needs.items())
+        return f"craft {self.makes} {self.item} using {needs}"
+
+
+@dataclass(frozen=True)
+class Book:
+    """A game: an item to craft, and the recipes by item, in the order in which they are shown."""
+
+    goal: str
+    recipes: dict[str, Recipe]
+
+    def __str__(self) -> str:
+        return "\n".join([f"craft {self.goal}.", "Crafting commands:", *map(str, self.recipes.values())])
+
+    @functools.cached_property
+    def raw(self) -> tuple[str, ...]:
+        parts = (part for recipe in self.recipes.values() for part in recipe.needs)
+        return tuple(dict.fromkeys(part for part in parts if part not in self.recipes))
+
+    @functools.cached_property
+    def _deepest_first(self) -> tuple[str, ...]:
+        return (*sorted(self.recipes, key=self.depth, reverse=True), *self.raw)
+
+    def depth(self, item: str) -> int:
+        return 1 + max(map(self.depth, self.recipes[item].needs)) if item in self.recipes else 0
+
+    def missing(self, have: Counter[str]) -> dict[str, int]:
+        """Return the items that the goal still needs, itself first, and how many of each.
+
+        No plan needs fewer, since fewer crafts of an item never use more of its ingredients.
+        """
+        need, missing = Counter({self.goal: 1}), {}
+        for item in self._deepest_first:
+            if (short := need[item] - have[item]) > 0:
+                missing[item] = short
+                for part, count in self.recipes[item].needs.items() if item in self.recipes else ():
+                    need[part] += count * self._crafts(item, short)
+        return missing
+
+    def plan(self, have: Counter[str]) -> tuple[str, ...]:
+        """Return a shortest plan; () if ``have`` contains the goal."""
+        missing = self.missing(have)
+        gets = (f"get {short} {item}" for item, short in missing.items() if item not in self.recipes)
+        crafted = [(item, short) for item, short in missing.items() if item in self.recipes]
+        crafts = (str(self.recipes[item]) for item, short in crafted[::-1] for _ in range(self._crafts(item, short)))
+        return (*gets, *crafts)
+
+    def _crafts(self, item: str, short: int) -> int:
+        return -(-short // self.recipes[item].makes)
+
+    @property
+    def same(self) -> str:
+        """A hash that ignores names, order, and recipes that the goal does not need.
+
+        An ingredient of two recipes counts as two items, so games that differ only there are equal.
+        """
+        return hashlib.sha256(self._shape(self.goal).encode()).hexdigest()
+
+    def _shape(self, item: str) -> str:
+        if item not in self.recipes:
+            return "raw"
+        parts = sorted(f"{count} {self._shape(part)}" for part, count in self.recipes[item].needs.items())
+        return f"({self.recipes[item].makes} of {', '.join(parts)})"
+
+
+def counted(text: str) -> dict[str, int]:
+    """Return the items of ``2 oak log, 1 hide`` with their counts; {} if it has another form."""
+    found = [match for part in text.split(",") if (match := _COUNTED.fullmatch(part.strip()))]
+    counts = {match[2]: int(match[1]) for match in found}
+    return counts if len(counts) == text.count(",") + 1 else {}
+
+
+def read(text: str) -> Book:
+    """Return the game that ``str`` wrote."""
+    goal, _, *lines = text.split("\n")
+    recipes = {}
+    for makes, item, needs in (match.groups() for match in map(_CRAFT.fullmatch, lines) if match):
+        recipes[item] = Recipe(item, int(makes), counted(needs))
+    return Book(goal.removeprefix("craft ").removesuffix("."), recipes)
+
+
+def make(depth: int, seed: int) -> Book:
+    """Make a seed's game, whose goal has this depth.
+
+    Raises:
+        Rejected: its plan is too long.
+    """
+    draw = random.Random(f"crafting {depth} {seed}")
+    # 3 * depth names over 2 * depth things: some items are namesakes (red rope, blue rope)
+    things = draw.sample(_THINGS, 2 * depth)
+    names = draw.sample([f"{colour} {thing}" for colour in _COLOURS for thing in things], _LAYER * depth)
+    raw = draw.sample(_RAW, depth + 2)
+    layers = [raw, *(names[start : start + _LAYER] for start in range(0, len(names), _LAYER))]
+    recipes = [_recipe(item, layers[:level], draw) for level in range(1, depth + 1) for item in layers[level]]
+    draw.shuffle(recipes)
+    book = Book(layers[depth][0], {recipe.item: recipe for recipe in recipes})
+    if len(book.plan(Counter())) > LONGEST * depth:
+        raise Rejected(f"a plan of more than {LONGEST * depth} actions")
+    return book
+
+
+def _recipe(item: str, below: list[list[str]], draw: random.Random) -> Recipe:
+    """Draw one to three ingredients, one of them of the last layer."""
+    first = draw.choice(below[-1])
+    others = draw.sample([part for layer in below for part in layer if part != first], draw.randint(0, 2))
+    parts = draw.sample([first, *others], len(others) + 1)
+    needs = {part: draw.randint(1, 4 if part in below[0] else 2) for part in parts}
+    return Recipe(item, draw.choice((1, 1, 2, 4)), needs)
+
+
 class CraftingEnv(TextEnv):
     """One game at a time; a point for each item of the plan of which no more is needed."""
 
     ends = " ."
-    kept = ("_have",)
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._book = read(accepted_file(task).read_text())

@@ -1,5 +1,7 @@
 """The games of a run: made once, accepted in the order of seeds, the same on each machine."""
 
+from __future__ import annotations
+
 import collections
 import hashlib
 import itertools
@@ -7,6 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from turngrid.envs.environment import Environment, Params
 from turngrid.envs.games.cache import Entry, GameCache, cache_root
@@ -17,7 +20,6 @@ from turngrid.envs.utils.printable import printable
 # Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
-_SEEDS_A_GAME = 20  # an environment with few games is not searched for more
 # If two splits of a run contain the same game, the later one skips it.
 PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
 REPEATED = "the same game as another seed's"
@@ -61,43 +63,9 @@ class Catalogue:
         self._cache = GameCache(Path(cache_dir) if cache_dir else cache_root(), environment)
         self._cache.sweep()
 
-    def tasks(
-        self,
-        task: str,
-        split: str,
-        count: int | None,
-        reward: str = "sparse",
-        workers: int | None = None,
-        progress: bool = True,
-    ) -> list[TaskRef]:
-        """Return the first ``count`` games of a split, as in ``listing``."""
-        return self.listing(task, split, count, reward, workers, progress).tasks
-
-    def listing(
-        self,
-        task: str,
-        split: str,
-        count: int | None,
-        reward: str = "sparse",
-        workers: int | None = None,
-        progress: bool = True,
-        avoid: Iterable[str] = (),
-        at_most: bool = False,
-    ) -> Listing:
-        """List the first ``count`` games of a split; make those that the cache lacks.
-
-        Args:
-            count: None for every acceptable seed, of ``test_paper`` or of listed games.
-            workers: processes that make games; None for one a core.
-            avoid: fingerprints of games to skip; repeated games of a split are skipped too.
-            at_most: accept fewer games than ``count``, but at least one.
-
-        Raises:
-            TaskError: unknown task, split or reward.
-            TooFewGames: the split cannot be filled.
-        """
-        few = (split,) if at_most else ()
-        return self.listings(task, {split: count}, reward, workers, progress, few, avoid)[split]
+    def tasks(self, task: str, split: str, count: int | None, reward: str = "sparse", **how: Any) -> list[TaskRef]:
+        """Return the first ``count`` games of a split, as in ``listings``."""
+        return self.listings(task, {split: count}, reward, **how)[split].tasks
 
     def listings(
         self,
@@ -109,10 +77,21 @@ class Catalogue:
         at_most: Collection[str] = (),
         avoid: Iterable[str] = (),
     ) -> dict[str, Listing]:
-        """List splits that have no game in common, in the order of ``PRECEDENCE``.
+        """List the first games of splits, none of which is in two; make those that the cache lacks.
 
         Args:
-            at_most: splits that may have fewer games than their count.
+            counts: games by split; None for every acceptable seed, of ``test_paper`` or of listed
+                games.
+            workers: processes that make games; None for one a core.
+            at_most: splits that may have fewer games than their count, but at least one.
+            avoid: fingerprints of games to skip; repeated games of a split are skipped too.
+
+        Returns:
+            The listings in the order of ``PRECEDENCE``.
+
+        Raises:
+            TaskError: unknown task, split or reward.
+            TooFewGames: a split cannot be filled.
         """
         made: dict[str, Listing] = {}
         seen = set(avoid)
@@ -132,31 +111,28 @@ class Catalogue:
         Raises:
             TaskError: unknown task, split or reward.
         """
-        params = self._params(task, split, reward)
-        walk = _Walk(self._cache, params, self._seeds(params, split, count), count, frozenset())
-        walk.run()
+        walk = self._walk(task, split, count, reward, ())
         return len(walk.accepted), len(walk.missing), len(walk.rejected)
 
     def _list(
         self, makers: Makers, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str], few: bool
     ) -> Listing:
-        params = self._params(task, split, reward)
-        walk = _Walk(self._cache, params, self._seeds(params, split, count), count, frozenset(avoid))
-        walk.run()
+        walk = self._walk(task, split, count, reward, avoid)
         while walk.missing and not walk.hopeless:
-            makers.make(params, walk.wanted, f"{self._environment.name} {task} {split}")
+            makers.make(walk.params, walk.wanted, f"{self._environment.name} {task} {split}")
             walk.run()
         short = walk.hopeless or (count is not None and len(walk.accepted) < count)
         if short and not (few and walk.accepted):
             more = self._environment.more_games if REPEATED in dict(walk.rejected).values() else ""
             raise TooFewGames(_unfillable(task, split, count, walk), split, len(walk.accepted), more)
-        return Listing([self._ref(task, split, params, *game) for game in walk.accepted], walk.rejected)
+        return Listing([self._ref(task, split, walk.params, *game) for game in walk.accepted], walk.rejected)
 
-    def _params(self, task: str, split: str, reward: str) -> Params:
+    def _walk(self, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str]) -> _Walk:
         environment = self._environment
         if not environment.offers(reward):
             raise TaskError(f"{environment.name} offers {', '.join(environment.rewards)}, not {reward!r}")
-        return environment.for_split(environment.with_reward(environment.parse_task(task), reward), split)
+        params = environment.for_split(environment.with_reward(environment.parse_task(task), reward), split)
+        return _Walk(self._cache, params, self._seeds(params, split, count), count, frozenset(avoid))
 
     def _seeds(self, params: Params, split: str, count: int | None) -> Sequence[int]:
         listed = self._environment.seeds(params, split)
@@ -178,9 +154,10 @@ class _Walk:
     def __init__(
         self, cache: GameCache, params: Params, seeds: Sequence[int], count: int | None, avoid: frozenset[str]
     ) -> None:
-        self._cache, self._params, self._avoid = cache, params, avoid
-        self._seeds, self._count = seeds, count
+        self.params = params
+        self._cache, self._avoid, self._seeds, self._count = cache, avoid, seeds, count
         self._entries: dict[int, Entry] = {}
+        self.run()
 
     def run(self) -> None:
         self.accepted: list[tuple[int, Entry]] = []
@@ -210,7 +187,7 @@ class _Walk:
 
     def _entry(self, seed: int) -> Entry | None:
         if seed not in self._entries:
-            entry = self._cache.get(self._params, seed)
+            entry = self._cache.get(self.params, seed)
             if entry is None:
                 return None
             self._entries[seed] = entry
@@ -219,8 +196,7 @@ class _Walk:
     @property
     def wanted(self) -> list[int]:
         """The missing seeds, and the next ones if many are rejected; surplus games stay cached."""
-        tried = len(self.accepted) + len(self.rejected)
-        ahead = min(_AHEAD, len(self.missing) * len(self.rejected) // max(1, len(self.accepted)) if tried else 0)
+        ahead = min(_AHEAD, len(self.missing) * len(self.rejected) // max(1, len(self.accepted)))
         after = self._seeds[self._seeds.index(self.missing[-1]) + 1 :]
         unknown = (seed for seed in after if self._entry(seed) is None)
         return self.missing + list(itertools.islice(unknown, ahead))
@@ -241,11 +217,6 @@ def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
 def games_hash(tasks: Sequence[TaskRef]) -> str:
     """Return sha256 over the games in order, which identifies an evaluation set."""
     return hashlib.sha256("\n".join(task.sha256 for task in tasks).encode()).hexdigest()
-
-
-def few_seeds(split: str, games: int) -> range:
-    """Return the first seeds of a split, enough to meet each of its few games almost surely."""
-    return SPLITS[split][: _SEEDS_A_GAME * games]
 
 
 def _precedence(split: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 from turngrid.envs.environment import Environment, Params
 from turngrid.envs.games.cache import GameCache
+from turngrid.envs.hosting.pool import Slot
 from turngrid.envs.hosting.process import WorkerLost, WorkerProcess
 from turngrid.envs.types import EnvError
 from turngrid.envs.utils.bar import ticking_bar
@@ -23,9 +24,9 @@ class Makers:
     """
 
     def __init__(self, environment: Environment, cache: GameCache, workers: int, progress: bool) -> None:
-        self._environment, self._cache, self._count = environment, cache, workers
-        self._idle: list[WorkerProcess] = []
-        self._started: list[WorkerProcess] = []
+        self._environment, self._cache = environment, cache
+        spec = f"{type(environment).__module__}:{type(environment).__qualname__}"
+        self._slots = [Slot(spec, asdict(environment.settings)) for _ in range(workers)]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="makers", daemon=True)
         self._progress = progress
@@ -53,31 +54,22 @@ class Makers:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _make_all(self, params: Params, left: list[int], done: Callable[[], object]) -> None:
-        async def one_worker() -> None:
+        async def by(slot: Slot) -> None:
             while left:
-                await self._make_one(params, left.pop())
+                await self._make_one(slot, params, left.pop())
                 done()
 
-        await asyncio.gather(*(one_worker() for _ in range(min(self._count, len(left)))))
+        await asyncio.gather(*(by(slot) for slot in self._slots[: len(left)]))
 
-    async def _make_one(self, params: Params, seed: int) -> None:
+    async def _make_one(self, slot: Slot, params: Params, seed: int) -> None:
         for last_try in (False, True):
-            worker = await self._worker()
+            worker = await slot.worker()
             try:
                 await self._ask(worker, params, seed)
+                return
             except WorkerLost as lost:
                 if last_try:
                     raise EnvError(f"making {self._environment.name} {dict(params)} seed {seed}: {lost}") from lost
-            else:
-                self._idle.append(worker)
-                return
-
-    async def _worker(self) -> WorkerProcess:
-        spec = f"{type(self._environment).__module__}:{type(self._environment).__qualname__}"
-        if self._idle:
-            return self._idle.pop()
-        self._started.append(await WorkerProcess.start(spec, settings=asdict(self._environment.settings)))
-        return self._started[-1]
 
     async def _ask(self, worker: WorkerProcess, params: Params, seed: int) -> None:
         with self._cache.building() as folder:
@@ -91,4 +83,4 @@ class Makers:
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        await asyncio.gather(*(worker.close() for worker in self._started))
+        await asyncio.gather(*(slot.close() for slot in self._slots))

@@ -1,13 +1,11 @@
 """Gymnasium games with discrete actions and observations, in words: ``env=gym``."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
-from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.gym import games
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import Observation, TaskError, TaskRef
@@ -51,14 +49,6 @@ class GymEnv(TextEnv):
 
 @dataclass(frozen=True)
 class GymSettings:
-    """Keys of ``env`` for ``env=gym``.
-
-    Attributes:
-        kwargs: arguments of ``gymnasium.make``.
-        winning_return: minimum return of a won game, if it ended by itself; None to use ``GAMES``.
-        distinct: count seeds with the same start once.
-    """
-
     id: str
     kwargs: dict[str, Any] | None
     winning_return: float | None = field(metadata={"range": (-1e12, 1e12)})
@@ -104,18 +94,6 @@ class Gym(Environment):
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         return {**params, "needs_walkthrough": split == "demonstrations"}
-
-    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """List a bounded number of seeds for a game with few starts."""
-        game = games.make(params["id"], params["kwargs"])
-        starts = getattr(game.unwrapped, "initial_state_distrib", None)
-        drawn = games.known(params["id"]).draw(params["kwargs"], 0)
-        if starts is None or drawn or not (params["distinct"] and games.is_certain(game)):
-            return None
-        return few_seeds(split, int((starts > 0).sum()))
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        return params["id"].startswith("FrozenLake") and "reward_schedule" not in params["kwargs"]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         described = games.known(params["id"])

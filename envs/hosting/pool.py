@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -31,7 +32,7 @@ class EnvPool:
         step_deadline_s: seconds after which a step counts as hung, counted from its start on the
             worker.
         settings: the environment's settings, or all of a config's ``env`` node.
-        legal, expert: fill these fields of each observation.
+        legal: fill this field of each observation.
     """
 
     def __init__(
@@ -42,13 +43,11 @@ class EnvPool:
         *,
         settings: Mapping[str, Any] | None = None,
         legal: bool = False,
-        expert: bool = False,
     ) -> None:
         spec = registry.spec(env_name)  # an unknown name fails here, not in a worker
         chosen = registry.plain({**shipped("env", env_name), **(settings or {})})
         self._step_deadline_s = step_deadline_s
-        options = {"legal": legal, "expert": expert}
-        self._slots = [_Slot(spec, options, chosen) for _ in range(workers)]
+        self._slots = [Slot(spec, chosen, legal) for _ in range(workers)]
         self._opened = 0
 
     async def __aenter__(self) -> Self:
@@ -91,26 +90,24 @@ def pool_of(env: Mapping[str, Any], *, legal: bool = False) -> EnvPool:
     return EnvPool(env["name"], env["workers"], env["step_deadline_s"], settings=env, legal=legal)
 
 
-class _Slot:
-    """One worker process, or the one that replaces it when it dies."""
+class Slot:
+    """One worker process, started on first use, or the one that replaces it when it dies."""
 
-    def __init__(self, spec: str, options: dict[str, bool], settings: Message) -> None:
-        self._spec, self._options, self._settings = spec, options, settings
+    def __init__(self, spec: str, settings: Message, legal: bool = False) -> None:
+        self._start = partial(WorkerProcess.start, spec, settings, legal)
         self._lock = asyncio.Lock()
         self._closed = False
         self.process: WorkerProcess | None = None
         self.groups: Counter[str] = Counter()  # open sessions
 
     async def worker(self) -> WorkerProcess:
-        if self.process is not None and self.process.alive and not self._closed:
-            return self.process
         async with self._lock:
             if self._closed:
                 raise EnvError("the pool is closed")
             if self.process is None or not self.process.alive:
                 if self.process is not None:
                     await self.process.close()
-                self.process = await WorkerProcess.start(self._spec, self._options, self._settings)
+                self.process = await self._start()
             return self.process
 
     async def close(self) -> None:
@@ -124,7 +121,7 @@ class _Slot:
 class Session:
     """One game at a time; ``reset`` opens the next episode, also after an ``EnvError``."""
 
-    def __init__(self, slot: _Slot, group: str, number: int, step_deadline_s: float) -> None:
+    def __init__(self, slot: Slot, group: str, number: int, step_deadline_s: float) -> None:
         self._slot, self._group, self._number, self._step_deadline_s = slot, group, number, step_deadline_s
         self._reset_deadline_s = max(_RESET_DEADLINE_S, step_deadline_s)
         self._opening: Message = {}
@@ -185,20 +182,19 @@ class Session:
             raise
 
     async def _try(self, message: Message, deadline_s: float) -> Message:
-        """Send a message until a worker survives it; fail if it kills two workers the same way.
+        """Send a message until a worker survives it; fail if it hangs or kills two workers.
 
         Losses caused by other sessions do not count.
         """
-        blamed: set[bool] = set()
+        blamed = False
         while True:
             try:
                 worker = self._on if self._on and self._on.alive else await self._moved()
                 return await self._ask(worker, message, deadline_s)
             except WorkerLost as lost:
-                if lost.culprit and lost.hung in blamed:
+                if lost.culprit and blamed:
                     raise GameStuck(f"the game failed twice at the same action: {lost}") from lost
-                if lost.culprit:
-                    blamed.add(lost.hung)
+                blamed = blamed or lost.culprit
 
     async def _moved(self) -> WorkerProcess:
         """Return the slot's new worker, on which the open episode has been replayed."""

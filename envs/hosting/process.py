@@ -17,22 +17,16 @@ from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
 START_DEADLINE_S = 120.0
-_MAX_LINE = 1 << 24
 _ROOT = str(Path(__file__).resolve().parents[2])
 _Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
 
 class WorkerLost(Exception):
-    """The process is gone.
+    """The process is gone; ``culprit``: whether it was lost during this request."""
 
-    Args:
-        culprit: whether it was lost during this request.
-        hung: whether the request exceeded its deadline.
-    """
-
-    def __init__(self, reason: str, *, culprit: bool, hung: bool) -> None:
+    def __init__(self, reason: str, *, culprit: bool) -> None:
         super().__init__(reason)
-        self.culprit, self.hung = culprit, hung
+        self.culprit = culprit
 
 
 class WorkerProcess(asyncio.Protocol):
@@ -53,9 +47,7 @@ class WorkerProcess(asyncio.Protocol):
         self._lost = ""
 
     @classmethod
-    async def start(
-        cls, environment_spec: str, options: Message | None = None, settings: Message | None = None
-    ) -> Self:
+    async def start(cls, environment_spec: str, settings: Message | None = None, legal: bool = False) -> Self:
         """Start a process and wait until it has imported the environment ``module:Class``.
 
         Raises:
@@ -69,7 +61,7 @@ class WorkerProcess(asyncio.Protocol):
             worker = cls(_spawn(theirs, log), log, transport)
             transport.set_protocol(worker)
         try:
-            hello = {"environment": environment_spec, "options": options or {}, "settings": settings or {}}
+            hello = {"environment": environment_spec, "settings": settings or {}, "legal": legal}
             await worker.request(hello, START_DEADLINE_S)
         except BaseException as error:  # also if cancelled: no other code knows of the process
             await worker.close()
@@ -90,7 +82,7 @@ class WorkerProcess(asyncio.Protocol):
             EnvError: the reply says that the environment failed.
         """
         if self._lost:
-            raise WorkerLost(self._lost, culprit=False, hung=False)
+            raise WorkerLost(self._lost, culprit=False)
         line = msgspec.json.encode(message) + b"\n"  # may fail, so before the request is pending
         pending: asyncio.Future[Message] = self._loop.create_future()
         self._waiting.append((pending, deadline_s))
@@ -120,9 +112,7 @@ class WorkerProcess(asyncio.Protocol):
                 if not pending.done():  # cancelled requests are done
                     pending.set_result(reply)
         except (ValueError, IndexError) as error:  # no JSON, or no request waits for it
-            self._lose(f"worker died: {error}", hung=False)
-        if len(self._partial) > _MAX_LINE:
-            self._lose(f"an answer has more than {_MAX_LINE} bytes", hung=False)
+            self._lose(f"worker died: {error}")
         if lines:
             self._set_timer()
 
@@ -131,7 +121,7 @@ class WorkerProcess(asyncio.Protocol):
             self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 500))
             output = printable(self._log.read().decode(errors="replace")).strip()
             shown = f" ({output})" if output else ""
-            self._lose(f"worker died: {error or 'it closed its side'}{shown}", hung=False)
+            self._lose(f"worker died: {error or 'it closed its side'}{shown}")
 
     def _set_timer(self) -> None:
         """Start the deadline of the first request; end the one before."""
@@ -141,21 +131,21 @@ class WorkerProcess(asyncio.Protocol):
             self._timer = self._loop.call_later(self._waiting[0][1], self._hung)
 
     def _hung(self) -> None:
-        self._lose(f"no answer within {self._waiting[0][1]:g} s", hung=True)
+        self._lose(f"no answer within {self._waiting[0][1]:g} s")
 
-    def _lose(self, reason: str, *, hung: bool) -> None:
+    def _lose(self, reason: str) -> None:
         self._lost = reason
         self._process.kill()
         for number, (pending, _) in enumerate(self._waiting):
             if not pending.done():
-                pending.set_exception(WorkerLost(reason, culprit=number == 0, hung=hung))
+                pending.set_exception(WorkerLost(reason, culprit=number == 0))
         self._waiting.clear()
         self._set_timer()
 
     async def close(self) -> None:
         """End the process, without waiting for steps in progress."""
         if self.alive:
-            self._lose("closed", hung=False)
+            self._lose("closed")
         self._transport.close()
         await self._loop.run_in_executor(None, self._process.wait)
         self._log.close()

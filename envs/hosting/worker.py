@@ -5,7 +5,6 @@ the environment; each further line is one JSON request and gets one JSON line ba
 process ends when the socket closes or its parent is gone.
 """
 
-import contextlib
 import dataclasses
 import os
 import traceback
@@ -30,24 +29,16 @@ Reply = TypeVar("Reply")
 class Sessions:
     """The open sessions of this process; a closed session's env object is reused."""
 
-    def __init__(self, environment: Environment, options: Message) -> None:
-        self._environment, self._options = environment, options
+    def __init__(self, environment: Environment, legal: bool) -> None:
+        self._environment, self._legal = environment, legal
         self.module = type(environment).__module__
         self._playing: dict[int, TextEnv] = {}
         self._free: list[TextEnv] = []
 
-    def warm_up(self) -> None:
-        """Make the first env early, since importing an environment's engine may take seconds.
-
-        If this fails, the first reset reports it.
-        """
-        with contextlib.suppress(Exception):
-            self._free.append(self._environment.new_env(**self._options))
-
     def reset(self, request: Message) -> Observation:
         session = request["session"]
         if session not in self._playing:
-            self._playing[session] = self._free.pop() if self._free else self._environment.new_env(**self._options)
+            self._playing[session] = self._free.pop() if self._free else self._environment.new_env(legal=self._legal)
         task = TaskRef.from_dict(request["task"])
         return self._guard(session, lambda env: env.reset(task, request["seed"]))
 
@@ -110,9 +101,8 @@ def serve(lines: BinaryIO, replies: BinaryIO) -> None:
         replies.flush()
 
     hello = msgspec.json.decode(lines.readline())
-    sessions = Sessions(load_environment(hello["environment"], hello["settings"]), hello["options"])
+    sessions = Sessions(load_environment(hello["environment"], hello["settings"]), hello["legal"])
     reply(msgspec.json.encode({"ok": {}}))
-    sessions.warm_up()
     for line in lines:
         reply(answer(sessions, msgspec.json.decode(line)))
 

@@ -46,12 +46,6 @@ def schema(url: str) -> dict[str, Any]:
     }
 
 
-def fields(url: str, of: str) -> Mapping[str, Any]:
-    """Return the schemas of the fields of an ``action`` or ``observation``."""
-    properties: dict[str, Any] = schema(url)[of]["properties"]
-    return properties
-
-
 @functools.cache
 def connections(url: str | None, image: str | None) -> Connections:
     """Return the sessions of this process at a server, or at that of a container of its own.
@@ -94,16 +88,9 @@ def _ready(url: str, image: str) -> str:
 
 
 class OpenEnvEnv(TextEnv):
-    """One episode at a time; the rewards of its steps add up to the score.
+    """One episode at a time; the rewards of its steps add up to the score."""
 
-    Args:
-        timeout_s: seconds that a step may take, from the request to the answer.
-    """
-
-    def __init__(self, url: str | None, image: str | None, timeout_s: float, *, legal: bool = False) -> None:
-        super().__init__(legal=legal)
-        self._server, self._timeout_s = (url, image), timeout_s
-        self._connections: Connections | None = None
+    _connections: Connections | None = None
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         rules = accepted_json(task)
@@ -119,7 +106,7 @@ class OpenEnvEnv(TextEnv):
             EnvError: the server does not answer, or refuses the reset.
         """
         self._rules, self._return, self._sent = rules, 0.0, list[dict[str, Any]]()
-        self._connections = connections(*self._server)
+        self._connections = connections(self._settings.url, self._settings.image)
         self._at = self._start(self._deadline())[1]
         return self._at
 
@@ -128,7 +115,7 @@ class OpenEnvEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         name = self._rules["action_field"]
-        value = typed(command, fields(self._sessions.url, "action").get(name, {}), name)
+        value = typed(command, schema(self._sessions.url)["action"]["properties"].get(name, {}), name)
         return self._act({**self._rules["action"], name: value})
 
     def call_game(self, call: Call) -> RawStep:
@@ -182,7 +169,7 @@ class OpenEnvEnv(TextEnv):
         return self._connections
 
     def _deadline(self) -> float:
-        return time.monotonic() + self._timeout_s
+        return time.monotonic() + self._settings.timeout_s
 
     def observe_message(self, message: str) -> Observation:
         shown = facts(self._at, self._rules)

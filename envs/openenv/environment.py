@@ -8,7 +8,7 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.functions import Function
-from turngrid.envs.openenv.env import OpenEnvEnv, facts, fields, schema
+from turngrid.envs.openenv.env import OpenEnvEnv, facts, schema
 from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.utils.names import meant
 
@@ -36,6 +36,7 @@ class OpenEnv(Environment):
     name = "openenv"
     modules = ("websockets",)
     Settings = OpenEnvSettings
+    Env = OpenEnvEnv
 
     @property
     def prompt(self) -> PromptStyle:  # type: ignore[override]
@@ -92,7 +93,7 @@ class OpenEnv(Environment):
         if not url.startswith(("http://", "https://")):
             raise TaskError(f"env.url={url} must be an address such as http://localhost:8000")
         try:
-            return list(fields(url, of))
+            return list(schema(url)[of]["properties"])
         except EnvError as error:
             raise TaskError(f"env.url={url}: {error}; start the server, or use the address of another one") from error
 
@@ -111,7 +112,7 @@ class OpenEnv(Environment):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         rules = {**{key: params[key] for key in _RULES}, "seed": seed}
-        env = self.env()
+        env = OpenEnvEnv(self.settings)
         try:
             first = env.open(rules)
             opening = facts(first, rules)
@@ -126,6 +127,3 @@ class OpenEnv(Environment):
         return GameRecord.written(
             folder, {**rules, "opening": opening}, sort_keys=True, fingerprint=fingerprint, **about
         )
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> OpenEnvEnv:
-        return OpenEnvEnv(self.settings.url, self.settings.image, self.settings.timeout_s, legal=legal)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.repair.source_rules import parsed
 from turngrid.envs.repair.workspace import Workspace
+from turngrid.envs.types import InvalidAction
 
 MAX_ACTION_CHARS = 8000
 FORM = (
@@ -36,14 +37,6 @@ _ARROW = re.compile(r"\s=>(?=\s|\Z)")
 _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff]")
 _FENCE = re.compile(r"\s*```\w*\s*")
 _LINE_DIGITS = 9  # Python refuses to convert thousands of digits
-
-
-class CommandError(ValueError):
-    """The command fails; the message answers it. ``refused``: why a repair may not have it."""
-
-    def __init__(self, message: str, refused: str = "") -> None:
-        super().__init__(message)
-        self.refused = refused
 
 
 @dataclass(frozen=True)
@@ -80,7 +73,7 @@ def ls(workspace: Workspace, argument: str) -> str:
     prefix = f"{folder}/" if folder else ""
     below = [path.removeprefix(prefix) for path in workspace.paths if path.startswith(prefix)]
     if not below:
-        raise CommandError(f"There is no folder {argument}.")
+        raise InvalidAction(f"There is no folder {argument}.")
     entries = {name.split("/", 1)[0] + ("/" if "/" in name else "") for name in below}
     return "\n".join(sorted(entries))
 
@@ -90,7 +83,7 @@ def show(workspace: Workspace, argument: str, shape: Shape) -> str:
     path, _, span = argument.partition(" ")
     match = _RANGE.fullmatch(span.replace("lines", "").strip()) if span.strip() else None
     if span.strip() and not match:
-        raise CommandError("show takes a file and line numbers, such as show a.py 10-30.")
+        raise InvalidAction("show takes a file and line numbers, such as show a.py 10-30.")
     first = _line(match[1]) if match else 1
     last = _line(match[2] or match[1]) if match else first + shape.lines - 1
     return window(path, lines_of(read(workspace, path)), first, min(last, first + shape.lines - 1))
@@ -100,7 +93,7 @@ def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
     """Return lines ``first`` to ``last`` (from 1) under a heading with their number."""
     first, last = max(1, first), min(last, len(lines))
     if first > last:
-        raise CommandError(f"{path} has {len(lines)} lines.")
+        raise InvalidAction(f"{path} has {len(lines)} lines.")
     shown = "\n".join(f"{number}| {lines[number - 1]}" for number in range(first, last + 1))
     return f"{path}, lines {first}-{last} of {len(lines)}:\n{shown}"
 
@@ -108,7 +101,7 @@ def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
 def search(workspace: Workspace, argument: str, shape: Shape) -> str:
     wanted = argument.strip("\"'") or argument
     if not wanted:
-        raise CommandError("search takes a text to look for.")
+        raise InvalidAction("search takes a text to look for.")
     hits = []
     for path in workspace.paths:
         try:
@@ -125,7 +118,7 @@ def replace(workspace: Workspace, argument: str) -> str:
     path, old, new = _parts(argument)
     text = read(workspace, path)
     if (times := text.count(old)) != 1:
-        raise CommandError(f"{old} stands {times} times in {path}; it must be there once.")
+        raise InvalidAction(f"{old} stands {times} times in {path}; it must be there once.")
     line = text[: text.index(old)].count("\n") + 1
     return _changed(workspace, path, text.replace(old, new), line, line)
 
@@ -135,7 +128,7 @@ def _parts(argument: str) -> tuple[str, str, str]:
     file, *rest = argument.split(None, 1) or [""]
     arrow = _ARROW.search(rest[0]) if rest else None
     if len(file) < 2 or not file.endswith(":") or not arrow:
-        raise CommandError("replace takes FILE: OLD => NEW, on one line.")
+        raise InvalidAction("replace takes FILE: OLD => NEW, on one line.")
     return file[:-1], rest[0][: arrow.start()].rstrip(), rest[0][arrow.end() + 1 :]
 
 
@@ -145,18 +138,18 @@ def edit(workspace: Workspace, argument: str, body: Sequence[str]) -> str:
     If TO is FROM - 1, insert ``body`` before FROM. A new file begins with 1-0.
 
     Raises:
-        CommandError: no such file or lines, or the change is refused.
+        InvalidAction: no such file or lines, or the change is refused.
     """
     match = _EDIT.fullmatch(argument)
     if not match:
-        raise CommandError("edit takes a file and line numbers, such as edit a.py 10-12, then the new lines below it.")
+        raise InvalidAction("edit takes a file and line numbers, such as edit a.py 10-12, then the new lines below it.")
     path, first, last = match[1], _line(match[2]), _line(match[3] or match[2])
     is_new = path not in workspace.paths
     lines = [] if is_new else lines_of(read(workspace, path))
     if is_new and (first, last) != (1, 0):
-        raise CommandError(f"There is no file {path}; a new one begins with edit {path} 1-0.")
+        raise InvalidAction(f"There is no file {path}; a new one begins with edit {path} 1-0.")
     if not 1 <= first <= len(lines) + 1 or not first - 1 <= last <= len(lines):
-        raise CommandError(f"{path} has {len(lines)} lines; {first}-{last} is not among them.")
+        raise InvalidAction(f"{path} has {len(lines)} lines; {first}-{last} is not among them.")
     changed = [*lines[: first - 1], *body, *lines[last:]]
     return _changed(workspace, path, "\n".join(changed) + "\n" * bool(changed), first, first + len(body) - 1)
 
@@ -165,9 +158,9 @@ def _changed(workspace: Workspace, path: str, text: str, first: int, last: int) 
     try:
         refusal = workspace.write(path, text)
     except ValueError as error:
-        raise CommandError(f"{error}.") from error
+        raise InvalidAction(f"{error}.") from error
     if refusal:
-        raise CommandError(f"{refusal.message}. Nothing was changed.", refusal.reason)
+        raise InvalidAction(f"{refusal.message}. Nothing was changed.", refused=refusal.reason)
     notes = []
     if workspace.instance.is_protected(path):
         notes.append("Changes to tests and their configuration do not count: they are restored before grading.")
@@ -193,18 +186,18 @@ def read(workspace: Workspace, path: str) -> str:
     """Return a file's text.
 
     Raises:
-        CommandError: no such text file.
+        InvalidAction: no such text file.
     """
     if path.startswith("/") or ".." in path.split("/"):
-        raise CommandError("Paths are those that ls shows, inside the repository.")
+        raise InvalidAction("Paths are those that ls shows, inside the repository.")
     try:
         return workspace.text(path.removeprefix("./"))
     except KeyError:
         near = [known for known in workspace.paths if known.rsplit("/", 1)[-1] == path.rsplit("/", 1)[-1]]
         hint = f" There is {near[0]}." if near else ""
-        raise CommandError(f"There is no file {path or 'without a name'}.{hint}") from None
+        raise InvalidAction(f"There is no file {path or 'without a name'}.{hint}") from None
     except UnicodeDecodeError:
-        raise CommandError(f"{path} is not a text file.") from None
+        raise InvalidAction(f"{path} is not a text file.") from None
 
 
 def _line(digits: str) -> int:

@@ -1,21 +1,19 @@
 """Repair a repository by text commands: look, search, edit, run tests, submit."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from turngrid.envs.repair import commands
-from turngrid.envs.repair.commands import CommandError, Shape
+from turngrid.envs.repair.commands import Shape
 from turngrid.envs.repair.grading import Options, Status, TestRun
 from turngrid.envs.repair.instance import Instance
-from turngrid.envs.repair.patches import PatchError
-from turngrid.envs.repair.providers import InlineFiles, ProviderError, RepoProvider
+from turngrid.envs.repair.providers import InlineFiles, RepoProvider
 from turngrid.envs.repair.score import Counts, Grade, grade
 from turngrid.envs.repair.workspace import Workspace
 from turngrid.envs.sandbox.sandbox import sweep
-from turngrid.envs.sandbox.types import Outcome, SandboxError
+from turngrid.envs.sandbox.types import Outcome
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
-from turngrid.envs.types import EnvError, Observation, TaskRef
+from turngrid.envs.types import InvalidAction, Observation, TaskRef
 
 GOAL_CHARS = 2000
 _UNKNOWN = f"That is not a command. {commands.FORM}"
@@ -38,22 +36,16 @@ class RepairEnv(TextEnv):
     sandbox's level.
     """
 
-    def __init__(self, setup: Setup | None = None, *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__(legal=legal, expert=expert)
+    def __init__(self, setup: Setup | None = None, *, legal: bool = False) -> None:
+        super().__init__(legal=legal)
         self._setup = setup or Setup()
         self._workspace: Workspace | None = None
-        self._expert_plan: tuple[str, ...] = ()
-        self._followed = 0
         sweep()
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self.close_game()
         instance = Instance.from_dict(accepted_json(task))
-        try:
-            self._workspace = Workspace(instance, self._setup.provider_of(instance))
-        except ProviderError as error:
-            raise EnvError(str(error)) from error
-        self._expert_plan, self._followed = tuple(task.expert_plan), 0
+        self._workspace = Workspace(instance, self._setup.provider_of(instance))
         names = commands.ls(self._workspace, "").replace("\n", "  ")
         return self.observe_message(f"The repository {instance.repo} has: {names}")
 
@@ -62,16 +54,10 @@ class RepairEnv(TextEnv):
         return commands.clean(action)
 
     def step_game(self, command: str) -> RawStep:
-        on_plan = command in self._expert_plan[self._followed : self._followed + 1]
-        self._followed = self._followed + 1 if on_plan else len(self._expert_plan)
         verb, argument, body = commands.parse(command)
         if verb == "submit":
             return self._graded()
-        try:
-            return RawStep(self.observe_message(self._answer(verb, argument, body)), 0.0)
-        except CommandError as answer:
-            info = {"refused": answer.refused} if answer.refused else {}
-            return RawStep(self.observe_message(str(answer)), 0.0, valid=False, info=info)
+        return RawStep(self.observe_message(self._answer(verb, argument, body)))
 
     def finish_game(self) -> RawStep:
         return self._graded()
@@ -101,24 +87,23 @@ class RepairEnv(TextEnv):
                 return commands.edit(workspace, argument, body)
             case "test":
                 return self._test(argument)
-        raise CommandError(_UNKNOWN)
+        raise InvalidAction(_UNKNOWN)
 
     def _test(self, argument: str) -> str:
         workspace = self._open
         instance, paths, file = workspace.instance, workspace.paths, argument.split("::", 1)[0]
         if argument and file not in paths:
-            raise CommandError(f"There is no test file {file}.")
+            raise InvalidAction(f"There is no test file {file}.")
         tests = [argument] if argument else [path for path in instance.test_files if path in paths]
         if not tests:
-            raise CommandError("The repository has none of the tests that count yet; name a test file.")
-        with workspace.layers(graded=False) as layers, _as_env_error():
+            raise InvalidAction("The repository has none of the tests that count yet; name a test file.")
+        with workspace.layers(graded=False) as layers:
             run = workspace.provider.run_tests(instance, layers, tests, self._setup.options)
         return summary(run)
 
     def _graded(self) -> RawStep:
         workspace = self._open
-        with _as_env_error():
-            result = grade(workspace, self._setup.options) if workspace.counted else self._unchanged()
+        result = grade(workspace, self._setup.options) if workspace.counted else self._unchanged()
         counts = result.counts
         ended = f"{result.outcome}: {result.detail}" if result.refused else result.outcome
         text = (
@@ -126,6 +111,7 @@ class RepairEnv(TextEnv):
             f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
         )
         info = {**result.to_info(workspace.patch()), "problem": goal_text(workspace.instance)}
+        self.close_game()  # a worker that is killed between two episodes leaves no folder behind
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:
@@ -143,18 +129,6 @@ class RepairEnv(TextEnv):
         """Return what always works, since possible edits are endless."""
         files = [path for path in self._open.paths if path.endswith(".py")][:8]
         return ("ls", "test", *(f"show {path}" for path in files), "submit")
-
-    def expert_actions(self) -> tuple[str, ...]:
-        return self._expert_plan[self._followed :]
-
-
-@contextmanager
-def _as_env_error() -> Iterator[None]:
-    """Report problems of the machine or the instance as failures of the environment."""
-    try:
-        yield
-    except (SandboxError, PatchError, ProviderError) as error:
-        raise EnvError(str(error)) from error
 
 
 def goal_text(instance: Instance) -> str:

@@ -62,10 +62,7 @@ class RepairEnvironment(Environment):
         return 300.0 + 4 * self.settings.tests_deadline_s
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return RepairEnv(self.setup(), legal=legal, expert=expert)
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        return True
+        return RepairEnv(self.setup(), legal=legal)
 
     def setup(self) -> Setup:
         """Return the env's setup; ``settings.python`` may name another interpreter for tests."""

@@ -5,28 +5,23 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from turngrid.envs.types import EnvError
+
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
-class PatchError(ValueError):
+class PatchError(EnvError):
     """The text is no unified diff, or does not fit the files; the message says where."""
 
 
 @dataclass(frozen=True)
 class Hunk:
-    """A change at old line ``start``, from 1; ``lines`` begin with a blank, ``-`` or ``+``."""
+    """From line ``start`` on (counted from 1) the lines ``old`` become ``new``."""
 
     start: int
-    lines: list[str]
-
-    @property
-    def old(self) -> list[str]:
-        return [line[1:] for line in self.lines if line[0] in " -"]
-
-    @property
-    def new(self) -> list[str]:
-        return [line[1:] for line in self.lines if line[0] in " +"]
+    old: list[str]
+    new: list[str]
 
 
 @dataclass
@@ -97,28 +92,26 @@ def _name(line: str, prefix: str) -> str:
 
 def _hunk(match: re.Match[str], lines: Iterator[str]) -> Hunk:
     start, old_count, new_count = match.groups()
-    hunk = Hunk(int(start), [])
-    old_left, new_left = int(old_count or 1), int(new_count or 1)
-    while old_left > 0 or new_left > 0:
+    old: list[str] = []
+    new: list[str] = []
+    while len(old) < int(old_count or 1) or len(new) < int(new_count or 1):
         line = next(lines, "?") or " "  # some mailers strip the blank of an empty line
         if line[0] not in " +-\\":
             raise PatchError(f"the hunk at line {start} is cut off")
-        if line != _NO_NEWLINE:
-            old_left -= line[0] in " -"
-            new_left -= line[0] in " +"
-            hunk.lines.append(line)
-    return hunk
+        old += [line[1:]] if line[0] in " -" else []
+        new += [line[1:]] if line[0] in " +" else []
+    return Hunk(int(start), old, new)
 
 
 def _apply_file(change: FilePatch, text: str) -> str:
     lines, shift = text.split("\n"), 0
     for hunk in change.hunks:
-        old, new = hunk.old, hunk.new
-        first = hunk.start + shift - bool(old)
-        if lines[first : first + len(old)] != old:
+        first = hunk.start + shift - bool(hunk.old)
+        end = first + len(hunk.old)
+        if lines[first:end] != hunk.old:
             raise PatchError(f"the hunk at line {hunk.start} of {change.old} does not fit")
-        lines[first : first + len(old)] = new
-        shift += len(new) - len(old)
+        lines[first:end] = hunk.new
+        shift += len(hunk.new) - len(hunk.old)
     return "\n".join(lines)
 
 

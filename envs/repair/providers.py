@@ -16,13 +16,20 @@ from turngrid.envs.repair.instance import Instance
 from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.types import Level, Limits
 from turngrid.envs.sandbox.watch import watched
+from turngrid.envs.types import EnvError
 
 ENGINES = ("docker", "podman")
-_GIT_DEADLINE_S = 300.0
-_ENGINE_DEADLINE_S = 600.0
+_DEADLINE_S = 600.0
+# Without the user's configuration, and without fetching what a partial clone lacks.
+_GIT_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_NO_LAZY_FETCH": "1",
+}
 
 
-class ProviderError(RuntimeError):
+class ProviderError(EnvError):
     """A repository or commit is not available; the message says what was looked for and where."""
 
 
@@ -33,10 +40,6 @@ class RepoProvider(abc.ABC):
     """
 
     strict: ClassVar[bool] = False
-
-    def texts(self, instance: Instance) -> Mapping[str, str]:
-        """Return all files if they need no checkout, else {}."""
-        return {}
 
     @abc.abstractmethod
     def checkout(self, instance: Instance, folder: Path) -> None:
@@ -54,13 +57,10 @@ class RepoProvider(abc.ABC):
 class InlineFiles(RepoProvider):
     strict = True
 
-    def texts(self, instance: Instance) -> Mapping[str, str]:
+    def checkout(self, instance: Instance, folder: Path) -> None:
         if not instance.files:
             raise ProviderError(f"{instance.instance_id} carries no files (field files)")
-        return instance.files
-
-    def checkout(self, instance: Instance, folder: Path) -> None:
-        write_files(folder, self.texts(instance))
+        write_files(folder, instance.files)
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,10 @@ class GitMirror(RepoProvider):
 
     def checkout(self, instance: Instance, folder: Path) -> None:
         clone, commit = self.clone(instance.repo), instance.base_commit
-        if commit.startswith("-") or _git(clone, "cat-file", "-e", f"{commit}^{{commit}}").returncode:
+        if commit.startswith("-"):  # git would take it for an option
             raise ProviderError(f"{clone} has no commit {commit}")
-        archive = _git(clone, "archive", "--format=tar", commit)
-        if archive.returncode:
-            last = (archive.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
-            raise ProviderError(f"git archive of {instance.repo} failed: {last}")
-        _unpack(archive.stdout, folder)
+        command = ["git", "-c", "safe.directory=*", "-C", str(clone), "archive", "--format=tar", commit]
+        _unpack(_output(command, f"{clone} has no commit {commit}", _GIT_ENVIRONMENT), folder)
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         return run_tests(layers, tests, replace(options, autoload=True))
@@ -164,28 +161,17 @@ def engine() -> str:
 
 
 def _engine(*arguments: str) -> bytes:
-    try:
-        done = subprocess.run([engine(), *arguments], capture_output=True, timeout=_ENGINE_DEADLINE_S, check=False)
-    except subprocess.TimeoutExpired as late:
-        raise ProviderError(f"{engine()} {arguments[0]} took longer than {_ENGINE_DEADLINE_S:g} s") from late
-    if done.returncode:
-        raise ProviderError(f"{engine()} {arguments[0]}: {done.stderr.decode(errors='replace').strip()[-300:]}")
-    return done.stdout
+    return _output([engine(), *arguments], f"{engine()} {arguments[0]}")
 
 
-def _git(clone: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git without the user's configuration, and without fetching what a partial clone lacks."""
-    env = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_NO_LAZY_FETCH": "1",
-    }
-    command = ["git", "-c", "safe.directory=*", "-C", str(clone), *arguments]
+def _output(command: Sequence[str], failure: str, env: Mapping[str, str] | None = None) -> bytes:
+    """Return what a program prints; if it fails, raise ProviderError with ``failure`` and why."""
     try:
-        return subprocess.run(command, env=env, capture_output=True, timeout=_GIT_DEADLINE_S, check=False)
-    except FileNotFoundError as error:
-        raise ProviderError("provider git needs the program git") from error
+        return subprocess.run(command, env=env, capture_output=True, timeout=_DEADLINE_S, check=True).stdout
+    except subprocess.CalledProcessError as error:
+        raise ProviderError(f"{failure}: {error.stderr.decode(errors='replace').strip()[-300:]}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ProviderError(f"{failure}: {error}") from error
 
 
 def _unpack(packed: bytes, folder: Path) -> None:

@@ -6,7 +6,6 @@ An agent's text never becomes a file path: it selects entries of a list read fro
 import ast
 import functools
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,22 +34,15 @@ class Workspace:
     def __init__(self, instance: Instance, provider: RepoProvider) -> None:
         self.instance, self.provider = instance, provider
         self.edits: dict[str, str] = {}
-        self._folder: Path | None = None
-        self._texts = provider.texts(instance)
-        self._known = frozenset(self._texts or _files_below(self.base))
-
-    @property
-    def base(self) -> Path:
-        """The folder of the checkout, made when first needed."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix=prefix()))
-            try:
-                (self._folder / "base").mkdir(mode=0o755)
-                self.provider.checkout(self.instance, self._folder / "base")
-            except BaseException:
-                self.close()
-                raise
-        return self._folder / "base"
+        self._folder = tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True)
+        self.base = Path(self._folder.name) / "base"  # the checkout
+        try:
+            self.base.mkdir(mode=0o755)
+            provider.checkout(instance, self.base)
+        except BaseException:
+            self.close()
+            raise
+        self._known = frozenset(_files_below(self.base))
 
     def __enter__(self) -> Self:
         return self
@@ -59,10 +51,7 @@ class Workspace:
         self.close()
 
     def close(self) -> None:
-        """Remove the folder; the next use makes another one."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._folder.cleanup()
 
     @property
     def paths(self) -> list[str]:
@@ -77,7 +66,7 @@ class Workspace:
         """
         if path not in self._known:
             raise KeyError(path)
-        return self._texts[path] if self._texts else (self.base / path).read_bytes().decode()
+        return (self.base / path).read_bytes().decode()
 
     def text(self, path: str) -> str:
         """Return a file as the agent sees it."""
@@ -95,7 +84,7 @@ class Workspace:
             raise ValueError(f"{path} cannot be a file of this repository")
         parts = (Path(path), *Path(path).parents)
         links = ((self.base / part).is_symlink() for part in parts)  # may lead out of the repository
-        if path not in self._known and not self._texts and any(links):
+        if path not in self._known and any(links):
             raise ValueError(f"{path} leaves the repository")
         if len(text) > _TOO_BIG:
             raise ValueError(f"{path} would be longer than {_TOO_BIG} characters")
@@ -180,9 +169,7 @@ class Workspace:
         with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
             top = Path(folder) / "top"
             write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
-            if self._texts:
-                write_files(Path(folder) / "base", self._texts)
-            yield [Path(folder) / "base" if self._texts else self.base, top]
+            yield [self.base, top]
 
     def hidden_tests(self) -> dict[str, str]:
         """Return the files of ``test_patch`` by path; a removed file has the text "".

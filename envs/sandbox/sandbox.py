@@ -71,16 +71,11 @@ def run(
         folder.mkdir()
         home.mkdir()
         line = command(at, argv, [path.absolute() for path in layers], visible, limits, folder)
-        return _run(line, at, limits, given, folder, home)
-
-
-def _run(line: Sequence[str], at: Level, limits: Limits, given: bytes, folder: Path, home: Path) -> Completed:
-    """Run a command line to its end; ``folder`` and ``home`` are its folders without walls."""
-    if at is not Level.LIMITS:
-        return watched(line, limits, given, at, cwd="/", env=environment("/tmp"))
-    mark = os.urandom(8).hex()
-    variables = environment(str(home)) | {"TURNGRID_RUN": mark}
-    return watched(line, limits, given, at, f"TURNGRID_RUN={mark}", cwd=folder, env=variables)
+        if at is not Level.LIMITS:
+            return watched(line, limits, given, at, cwd="/", env=environment("/tmp"))
+        mark = os.urandom(8).hex()
+        variables = environment(str(home)) | {"TURNGRID_RUN": mark}
+        return watched(line, limits, given, at, f"TURNGRID_RUN={mark}", cwd=folder, env=variables)
 
 
 def _works() -> bool:

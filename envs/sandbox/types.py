@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from turngrid.envs.types import EnvError
 
-class SandboxError(RuntimeError):
+
+class SandboxError(EnvError):
     """The sandbox does not work on this machine, or failed; never an error of the command."""
 
 
@@ -74,7 +76,6 @@ class Completed:
 
     Attributes:
         code: exit status; 128 + a signal's number; -1 if the sandbox ended the command.
-        stderr: the beginning of standard error.
     """
 
     outcome: Outcome

@@ -19,7 +19,6 @@ from turngrid.envs.sandbox.walls import WRITABLE
 
 _LOOK_EVERY_S = 0.05
 _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
-_KEEP_BYTES = 1 << 16
 _TRIES = 200
 
 
@@ -34,7 +33,6 @@ class Watch:
         self._process, self._limits, self._mark = process, limits, mark
         self._started = time.monotonic()
         self.stdout, self.stderr = bytearray(), bytearray()
-        self._printed = 0
 
     def run(self, given: bytes) -> Outcome:
         """Return the outcome; on return all processes of the command have ended."""
@@ -59,7 +57,7 @@ class Watch:
             for key, _ in streams.select(_LOOK_EVERY_S):
                 self._read(streams, key)
             now = time.monotonic()
-            if self._printed > self._limits.output_mib << 20:
+            if len(self.stdout) + len(self.stderr) > self._limits.output_mib << 20:
                 return Outcome.TOO_MUCH_OUTPUT
             if now - self._started > self._limits.wall_s:
                 return Outcome.TIMED_OUT
@@ -73,8 +71,6 @@ class Watch:
 
     def _ended(self) -> bool:
         """Return whether the command ended, without reaping it: ``kill`` needs its process id."""
-        if self._process.returncode is not None:
-            return True
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _read(self, streams: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
@@ -82,9 +78,7 @@ class Watch:
         if not data:
             streams.unregister(key.fileobj)
             return
-        self._printed += len(data)
-        if key.data is self.stdout or len(self.stderr) < _KEEP_BYTES:
-            key.data.extend(data)
+        key.data.extend(data)
 
     def _excess(self) -> Outcome | None:
         pids = self._pids()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import GameRecord
-from turngrid.envs.jvm.machine import REPLAYS, Jvm, JvmEnv, check_gold, jar, jvm
+from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, jar, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import TASK_TYPE, EnvError, Observation
 
@@ -26,8 +26,8 @@ class Simulator:
 
     _id: int  # the counter of this game's objects, while another game is active
 
-    def __init__(self, machine: Jvm | None = None) -> None:
-        self.machine = machine or jvm(jar(*JAR))
+    def __init__(self) -> None:
+        self.machine = jvm(jar(*JAR))
         self.machine.ask(self._connect)
 
     def _connect(self) -> None:

@@ -103,9 +103,7 @@ _ACTIONS = (
 
 @dataclass(frozen=True)
 class ScienceWorldSettings:
-    """Keys of ``env`` for ``env=scienceworld``; ``simplifications`` is a list in one string."""
-
-    simplifications: str
+    simplifications: str  # a list in one string
 
 
 class ScienceWorld(Environment):

@@ -1,12 +1,13 @@
 """Answer a question with a search tool."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from turngrid.envs.search.retrieval import Finder, GoldFact, cut, shows, words
-from turngrid.envs.search.scores import exact_match, f1, normalised
+from turngrid.envs.search.files import exact_match, f1, normalised
+from turngrid.envs.search.games import collection_in
+from turngrid.envs.search.retrieval import Finder, GoldFact, corpus_of, cut, search_in, server_of, shows, words
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import TASK_TYPE, InvalidAction, Observation, TaskRef
 from turngrid.envs.utils.printable import printable
@@ -17,19 +18,27 @@ _READ_CHARS = 100 * MAX_CHARS
 HOW = "Write search WORDS, or answer WORDS."
 
 
+def opened(settings: Any, game: dict[str, Any]) -> Finder:
+    """Return what a game is searched in.
+
+    Raises:
+        EnvError: the world, or the file of the collection, is not what it was.
+    """
+    if "world" in game:
+        return collection_in(game).search
+    if settings.url:
+        return server_of(settings.url, settings.timeout_s).search
+    if settings.corpus:
+        return corpus_of(Path(settings.corpus).expanduser()).search
+    return search_in(game["paragraphs"])
+
+
 class SearchEnv(TextEnv):
     """One question at a time; a point for each gold fact once shown, and one for the answer."""
 
-    kept = ("_seen", "_searches", "_titles")
-
-    def __init__(self, opened: Callable[[dict[str, Any]], Finder], *, legal: bool = False, expert: bool = False):
-        """``opened`` returns the search of a game file."""
-        super().__init__(legal=legal, expert=expert)
-        self._opened = opened
-
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         game = accepted_json(task)
-        self._find = self._opened(game)
+        self._find = opened(self._settings, game)
         self._top_k, self._result_chars = task.params["top_k"], task.params["result_chars"]
         self._budget: int | None = task.params.get("searches")
         self._question, self._golds = game["question"], tuple(game["golds"])

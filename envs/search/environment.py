@@ -3,24 +3,17 @@
 bm25s takes a while to import, so only processes that make or run games import it.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.search.files import QuestionFiles
-from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
-
-if TYPE_CHECKING:
-    from turngrid.envs.search.retrieval import Finder
 
 _FILE_TURNS = 5
 _EXTRA_TURNS = 3
@@ -43,7 +36,6 @@ class SearchSettings:
     tell_budget: int | None = field(metadata={"range": (1, 1000)})
     data_dir: str
     corpus: str
-    retriever: str = field(metadata={"choices": ("bm25", "http")})
     url: str
     timeout_s: float = field(metadata={"range": (0.1, 3600)})
 
@@ -62,13 +54,14 @@ class Search(Environment):
         _FUNCTIONS,
     )
     Settings = SearchSettings
+    Env = "turngrid.envs.search.env:SearchEnv"
     examples = ("h1", "h2", "h3", "h4", "h1-4")
     agent_stops = True
     answering = "answer {}"
 
     @property
     def longest_step_s(self) -> float:  # type: ignore[override]
-        if self.settings.retriever != "http":
+        if not self.settings.url:
             return 0.0
         from turngrid.envs.search.retrieval import TRIES, WAITS_S
 
@@ -97,7 +90,7 @@ class Search(Environment):
 
     def files(self, task: str) -> QuestionFiles:
         settings = self.settings
-        return QuestionFiles(settings.data_dir, task, not settings.corpus and settings.retriever != "http")
+        return QuestionFiles(settings.data_dir, task, not settings.corpus and not settings.url)
 
     def max_turns(self, task: str) -> int:
         params = self.parse_task(task)
@@ -133,29 +126,6 @@ class Search(Environment):
         same = fingerprint(collection.world, question)
         return GameRecord("game.json", "", question.text, question.plan, same, len(question.plan))
 
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.search.env import SearchEnv
-
-        return SearchEnv(partial(opened, self.settings), legal=legal, expert=expert)
-
-
-def opened(settings: SearchSettings, game: dict[str, Any]) -> Finder:
-    """Return what a game is searched in.
-
-    Raises:
-        EnvError: the world, or the file of the collection, is not what it was.
-    """
-    from turngrid.envs.search.games import collection_in
-    from turngrid.envs.search.retrieval import corpus_of, search_in, server_of
-
-    if "world" in game:
-        return collection_in(game).search
-    if settings.retriever == "http":
-        return server_of(settings.url, settings.timeout_s).search
-    if settings.corpus:
-        return corpus_of(Path(settings.corpus).expanduser()).search
-    return search_in(game["paragraphs"])
-
 
 def check_settings(settings: SearchSettings) -> None:
     """Check what the task's name does not say.
@@ -163,14 +133,12 @@ def check_settings(settings: SearchSettings) -> None:
     Raises:
         TaskError: bm25s is missing, or a setting cannot be.
     """
-    if settings.retriever == "http" and not settings.url.startswith(("http://", "https://")):
-        raise TaskError(
-            f"env.url={settings.url}: env.retriever=http needs a server; use env.url=http://HOST:8000/retrieve"
-        )
-    for key, value in {"env.corpus": settings.corpus, "env.retriever": "http" * (settings.retriever == "http")}.items():
+    if settings.url and not settings.url.startswith(("http://", "https://")):
+        raise TaskError(f"env.url={settings.url} is no server's address; use env.url=http://HOST:8000/retrieve")
+    for key, value in {"env.corpus": settings.corpus, "env.url": settings.url}.items():
         if value and not settings.data_dir:
             raise TaskError(f"{key}={value}: the worlds made here have their own passages; use env.data_dir too")
-    if settings.corpus and settings.retriever == "http":
-        raise TaskError(f"env.corpus={settings.corpus}: env.retriever=http searches its own; use env.retriever=bm25")
+    if settings.corpus and settings.url:
+        raise TaskError(f"env.corpus={settings.corpus}: the server at env.url searches its own; use env.corpus=''")
     if settings.corpus and not Path(settings.corpus).expanduser().is_file():
         raise TaskError(f"env.corpus={settings.corpus}: no such file; use a .jsonl file of passages with contents")

@@ -1,10 +1,13 @@
 """Users' own questions: ``env.data_dir`` has a folder for each set, with files for its splits.
 
-Rows are read as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them.
+Rows are read as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them. Exact match and F1
+of an answer are those of SQuAD, HotpotQA and Search-R1.
 """
 
 import hashlib
 import re
+import string
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +15,12 @@ from typing import Any
 
 from turngrid.envs.data_set import Fields, Row, rows
 from turngrid.envs.environment import GameRecord, Rejected
-from turngrid.envs.search.scores import normalised
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_CLOSED = {"yes", "no", "noanswer"}
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 VALIDATION = 0.02  # share of the training questions
 _TEST = ("test", "test_paper")
@@ -176,7 +181,7 @@ class QuestionFiles:
         if self.paragraphs and not any(row.fields["paragraphs"] for row in found if row.fields):
             raise TaskError(
                 f"env.corpus: the questions of {file} bring no paragraphs to search in; "
-                "use env.corpus=FILE.jsonl or env.retriever=http"
+                "use env.corpus=FILE.jsonl or env.url=http://HOST:8000/retrieve"
             )
         return found
 
@@ -202,3 +207,31 @@ class QuestionFiles:
 def asked(row: Row) -> str:
     """Return a row's question as it is compared; "" if the row is none."""
     return normalised(row.fields["question"]) if row.fields else ""
+
+
+def normalised(text: str) -> str:
+    """Return lower-case words without ASCII punctuation and articles.
+
+    >>> normalised("The Orlen-Bridge.")
+    'orlenbridge'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def exact_match(answer: str, golds: Iterable[str]) -> bool:
+    """Return whether an answer equals a gold; an answer without words equals none."""
+    words = normalised(answer)
+    return bool(words) and words in map(normalised, golds)
+
+
+def f1(answer: str, golds: Iterable[str]) -> float:
+    """Return the best F1 over the golds, in [0, 1]: 2c/(|a| + |g|), c the words in common."""
+    return max((_f1(normalised(answer), normalised(gold)) for gold in golds), default=0.0)
+
+
+def _f1(answer: str, gold: str) -> float:
+    if answer != gold and _CLOSED & {answer, gold}:
+        return 0.0
+    words, wanted = Counter(answer.split()), Counter(gold.split())
+    common = (words & wanted).total()
+    return 2 * common / (words.total() + wanted.total()) if common else 0.0

@@ -179,7 +179,6 @@ class SokobanEnv(TextEnv):
     """One room at a time; the score is the number of boxes on targets."""
 
     ends = ""
-    kept = ("_room",)
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._room = read(accepted_file(task).read_text())
@@ -220,9 +219,6 @@ class Sokoban(Environment):
         self.check_task(task)
         side, boxes = map(int, re.findall(r"\d", task))
         return {"side": side, "boxes": boxes}
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        return params["boxes"] == 1
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         room, plan = make(params["side"], params["boxes"], seed)

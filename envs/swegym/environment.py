@@ -8,6 +8,7 @@ from typing import Any
 
 from turngrid.envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
 from turngrid.envs.environment import GameRecord, Params, PromptStyle, facts_hash
+from turngrid.envs.repair.bugs import SUITES, difficulty
 from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
 from turngrid.envs.repair.games import accept
@@ -15,9 +16,10 @@ from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
 from turngrid.envs.types import TaskError
 
-BINS = {"lines": (8, 31), "tests": (17, 53)}  # last value of easy and of medium (tables 2 and 6 of arXiv 2510.01132)
-LEVELS = ("easy", "medium", "hard")
+# First and last number of lines of a patch, and of tests (tables 2 and 6 of arXiv 2510.01132).
+SIZES = {"lines": {"easy": (0, 8), "medium": (9, 31), "hard": (32, 10**9)}, "tests": SUITES}
 PAPER_REPOS = ("getmoto/moto", "pydantic/pydantic", "python/mypy", "pandas-dev/pandas", "iterative/dvc")
+_SIZE = {"lines": "patch_lines", "tests": "tests"}  # in an instance's ``meta``
 _TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests)-(?P<level>\w+))?")
 
 
@@ -48,12 +50,14 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def parse_task(self, task: str) -> dict[str, Any]:
         match = _TASK.fullmatch(str(task))
-        if not match or match["level"] not in (None, *LEVELS):
+        if not match or match["level"] not in (None, *SUITES):
             names = ["all", *PAPER_REPOS, *(repo.split("/")[-1] for repo in PAPER_REPOS)]
-            sized = [f"{name}-{measure}-{level}" for name in names for measure in BINS for level in LEVELS]
+            sized = [f"{name}-{measure}-{level}" for name in names for measure in SIZES for level in SUITES]
             raise self.unknown(task, [*names, *sized])
         self.check_settings()
-        return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
+        keys = ("provider", "mirror_dir", "container_image", "python", "tests_deadline_s")
+        checked_with = facts_hash([getattr(self.settings, key) for key in keys])[:16]  # others may accept other rows
+        return {**match.groupdict(), "checked_with": checked_with}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         return {**params, "demonstration": split == "demonstrations"}
@@ -66,7 +70,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         repo, measure = params["repo"], params["measure"]
         if repo not in ("all", fields["repo"], fields["repo"].split("/")[-1]):
             return False
-        return measure is None or difficulty(fields["meta"], measure) == params["level"]
+        return measure is None or difficulty(SIZES[measure], fields["meta"][_SIZE[measure]]) == params["level"]
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
         demonstration = bool(params.get("demonstration"))
@@ -83,15 +87,12 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return an instance's provider; ``auto``: its own files, else a mirror, else an image."""
-        settings = self.settings
-        kind = settings.provider
-        if kind == "auto":
-            kind = "inline" if instance.files else "git" if settings.mirror_dir else "container"
-        if kind == "inline":
+        kind, mirrors = self.settings.provider, self.settings.mirror_dir
+        if kind == "inline" or (kind == "auto" and instance.files):
             return InlineFiles()
-        if kind == "git":
-            return GitMirror(Path(settings.mirror_dir).expanduser())
-        return ContainerImage(settings.container_image)
+        if kind == "git" or (kind == "auto" and mirrors):
+            return GitMirror(Path(mirrors).expanduser())
+        return ContainerImage(self.settings.container_image)
 
     def check_settings(self) -> None:
         super().check_settings()
@@ -101,18 +102,3 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
             raise TaskError(f"env.mirror_dir={settings.mirror_dir!r}: no such folder")
         self.check_sources()
-
-
-def _checked_with(settings: Settings) -> str:
-    """Hash the settings that instances are checked with; other ones may accept others."""
-    folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
-    paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
-    clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
-    values = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
-    return facts_hash(values)[:16]
-
-
-def difficulty(meta: Mapping[str, Any], measure: str) -> str:
-    """Return ``easy``, ``medium`` or ``hard`` by ``lines`` of the patch or number of ``tests``."""
-    size = meta["patch_lines" if measure == "lines" else "tests"]
-    return LEVELS[sum(size > bound for bound in BINS[measure])]

@@ -98,18 +98,12 @@ class Ticket:
 class Tau2Env(TextEnv):
     """One ticket at a time; it is graded when the agent calls ``done``."""
 
-    kept = ("_ticket",)
-
-    def __init__(self, clone: Path, *, legal: bool = False) -> None:
-        super().__init__(legal=legal)
-        self._clone = clone
-
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
-        game = accepted_json(task)
-        if game["source"] != source(self._clone):
-            raise EnvError(f"{task.key} was made with another clone of tau2-bench than {self._clone}")
-        self._ticket = Ticket(self._clone, game)
-        tools, policy = _tools(self._clone), self._ticket.world.get_policy()
+        game, clone = accepted_json(task), clone_of(self._settings)
+        if game["source"] != source(clone):
+            raise EnvError(f"{task.key} was made with another clone of tau2-bench than {clone}")
+        self._ticket = Ticket(clone, game)
+        tools, policy = _tools(clone), self._ticket.world.get_policy()
         self.functions = (DONE, *tools)
         goal = "\n".join([RULES, "<policy>", policy, "</policy>", *(tool.described for tool in tools)])
         opening = self.observe_message(f"Ticket: {game['task']['ticket']}")
@@ -149,15 +143,12 @@ def _module(clone: Path, name: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Tau2Settings:
-    """Keys of ``env`` for ``env=tau2``.
-
-    Attributes:
-        data_dir: a clone of tau2-bench.
-        training: ``train``: tau2's training tasks; ``full``: all but its test tasks.
-    """
-
     data_dir: str | None
     training: str = field(metadata={"choices": ("train", "full")})
+
+
+def clone_of(settings: Tau2Settings) -> Path:
+    return Path(settings.data_dir or "").expanduser().absolute()
 
 
 class Tau2(Environment):
@@ -169,6 +160,7 @@ class Tau2(Environment):
     install = "pip install loguru deepdiff addict toml python-dotenv docstring-parser"
     prompt = PromptStyle("You are a customer service agent and solve a ticket by calls.", functions=(DONE,))
     Settings = Tau2Settings
+    Env = Tau2Env
     examples = tuple(POLICIES)
     agent_stops = True
     settings: Tau2Settings
@@ -191,12 +183,9 @@ class Tau2(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return made(self._clone, params, tasks(self._clone)[seed], folder)
 
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        return Tau2Env(self._clone, legal=legal)
-
     @property
     def _clone(self) -> Path:
-        return Path(self.settings.data_dir or "").expanduser().absolute()
+        return clone_of(self.settings)
 
     def _check_clone(self) -> None:
         chosen = self.settings.data_dir

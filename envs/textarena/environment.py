@@ -4,14 +4,13 @@ textarena loads chat clients and word lists, so only processes that make or run 
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
-from turngrid.envs.games.catalogue import few_seeds
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.textarena.games import PLANS, legal_words
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
@@ -26,12 +25,6 @@ KNOWN = {
     "FrozenLake-v0-hardcore": 24,
     "GuessTheNumber-v0": 10,
     "GuessTheNumber-v0-hardcore": 10,
-}
-_FEW = {
-    "FrozenLake-v0": 364,
-    "FrozenLake-v0-random": 4 * 364,
-    "GuessTheNumber-v0": 20,
-    "GuessTheNumber-v0-hardcore": 50,
 }
 
 
@@ -113,14 +106,12 @@ class ArenaGames(Environment):
 
     Attributes:
         known: games, with the turns of an episode.
-        few: the number of different games, where there are few.
     """
 
     package = "textarena"
     modules = ("textarena",)
     install = 'pip install "turngrid[textarena]"'
     known: ClassVar[Mapping[str, int]]
-    few: ClassVar[Mapping[str, int]]
 
     def check(self, task: str) -> None:
         """Refuse a game that is not ``env.id``, or not known, and a missing package.
@@ -135,10 +126,6 @@ class ArenaGames(Environment):
             raise TaskError(f"env.id={task} is no game of env={self.name}; use {near} ({', '.join(self.known)})")
         self.check_modules()
 
-    def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        games = self.few.get(params["id"])
-        return few_seeds(split, games) if games else None
-
 
 class TextArena(ArenaGames):
     """The score is textarena's degree of completion, 1 for a win."""
@@ -149,7 +136,7 @@ class TextArena(ArenaGames):
     prompt = PromptStyle("You are playing a game.", "Answer with one action and nothing else.")
     Settings = TextArenaSettings
     lists_actions = True
-    known, few = KNOWN, _FEW
+    known = KNOWN
 
     def parse_task(self, task: str) -> dict[str, Any]:
         self.check(task)

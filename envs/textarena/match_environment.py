@@ -31,7 +31,6 @@ KNOWN = {
 }
 DEALT = ("KuhnPoker-v0", "SimpleNegotiation-v0", "PigDice-v0")  # the seed deals; others begin with random moves
 PLIES = 3  # random moves at most
-_OPENINGS = {"TicTacToe-v0": 334, "Nim-v0": 110, "KuhnPoker-v0": 216}  # where there are few
 
 
 class MatchEnv(ArenaEnv):
@@ -151,7 +150,7 @@ class TwoPlayer(ArenaGames):
     prompt = PromptStyle("You are playing a game against another player.", "Answer with one action and nothing else.")
     Settings = TwoPlayerSettings
     seats = ("0", "1")
-    known, few = KNOWN, _OPENINGS
+    known = KNOWN
 
     @property
     def lists_actions(self) -> bool:  # type: ignore[override]

@@ -40,10 +40,8 @@ class TextWorldEnv(TextEnv):
 
     banned_verbs = BANNED
 
-    def __init__(self, *, legal: bool = False, expert: bool = False) -> None:
+    def __init__(self, settings: Any = None, *, legal: bool = False, expert: bool = False) -> None:
         self._game: Any = Tracked(legal, expert) if legal or expert else Interpreter()
-        self._points, self._room, self._moves, self._inventory = 0.0, "", 0, ""
-        self._shown = Observation(text="")
 
     def clean_action(self, action: str) -> str:
         return _NEXT_COMMAND.sub("", sanitise(action)).strip()
@@ -76,16 +74,6 @@ class TextWorldEnv(TextEnv):
 
     def observe_message(self, message: str) -> Observation:
         return replace(self._shown, text=_paragraph(self._room, [message], self._inventory))
-
-    def save_game(self) -> Any:
-        """Return a copy of the interpreter's state; None with legal or expert commands."""
-        if not isinstance(self._game, Interpreter):
-            return None
-        return self._game.state, (self._points, self._room, self._moves, self._inventory, self._shown)
-
-    def restore_game(self, saved: Any) -> None:
-        self._game.state, ours = saved
-        self._points, self._room, self._moves, self._inventory, self._shown = ours
 
     def close_game(self) -> None:
         self._game.close()

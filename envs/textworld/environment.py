@@ -71,9 +71,6 @@ class TextWorldCustom(TextWorldGames):
             raise Rejected(f"the expert plan has {steps} steps")
         return games.finish(game, folder)
 
-    def scores_only_at_end(self, params: Params) -> bool:
-        return True
-
 
 class TwSimple(TextWorldGames):
     """TextWorld's fixed six-room house: leave the locked bedroom, put the food on the stove.
@@ -94,9 +91,6 @@ class TwSimple(TextWorldGames):
     def with_reward(self, params: Params, reward: str) -> dict[str, Any]:
         """Choose the density of the score; a reward of another package gets the densest."""
         return {**params, "rewards": reward if reward in TwSimple.rewards else "dense"}
-
-    def scores_only_at_end(self, params: Params) -> bool:
-        return params["rewards"] == "sparse"
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         from turngrid.envs.textworld import games

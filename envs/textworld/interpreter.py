@@ -108,13 +108,9 @@ _GAMES: WeakValueDictionary[str, Game] = WeakValueDictionary()  # by sha256
 
 
 class Interpreter:
-    """An episode in the interpreter alone, of one game after another.
+    """An episode in the interpreter alone, of one game after another."""
 
-    Attributes:
-        state: may be kept and set again.
-    """
-
-    state: State
+    _state: State
 
     def __init__(self) -> None:
         self._game: Game | None = None
@@ -131,13 +127,13 @@ class Interpreter:
             self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
             _GAMES[task.sha256] = self._game
             self._loaded = task.sha256
-        self.state = self._game.opening(seed)
-        return self.state.printed
+        self._state = self._game.opening(seed)
+        return self._state.printed
 
     def step(self, command: str) -> Printed:
         assert self._game is not None
-        self.state = self._game.after(self.state, command)
-        return self.state.printed
+        self._state = self._game.after(self._state, command)
+        return self._state.printed
 
     def close(self) -> None:
         self._game = None

@@ -166,8 +166,6 @@ class TextWorldExpressEnv(JvmEnv):
 
 @dataclass(frozen=True)
 class TextWorldExpressSettings:
-    """Keys of ``env`` for ``env=textworldexpress``; ``options`` are numbers by name."""
-
     options: dict[str, Any] | None
 
 

@@ -3,15 +3,14 @@ that earn 1, from any page.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
 import msgspec
 
-from turngrid.envs.environment import Params
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_file
 from turngrid.envs.types import InvalidAction, Observation, TaskRef
+from turngrid.envs.webshop.official import shop_of
 from turngrid.envs.webshop.reward import same_option, score
 from turngrid.envs.webshop.shop import Goal, Product, Shop
 
@@ -19,6 +18,7 @@ BUY = "Buy Now"
 _BACK, _PREVIOUS, _NEXT = "Back to Search", "< Prev", "Next >"
 _PARTS = ("Description", "Features", "Reviews")
 _ON_A_PAGE = 10
+_SEPARATOR = " [SEP] "
 Options = dict[str, str]
 MAX_CHARS = 400  # of an action: a whole instruction fits into a search
 _ACTION = re.compile(r"(search|click)\[(.+)\]", re.IGNORECASE)  # what follows is ignored, as in WebShop
@@ -73,23 +73,19 @@ def text_of(page: Page, shop: Shop) -> str:
     if page.query is None:
         return "Search"
     if page.product is None:
-        return _joined(_results(page, shop))
+        return _SEPARATOR.join(_results(page, shop))
     product = shop.product(page.product)
     if page.part:
-        return _joined([_BACK, _PREVIOUS, *_part(product, page.part)])
+        return _SEPARATOR.join([_BACK, _PREVIOUS, *_part(product, page.part)])
     clicked = "".join(f"You have clicked {value}.\n" for _, value in page.options)
     options = [part for name, values in product.options.items() for part in (name, *values)]
     facts = [product.title, f"Price: {product.price_tag}", f"Rating: {product.rating}"]
-    return clicked + _joined([_BACK, _PREVIOUS, *options, *facts, *_PARTS, BUY])
+    return clicked + _SEPARATOR.join([_BACK, _PREVIOUS, *options, *facts, *_PARTS, BUY])
 
 
 def page_of(place: int) -> int:
     """Return the number of the page of results that shows the result at ``place``, from 0."""
     return place // _ON_A_PAGE + 1
-
-
-def _joined(parts: list[str]) -> str:
-    return " [SEP] ".join(parts)
 
 
 def _results(page: Page, shop: Shop) -> list[str]:
@@ -169,15 +165,9 @@ def _choices(options: Options, page: Page) -> tuple[str, ...]:
 class WebShopEnv(TextEnv):
     """One instruction at a time; a purchase ends it, and its score is WebShop's."""
 
-    kept = ("_page",)
-
-    def __init__(self, shop_of: Callable[[Params], Shop], *, legal: bool = False, expert: bool = False) -> None:
-        super().__init__(legal=legal, expert=expert)
-        self._shop_of = shop_of
-
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._goal = msgspec.json.decode(accepted_file(task).read_bytes(), type=Goal)
-        self._shop = self._shop_of(task.params)
+        self._shop = shop_of(task.params, self._settings.data_dir)
         self._page = SEARCH
         return self.observe_message("")
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import EnvError
 
 if TYPE_CHECKING:
     from turngrid.envs.webshop.shop import Shop
@@ -45,6 +43,7 @@ class WebShop(Environment):
         _FUNCTIONS,
     )
     Settings = WebShopSettings
+    Env = "turngrid.envs.webshop.env:WebShopEnv"
     examples = ("all", *(f"a{attributes}-o{options}" for attributes in (1, 2, 3) for options in (0, 1, 2)))
     settings: WebShopSettings
 
@@ -78,18 +77,9 @@ class WebShop(Environment):
         return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
 
     def shop(self, params: Params) -> Shop:
-        """Return the shop of a game's parameters.
+        from turngrid.envs.webshop.official import shop_of
 
-        Raises:
-            EnvError: the official data is not that of the game.
-        """
-        from turngrid.envs.webshop import official
-        from turngrid.envs.webshop.shop import opened
-
-        folder = official.folder_of(params, self.settings.data_dir)
-        if "data" in params and official.digest(folder) != params["data"]:
-            raise EnvError("the files in env.data_dir are not those that the games were made of")
-        return opened(folder)
+        return shop_of(params, self.settings.data_dir)
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """Return the numbers of official instructions: WebShop's numbers of its sessions."""
@@ -110,8 +100,3 @@ class WebShop(Environment):
             raise Rejected("the expert finds no product that earns 1")
         (folder / "goal.json").write_bytes(msgspec.json.encode(goal))
         return GameRecord("goal.json", goal=goal.instruction, expert_plan=actions, fingerprint=goal.same)
-
-    def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
-        from turngrid.envs.webshop.env import WebShopEnv
-
-        return WebShopEnv(self.shop, legal=legal, expert=expert)

@@ -18,7 +18,7 @@ import numpy as np
 
 from turngrid.envs.environment import Params
 from turngrid.envs.games.cache import kept_folder
-from turngrid.envs.types import TaskError
+from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.webshop import products, shop
 from turngrid.envs.webshop.shop import Goal, Product, words
 
@@ -74,6 +74,18 @@ def folder_of(params: Params, data_dir: str) -> Path:
     if "products" in params:
         return products.made_shop(params["products"])
     return official_shop(files(data_dir, params["goals"]))
+
+
+def shop_of(params: Params, data_dir: str) -> shop.Shop:
+    """Return the shop of a game's parameters.
+
+    Raises:
+        EnvError: the official data is not that of the game.
+    """
+    folder = folder_of(params, data_dir)
+    if "data" in params and digest(folder) != params["data"]:
+        raise EnvError("the files in env.data_dir are not those that the games were made of")
+    return shop.opened(folder)
 
 
 def official_shop(found: Files) -> Path:

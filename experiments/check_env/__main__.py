@@ -12,30 +12,53 @@ Prints a table, which docs/env.md explains. The exit code is 1 if a line says FA
 
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from turngrid.envs.environment import Environment
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
-from turngrid.experiments.check_env import checks
-from turngrid.experiments.check_env.checks import CHECKS, FAIL, Finding
-from turngrid.experiments.check_env.rollouts import memory_growth, openings, rollouts
+from turngrid.envs.types import TaskRef
+from turngrid.experiments.check_env.rollouts import (
+    HOSTILE,
+    RESETS,
+    GameRollouts,
+    Rollout,
+    memory_growth,
+    openings,
+    rollouts,
+)
 from turngrid.experiments.evaluate import composed
 from turngrid.records.process.exit_codes import Refusal, command, own_words
+from turngrid.records.statistics import wilson
 from turngrid.tasks.evaluation_sets import reward_on
 from turngrid.tasks.run import Run
 
 SPLITS = ("test", "validation", "demonstrations", "train")
+OK, NOTE, FAIL, NONE = "ok", "note", "FAIL", "-"  # NONE: nothing to check
+LEAST_SIZED = 20.0  # characters of an answer below which its words may stand in a prompt by chance
+GROWTH = 20e6  # bytes over RESETS episodes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check; ``seen`` is a short text with figures."""
+
+    check: str
+    verdict: str
+    seen: str
+
+
+Check = Callable[[Environment, Sequence[GameRollouts]], Finding]
 
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     games: int = 8
     turns: int = 30
 
@@ -47,26 +70,22 @@ def main(arguments: list[str]) -> int:
     if len(words) != 1:
         raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
     run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]), Path())
-    found = check(run, options)
+    found = asyncio.run(check(run, options))
     Console().print(table(words[0], found))
     return int(any(finding.verdict == FAIL for finding in found))
 
 
-def check(run: Run, options: Options) -> list[Finding]:
+async def check(run: Run, options: Options) -> list[Finding]:
     """List and play an environment's games, and return what was found."""
-    return asyncio.run(_check(run, options))
-
-
-async def _check(run: Run, options: Options) -> list[Finding]:
     catalogue, env = Catalogue(run.environment, run.config.env.cache_dir), run.config.env
     reward = reward_on(run.environment, run.config)
     # one split at a time: a run's listing would leave out the games that two splits share
-    listed = {split: catalogue.listing(env.task, split, options.games, reward, at_most=True).tasks for split in SPLITS}
+    listed = {split: catalogue.tasks(env.task, split, options.games, reward, at_most=[split]) for split in SPLITS}
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
         games = await rollouts(pool, listed["test"], options.turns)
-        found = [checks.splits(listed, opened), *(one(run.environment, games) for one in CHECKS)]
-        return [*found, checks.memory(await memory_growth(pool, listed["test"][0]))]
+        found = [splits(listed, opened), *(one(run.environment, games) for one in CHECKS)]
+        return [*found, memory(await memory_growth(pool, listed["test"][0]))]
 
 
 def table(name: str, found: Iterable[Finding]) -> Table:
@@ -74,6 +93,140 @@ def table(name: str, found: Iterable[Finding]) -> Table:
     for finding in found:
         made.add_row(finding.check, finding.verdict, finding.seen)
     return made
+
+
+# ---- what the episodes say, one finding each
+
+
+def splits(listed: Mapping[str, Sequence[TaskRef]], opened: Mapping[str, str]) -> Finding:
+    """No game is in two splits.
+
+    A run leaves out a game whose fingerprint an earlier split has. It cannot see a game that has
+    the same first text and expert plan under another fingerprint.
+
+    Args:
+        listed: the games of each split, each listed for itself.
+        opened: the first text of each game, by ``TaskRef.key``.
+    """
+    tasks = [(split, task) for split, games in listed.items() for task in games]
+    prints, texts = defaultdict(set), defaultdict(set)
+    for split, task in tasks:
+        prints[task.fingerprint].add(split)
+        if task.expert_plan:
+            texts[opened.get(task.key, task.key), task.expert_plan].add((split, task.fingerprint))
+    twice = sum(len(where) > 1 for where in prints.values())
+    unseen = sum(len({s for s, _ in where}) > 1 and len({p for _, p in where}) > 1 for where in texts.values())
+    seen = (
+        f"{len(tasks)} games of {', '.join(listed)}; {twice or 'none'} in two{', which a run leaves out' * (twice > 0)}"
+    )
+    hidden = f"; {unseen} equal games have different fingerprints" if unseen else ""
+    return Finding("splits", FAIL if unseen else NOTE if twice else OK, seen + hidden)
+
+
+def errors(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    broken = [f"{game.task.key}: {game.error}" for game in games if game.error]
+    return Finding("no errors", FAIL if broken else OK, broken[0] if broken else f"{len(games)} games played")
+
+
+def repeats(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    """The same actions give the same episode: after another game, and in another session."""
+    pairs = [pair for game in games for pair in game.again]
+    if outcomes := [first for first, again in pairs if first.outcome != again.outcome]:
+        return Finding("repeats", FAIL, f"scores or ends differ in {len(outcomes)} of {len(pairs)} repetitions")
+    if texts := [first for first, again in pairs if first.texts != again.texts]:
+        words = f"words differ in {len(texts)} of {len(pairs)} repetitions, scores and ends do not"
+        return Finding("repeats", NOTE, words)
+    return Finding("repeats", OK if pairs else NONE, f"{len(pairs)} repetitions are equal")
+
+
+def expert_wins(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    rollouts = [game.expert for game in games if game.expert]
+    if not rollouts:
+        return Finding("expert", NONE, "no expert: no demonstrations, no SFT")
+    won = sum(rollout.won for rollout in rollouts)
+    turns = sorted(len(rollout.results) for rollout in rollouts)
+    seen = f"won {won} of {len(rollouts)} games in {turns[0]} to {turns[-1]} turns"
+    return Finding("expert", OK if won == len(rollouts) else FAIL, seen)
+
+
+def random_bound(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    """What is won without reading; too much leaves nothing to learn."""
+    rollouts = [rollout for game in games for rollout in game.random if rollout.results]
+    if not rollouts:
+        return Finding("random", NONE, "the environment lists no admissible actions")
+    won = sum(rollout.won for rollout in rollouts)
+    between = wilson(won, len(rollouts))
+    seen = f"won {won} of {len(rollouts)} episodes [{between.low:.0%}, {between.high:.0%}]"
+    return Finding("random", NOTE if between.low > 0.5 else OK, seen)
+
+
+def reachable(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    rewarded = [rollout for rollout in _all(games) if rollout.score > 0 or rollout.won]
+    early = sum(any(r.score_delta > 0 for r in rollout.results[:-1]) for rollout in rewarded)
+    seen = f"{len(rewarded)} of {sum(1 for _ in _all(games))} episodes were rewarded, {early} before their last turn"
+    return Finding("reward", OK if rewarded else FAIL, seen)
+
+
+def pays_only_for_winning(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    """No episode that is not won scores as much as a win: at random, or by repeating one action."""
+    lost = [(game.task.max_score, rollout) for game in games for rollout in [*game.random, *filter(None, [game.paid])]]
+    shares = [rollout.score / most for most, rollout in lost if most > 0 and not rollout.won]
+    best = max(shares, default=0.0)
+    seen = f"at most {best:.2f} of a win's score in {len(shares)} episodes that were not won"
+    return Finding("pays for winning", FAIL if best >= 1 else NOTE if best > 0.9 else OK, seen)
+
+
+def hostile(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    """Nonsense is answered: it is neither rewarded nor won, and its length does not matter."""
+    results = [result for game in games for result in game.hostile]
+    paid = [result for result in results if result.won or result.score_delta > 0]
+    valid = sum(result.valid for result in results)
+    seen = f"{len(results)} of {len(HOSTILE) * len(games)} answered, {len(paid)} rewarded, {valid} called valid"
+    return Finding("hostile actions", FAIL if paid else NOTE if valid else OK, seen)
+
+
+def no_answer_in_prompt(environment: Environment, games: Sequence[GameRollouts]) -> Finding:
+    """The first message has neither the expert's plan nor a right answer."""
+    style = environment.prompt
+    leaks = []
+    for game in (game for game in games if game.random):
+        opening = game.random[0].opening
+        prompt = f"{style.role} {style.how_to_act} {game.task.goal} {opening.goal} {opening.text}".lower()
+        answers = [*opening.gold, *([joint.join(game.task.expert_plan) for joint in ("\n", ", ", " ")])]
+        leaks += [game.task.key for answer in answers if len(answer) >= LEAST_SIZED and answer.lower() in prompt]
+    seen = f"the answer is in the first message of {leaks[0]}" if leaks else f"{len(games)} first messages"
+    return Finding("prompt", FAIL if leaks else OK, seen)
+
+
+def speed(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+    rollouts = [rollout for rollout in _all(games) if rollout.seconds]
+    steps, seconds = sum(len(rollout.results) for rollout in rollouts), sum(rollout.seconds for rollout in rollouts)
+    return Finding("speed", OK if steps else NONE, f"{steps / seconds if seconds else 0:,.0f} steps/s, one session")
+
+
+def memory(growth: float) -> Finding:
+    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes"
+    return Finding("memory", FAIL if growth > GROWTH else OK, seen)
+
+
+def _all(games: Sequence[GameRollouts]) -> Iterator[Rollout]:
+    for game in games:
+        yield from game.random
+        if game.expert:
+            yield game.expert
+
+
+CHECKS: tuple[Check, ...] = (
+    errors,
+    repeats,
+    expert_wins,
+    random_bound,
+    reachable,
+    pays_only_for_winning,
+    hostile,
+    no_answer_in_prompt,
+    speed,
+)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.cost_estimate.amounts import GAMES, STEPS, Amounts, amounts, forecast, machine, recorded
 from turngrid.experiments.cost_estimate.memory import demand, devices, problems
 from turngrid.experiments.evaluation.tables import plain_text
+from turngrid.experiments.tables import duration
 from turngrid.records.models.gpus import GB, GpuError
 from turngrid.records.models.shape import Shape, shape_of
 from turngrid.records.run_folder import run_name
@@ -80,7 +81,8 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
         reasons += problems(config, shape, where)
     each = recorded(config) if here else {}
     if each:
-        rows += [(f"time: {stage}", clock(seconds)) for stage, seconds in forecast(wanted, each).items()]
+        times = forecast(wanted, each).items()
+        rows += [(f"time: {stage}", "not recorded" if time is None else duration(time)) for stage, time in times]
     table = Table(title=run_name(config), title_justify="left", show_header=False)
     for row in rows:
         table.add_row(*map(escape, row))  # rich takes [NAME] for a style
@@ -119,11 +121,3 @@ def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[t
         kept = (form.keeps(step) for form in rollout_forms(config).values() for step in range(1, allocation.steps + 1))
         run += MODEL_BYTES * shape.parameters * sum(kept)
     yield "output_dir", Path(config.output_dir).expanduser().absolute(), run
-
-
-def clock(seconds: float | None) -> str:
-    """Return ``45 s``, ``4.6 min``, ``12.3 h``, or ``not recorded``."""
-    if seconds is None:
-        return "not recorded"
-    unit, size = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 7200 else ("h", 3600)
-    return f"{seconds / size:.{int(size > 1)}f} {unit}"

@@ -49,8 +49,6 @@ EPISODES, TABLE = "episodes.html", "table.md"
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     methods: str = ""
     tasks: int = 20
     samples: int = 8

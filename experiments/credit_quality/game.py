@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,6 @@ class Node:
     actions: tuple[str, ...]
     observation: Observation
     result: StepResult | None = None
-    saved: Any = None  # the environment's saved state
     children: dict[str, Node] = field(default_factory=dict)
     graded: StepResult | None = None  # the result if an episode is cut off here
 
@@ -82,16 +80,11 @@ class GameTree:
         result = node.result
         over = result and (result.won or result.lost or result.terminated or result.truncated)
         self._at = None if over else node
-        node.saved = None if over else self._env.saved()
 
     def _go_to(self, node: Node) -> None:
-        if self._at is node:
-            return
-        if node.saved is not None:
-            self._env.restore(node.saved)
-        else:
+        if self._at is not node:
             self._repeat(self._env, node)
-        self._at = node
+            self._at = node
 
     def check(self, actions: Sequence[str]) -> None:
         """Repeat the actions on a fresh environment; raise NotReplayed if the results differ."""
@@ -183,7 +176,6 @@ class MeasuredGame:
     screened: list[Episode] = field(default_factory=list)  # they show how hard the game is
     episodes: list[Episode] = field(default_factory=list)  # the rated group of samples
     values: dict[str, list[float]] = field(default_factory=dict)  # continuations' returns by prefix
-    seconds: float = 0.0  # CPU seconds that the measurement took
 
     @classmethod
     def read(cls, file: Path, key: str) -> MeasuredGame:
@@ -232,7 +224,7 @@ class Measurement:
             NotReplayed: the environment is not deterministic.
             EnvError: the environment failed.
         """
-        start, missing = time.process_time(), range(len(game.episodes), samples)
+        missing = range(len(game.episodes), samples)
         with closing(GameTree(self.make, self.spec.task)) as tree:
             specs = [replace(self.spec, sample=number) for number in missing]
             game.episodes += await self.rollouts.roll_out(specs, tree)
@@ -246,7 +238,6 @@ class Measurement:
                     if keys(after)[: turns + 1] != keys(episode)[: turns + 1]:
                         raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
                     values.append(score(after, self.reward))
-        game.seconds += time.process_time() - start
 
     def continuation(self, episode: Episode, turns: int, number: int) -> EpisodeSpec:
         """Return the spec of continuation ``number`` of the episode's first ``turns`` turns.

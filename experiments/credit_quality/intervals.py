@@ -23,9 +23,9 @@ Statistic = Callable[[np.ndarray], np.ndarray]  # maps (draws, tasks) counts of 
 
 
 @cache
-def weights(tasks: int, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+def weights(tasks: int, draws: int) -> np.ndarray:
     """Return how often each bootstrap draw has each task, (draws, tasks)."""
-    return np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=draws).astype(float)
+    return np.random.default_rng(0).multinomial(tasks, np.full(tasks, 1 / tasks), size=draws).astype(float)
 
 
 @cache

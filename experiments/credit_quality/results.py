@@ -110,7 +110,6 @@ def results(
         "turns": len(known.advantage),
         "prefixes": len({(number, key) for number, episode in episodes for key in keys(episode)}),
         "won": float(np.mean([episode.won for _, episode in episodes])),
-        "cpu_seconds": round(sum(game.seconds for game in games)),
     }
     made = Results(counts, of_truth(sums[against]), ratings, against, less)
     return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)

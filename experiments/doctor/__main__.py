@@ -12,13 +12,29 @@ alarms that followed, and the rules that could not be applied. The exit code is 
 alarm. docs/doctor.md lists which illnesses it finds, and which it does not."""
 
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from turngrid.experiments.doctor.diagnosis import diagnose, text
-from turngrid.experiments.doctor.sources import read
+from turngrid.experiments.doctor.sources import Source, read
+from turngrid.experiments.stages.rl import read_rollbacks
+from turngrid.records.credit import read_credit
+from turngrid.records.health.alarms import Alarm, Curves, alarms
+from turngrid.records.health.conditions import FIRST, LAST
+from turngrid.records.health.rules import RULES, Rule
 from turngrid.records.process.exit_codes import Parser, command
+from turngrid.records.resume import RlFolder
+from turngrid.rollouts.episode import Episode, Turn
+from turngrid.rollouts.store import DamagedEpisodes, read_episodes
 
 USAGE = "python -m experiments.doctor PATH..."
+# Alarms of actions -> which turns have them
+TURNS: dict[str, Callable[[Turn], bool]] = {
+    "invalid_actions": lambda turn: not turn.valid,
+    "unparsed_actions": lambda turn: not turn.parsed,
+}
+NAMES = {rule.name for rule in RULES}
+UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "one_sided")
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
@@ -28,10 +44,94 @@ def main(given: list[str]) -> int:
     ill = False
     for path in parser.parse_args(given).paths:
         source = read(path)
-        diagnosis = diagnose(source)
-        ill = ill or bool(diagnosis.alarms)
-        print(text(str(path), source, diagnosis), flush=True)
+        raised = alarms(source.curves, source.limits)
+        ill = ill or bool(raised)
+        print(text(str(path), source, raised), flush=True)
     return int(ill)
+
+
+def _blind(curves: Curves) -> Iterator[tuple[str, str]]:
+    """Yield the rules that read nothing, each with a metric that it lacks.
+
+    If several rules share a name, one of them must read.
+    """
+    by_name: dict[str, list[Rule]] = {}
+    for rule in RULES:
+        by_name.setdefault(rule.name, []).append(rule)
+    for name, rules in by_name.items():
+        if not any(True for rule in rules for _ in curves.readings(rule)):
+            yield name, rules[0].metrics[0]
+
+
+def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
+    """Return the diagnosis of a run as lines for a terminal; ``raised``: its alarms in order."""
+    steps, blind = source.curves.steps, dict(_blind(source.curves))
+    lines = [f"{path}: {source.kind}, {len(steps)} steps ({steps[0]} to {steps[-1]})"]
+    lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
+    lines += [f"  {rollback}" for rollback in (read_rollbacks(source.rl) if source.rl else ())]
+    if raised:
+        first, *others = raised
+        where = _where(source.rl, first) if source.rl else ""
+        facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
+        lines += [f"first, at step {first.step}: {first.name}"]
+        lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
+        lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
+    else:
+        able = len(NAMES) - len(blind)
+        lines += [f"no alarm: {able} of {len(NAMES)} rules have their metrics; none sees an illness"]
+    lines += ["cannot tell:"]
+    if len(steps) < FIRST + LAST:
+        lines += [f"  trends: some rules need {FIRST + LAST} steps"]
+    if blind:
+        missing = ", ".join(f"{name} ({metric})" for name, metric in blind.items())
+        lines += [f"  without their metrics: {missing}"]
+    lines += ["  what metrics do not show: docs/doctor.md#what-it-cannot-detect"]
+    return "\n".join(lines)
+
+
+# ---- where in the step's episodes
+
+
+def _where(rl: RlFolder, alarm: Alarm) -> str:
+    """Return turn and token of an alarm if the run's files show it, else ""."""
+    try:
+        episodes = list(read_episodes(rl.step_episodes(alarm.step)))
+        if matches := TURNS.get(alarm.name):
+            return _most(episodes, matches)
+        return _largest(rl, alarm.step, episodes) if alarm.name in UPDATES else ""
+    except (OSError, ValueError, DamagedEpisodes):  # a damaged or missing record
+        return ""
+
+
+def _most(episodes: Sequence[Episode], matches: Callable[[Turn], bool]) -> str:
+    """Return the turn at which it happens most often, with one example."""
+    counts = Counter(number for one in episodes for number, turn in enumerate(one.turns, 1) if matches(turn))
+    if not counts:
+        return ""
+    number, count = counts.most_common(1)[0]
+    example = next(one for one in episodes if len(one.turns) >= number and matches(one.turns[number - 1]))
+    answer = example.turns[number - 1].response[:60]
+    return f"most often in turn {number} ({count} of {len(episodes)} episodes), such as {answer!r} in {example.task}"
+
+
+def _largest(rl: RlFolder, step: int, episodes: Sequence[Episode]) -> str:
+    """Return the token with the largest advantage, by the credit log."""
+    credits = read_credit(rl.credit / f"{step:06d}.jsonl")
+    tokens = (
+        (abs(advantage or 0.0), line, token)
+        for line, credit in enumerate(credits)
+        for token, advantage in enumerate(credit.advantages if credit else ())
+    )
+    size, line, token = max(tokens, default=(0.0, 0, 0))
+    if not size:
+        return ""
+    episode, before = episodes[line], 0
+    for number, turn in enumerate(episode.turns, 1):
+        if token < before + len(turn.action_ids):
+            place = f"turn {number}, token {token - before + 1}"
+            return f"the largest advantage, {size:.3g}, is in {place} of episode {line + 1} ({episode.task})"
+        before += len(turn.action_ids)
+    return ""
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from turngrid.records.run_folder import composed
 
 LONGEST = 2**24  # bytes of a line that is read
 STEPS = ("step", "_step", "Step", "training/global_step", "verl/training/global_step", "global_step")
-EVENTS, LOGS = "*tfevents*", "*.wandb"
+EVENTS = "*tfevents*"
 FORMATS = "a run folder, verl's file logger (.jsonl), TensorBoard's event files, or a .csv with verl's names"
 NO_READER = (
     "Weights & Biases has no public reader of its offline files; use rl/metrics.jsonl of a run of turngrid; else "
@@ -70,21 +70,15 @@ def read(path: Path) -> Source:
 
 
 def _of_folder(path: Path) -> Source:
-    run = path.parent if path.name == "rl" and (path / "metrics.jsonl").exists() else path
-    if (run / "rl" / "metrics.jsonl").exists():
-        return _of_run(run)
-    if runs := sorted(path.glob("*/rl/metrics.jsonl")):
-        raise Refusal(f"{path}: {len(runs)} runs; use one of them, such as {runs[0].parents[1]}")
-    if list(path.glob(LOGS)):
-        raise Refusal(f"{path}: {NO_READER}")
-    if folders := sorted({file.parent for file in path.rglob(EVENTS)}):
-        if len(folders) > 1:
-            raise Refusal(f"{path}: event files of {len(folders)} runs; use one of them, such as {folders[0]}")
-        return _of_events(folders[0])
-    files = [file for file in sorted(path.iterdir()) if file.suffix in (".jsonl", ".csv")]
-    if len(files) != 1:
-        raise Refusal(f"{path}: {len(files)} files of metrics; use one file, or {FORMATS}")
-    return _of_file(files[0])
+    if (path / "rl" / "metrics.jsonl").exists():
+        return _of_run(path)
+    runs = [file.parents[1] for file in sorted(path.glob("*/rl/metrics.jsonl"))]
+    events = sorted({file.parent for file in path.rglob(EVENTS)})
+    if not runs and len(events) == 1:
+        return _of_events(events[0])
+    if several := runs or events:
+        raise Refusal(f"{path}: {len(several)} runs; use one of them, such as {several[0]}")
+    raise Refusal(f"{path}: no metrics of a run; use {FORMATS}")
 
 
 def _of_file(path: Path) -> Source:

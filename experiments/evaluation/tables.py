@@ -42,7 +42,6 @@ def summary_table(result: RunResult) -> str:
     below = {  # the tables, so that no line break falls into a path
         "run folder": result.folder,
         "curves": f"python -m turngrid.experiments.report {quote(result.folder)}",
-        "library": result.notes.get("library"),
         "no signal": result.notes.get("no_signal"),
     }
     return plain_text(tables) + "".join(f"{name + ':':<16}{text}\n" for name, text in below.items() if text)

@@ -1,6 +1,6 @@
 """Make one page from run folders: results beside published ones, comparisons, charts and costs.
 
-    python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]
+    python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
     python -m experiments.report runs/NAME runs/OTHER --out /tmp/two
 
@@ -8,9 +8,9 @@ RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which get
               group of runs with the same test games. Runs may be unfinished
 --out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
               folder each there
---text        print the report here instead, without charts and episodes
 
-docs/report.md explains the tables, intervals and verdicts."""
+Prints the report here too, without charts and episodes. docs/report.md explains the tables,
+intervals and verdicts."""
 
 import sys
 import time
@@ -23,8 +23,7 @@ from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
 WIDTH = 160  # of the terminal's text
-
-USAGE = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER | --text]"
+USAGE = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]"
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
@@ -32,7 +31,6 @@ def main(given: list[str]) -> int:
     parser = Parser(usage=USAGE, add_help=False, allow_abbrev=False)
     parser.add_argument("paths", metavar="RUN_OR_SWEEP", nargs="+", type=Path)
     parser.add_argument("--out", metavar="FOLDER", type=Path)
-    parser.add_argument("--text", action="store_true")
     asked = parser.parse_intermixed_args(given)
     chosen = subjects(asked.paths)
     for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
@@ -40,7 +38,7 @@ def main(given: list[str]) -> int:
     for subject in chosen:
         folder = asked.out.expanduser() if asked.out else subject.folder
         folder = folder / subject.folder.name if asked.out and len(chosen) > 1 else folder
-        print(text(subject) if asked.text else write(subject, folder), flush=True)
+        print(f"{text(subject)}\n\n{write(subject, folder)}", flush=True)
     return 0
 
 

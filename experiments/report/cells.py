@@ -1,11 +1,11 @@
 """The report's table: success or score with its interval, and the published figure.
 
 Figures of the study (arXiv 2510.01132v2) are in ``arxiv_2510_01132.yaml``. A sweep file names a
-table; a dot selects a table inside another, as in ``table4_exploration_budget.swegym``.
+table.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
@@ -148,7 +148,13 @@ class Table:
 
 def tables() -> dict[str, Table]:
     """Return all tables by name, in the paper's order."""
-    return {table.name: table for table in _read("", yaml.safe_load(FILE.read_text(encoding="utf-8")))}
+    nodes: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    found = {}
+    for name, node in nodes.items():
+        if name != "source":
+            rows = {row: dict(zip(node["columns"], cells, strict=True)) for row, cells in node["rows"].items()}
+            found[name] = Table(name, rows, node.get("protocol", {}), node.get("note", ""))
+    return found
 
 
 @cache
@@ -157,13 +163,3 @@ def table_of(name: str) -> Table:
     if name not in (known := tables()):
         raise Refusal(f"published={name}: no such table; use published={nearest(name, known)}")
     return known[name]
-
-
-def _read(name: str, node: Any) -> Iterator[Table]:
-    if not isinstance(node, dict):
-        return
-    if "rows" in node:
-        rows = {row: dict(zip(node["columns"], cells, strict=True)) for row, cells in node["rows"].items()}
-        yield Table(name, rows, node.get("protocol", {}), node.get("note", ""))
-    for key, inner in node.items():
-        yield from _read(f"{name}.{key}" if name else key, inner)

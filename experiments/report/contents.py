@@ -1,6 +1,5 @@
 """The contents of a report, and the page as HTML (which needs no network) and as Markdown."""
 
-import json
 import os
 import time
 from collections import Counter
@@ -21,11 +20,11 @@ from turngrid.experiments.report.charts import curves, metrics
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject, shared_and_varied
 from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
-from turngrid.experiments.report.samples import BASE, read
+from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
+from turngrid.experiments.tables import duration
 from turngrid.experiments.viewer.page import fragment
-from turngrid.experiments.viewer.sources import Shown, tokenizer_of
-from turngrid.rollouts.episode import Episode
+from turngrid.experiments.viewer.sources import EpisodeFile, Shown
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (
@@ -74,14 +73,6 @@ def _render(template: str, subject: Subject, folder: Path, **more: Any) -> str:
     return environment.get_template(template).render(r=contents(subject), **tools, **more)
 
 
-def duration(seconds: float) -> str:
-    """Return ``4 min 56 s`` or ``2 h 05 min``."""
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 def link(path: Path, folder: Path) -> str:
     """Return the path relative to the report's folder, or "" if it is missing."""
     return Path(os.path.relpath(path, folder)).as_posix() if path.exists() else ""
@@ -93,7 +84,6 @@ def contents(subject: Subject) -> dict[str, Any]:
     published = table_of(sweep.published) if sweep.published else None
     table = table_cells(runs, sweep.layout, sweep.published)
     judged, by_state = verdicts(sweep, runs), Counter(run.state for run in runs)
-    by_word = Counter(verdict.word for verdict in judged)
     shared, varied = shared_and_varied(runs)
     measures = list(dict.fromkeys(cell.measure for row in table for cell in row)) or [SUCCESS]
     beside = {cell.measure for row in table for cell in row if cell.published is not None}
@@ -108,7 +98,6 @@ def contents(subject: Subject) -> dict[str, Any]:
         "other_measure": SHARES_OF_TESTS if SCORE in beside else resolved,
         "played": played(runs),
         "verdicts": judged,
-        "words": {word: by_word[word] for word in Word if by_word[word]},
         "pairs": [] if sweep.takeaways else differences(runs),
         "costs": costs(runs),
         "origins": origins(runs),
@@ -177,11 +166,11 @@ def sampled(runs: Sequence[Run]) -> list[Shown]:
 
 
 def _shown(run: Run, stage: str) -> Iterator[Shown]:
-    path = episodes_file(run.folder, stage)
-    won = [line.outcome == "won" for line in read(path)]
-    chosen = {index for asked in (True, False) for index in [i for i, one in enumerate(won) if one is asked][:EACH]}
-    tokenizer = tokenizer_of(run.folder, stage) if chosen else None
-    for index, line in enumerate(path.read_bytes().splitlines() if chosen else ()):
-        if index in chosen:
-            place, episode = f"{path.relative_to(run.folder).as_posix()}:{index}", Episode.from_dict(json.loads(line))
-            yield Shown(episode, run.name, f"evaluation/{stage}", place, None, tokenizer)
+    file = EpisodeFile(episodes_file(run.folder, stage), run.folder)
+    left = {True: EACH, False: EACH}  # by whether they are won
+    for shown in file.shown() if file.path.exists() else ():
+        if left[shown.episode.won]:
+            left[shown.episode.won] -= 1
+            yield shown
+        if not any(left.values()):
+            return

@@ -118,7 +118,7 @@ async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: 
 
 
 async def draw(run: Run, path: str) -> list[Episode]:
-    """Sample alternatives to the demonstrations' actions; NotAgain if a game differs."""
+    """Sample alternatives to the demonstrations' actions; Refusal if a game differs."""
     from turngrid.verl_plugin.rollout.local_rollouts import (  # torch and transformers: in this process only
         LoadedModel,
         Rules,

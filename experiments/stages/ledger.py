@@ -140,8 +140,8 @@ def _sft(run: Run) -> Iterator[Entry]:
     path, more = demonstrations.episodes_file(folder), early_experience.rows_file(folder)
     if (folder / "sft" / "model").exists() and path.exists():
         epochs = int(config.model.sft.epochs)
-        read = early_experience.passes(early_experience.kind_of(config), epochs)
-        files = ((path, read.demonstrations), (more, read.others))
+        ahead = early_experience.kind_of(config) == early_experience.WORLD_MODEL  # predictions in the first epoch
+        files = ((path, epochs - 1), (more, 1)) if ahead else ((path, epochs), (more, epochs))
         rows = [(episode, times) for file, times in files if file.exists() for episode in read_episodes(file)]
         tokens = sum(times * len(turn.action_ids) for episode, times in rows for turn in episode.turns)
         count = sum(times for _, times in rows)

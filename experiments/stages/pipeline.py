@@ -85,7 +85,6 @@ def _imitate(run: Run, base: str) -> str:
         return str(sft.train(run, shown, base))
 
 
-FROZEN = "frozen as RL left it, in the evaluation of the model after RL"
 # Ledger entries and timed stages by the model that they made
 CHARGED = {"base": (), "sft": ("demonstration", "alternative"), "rl": ("rl_episode",)}
 TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl",)}
@@ -116,7 +115,6 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "spent": spent(config, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(config),
-            "library": FROZEN if any(made.library for made in checkpoints) else "",
             "no_signal": _no_signal(run, metrics),
         },
         matrix=matrix,

@@ -21,7 +21,6 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
-from turngrid.records.health.alarms import Alarm
 from turngrid.records.health.raising import ROLLBACK, NewAlarms, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
@@ -82,7 +81,7 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
     """Return the config for verl's trainer, with this run's paths, seeds and length."""
     config, rl = run.config, run.rl
     paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation", "shared")}
-    result = run.for_process(**paths, tracking=run.tracked("rl").node())
+    result = run.for_process(**paths, tracking=asdict(run.tracked("rl")))
     with open_dict(result):
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model
@@ -116,18 +115,15 @@ class Rollback:
     """One line of ``rl/rollbacks.jsonl``.
 
     Attributes:
-        alarm: the step and name of the alarm.
+        step, name: of the alarm.
         to: step of the checkpoint from which RL goes on; 0: the start of RL.
         rate: learning rate of the policy from then on.
-        alarms: those of the steps that were dropped.
     """
 
-    number: int
     step: int
     name: str
     to: int
     rate: float
-    alarms: list[dict[str, object]]
 
     def __str__(self) -> str:
         back = f"the checkpoint of step {self.to}" if self.to else "the start of RL"
@@ -162,19 +158,14 @@ def go_back(rl: RlFolder, rate: float) -> str:
         return ""
     number = int(asked.action.split()[1])
     if len(read_rollbacks(rl)) < number:
-        append_line(rl.rollbacks, asdict(_planned(rl, asked, number, raised, rate)))
+        to = checkpoints.newest(rl.checkpoints, before=asked.since).step
+        append_line(rl.rollbacks, asdict(Rollback(asked.step, asked.name, to, rate * FACTOR**number)))
     last = read_rollbacks(rl)[-1]
     for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):
         remove_folder(checkpoints.folder_of(rl.checkpoints, step))
     discard_beyond_checkpoint(rl)
     write_lines(rl.alarms, [asdict(alarm) for alarm in raised if alarm.step <= last.to])
     return str(last)
-
-
-def _planned(rl: RlFolder, asked: Alarm, number: int, raised: list[Alarm], rate: float) -> Rollback:
-    to = checkpoints.newest(rl.checkpoints, before=asked.since).step
-    dropped = [asdict(alarm) for alarm in raised if alarm.step > to]
-    return Rollback(number, asked.step, asked.name, to, rate * FACTOR**number, dropped)
 
 
 # ---- progress

@@ -7,6 +7,7 @@ a GPU.
 
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
         "seed": int(config.seed),
         "template_kwargs": dict(run.chat.kwargs),
-        "tracking": run.tracked("sft").node(),
+        "tracking": asdict(run.tracked("sft")),
     }
     verl_node = {
         "model": _model(config.actor_rollout_ref.model, model),

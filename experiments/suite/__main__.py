@@ -33,8 +33,6 @@ JSON = "suite.json"
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     only: str = ""
 
 

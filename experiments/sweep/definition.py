@@ -49,7 +49,6 @@ class Scale(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     overrides: tuple[str, ...] = ()
     takeaways: tuple[Takeaway, ...] = ()
     note: str = ""
-    measure: str = SUCCESS  # of selectors that name none
 
 
 class Definition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -67,13 +66,13 @@ def names() -> list[str]:
     return sorted(path.stem for path in SWEEPS.glob("*.yaml"))
 
 
-def load(name: str, folder: Path = SWEEPS) -> Definition:
+def load(name: str) -> Definition:
     """Read the sweep ``NAME``, or the file ``NAME.yaml``.
 
     Raises:
         SweepError: there is no such sweep, or its file is invalid; the message names the key.
     """
-    path = Path(name).expanduser() if name.endswith(".yaml") else folder / f"{name}.yaml"
+    path = Path(name).expanduser() if name.endswith(".yaml") else SWEEPS / f"{name}.yaml"
     if not path.exists():
         known = names()
         near = nearest(name, known, cutoff=0.3) or next((other for other in known if name in other), "")
@@ -84,26 +83,7 @@ def load(name: str, folder: Path = SWEEPS) -> Definition:
         raise SweepError(f"{path.name}: {' '.join(str(error).split())}") from error
     for scale_name, scale in definition.scales.items():
         _check(f"{path.name}: {scale_name}", scale)
-    return msgspec.structs.replace(
-        definition, scales={name: _measured(scale) for name, scale in definition.scales.items()}
-    )
-
-
-def _measured(scale: Scale) -> Scale:
-    """Put the scale's measure into each selector that has none."""
-    if scale.measure == SUCCESS:
-        return scale
-
-    def measured(selectors: Mapping[str, Selector]) -> dict[str, Selector]:
-        return {name: {"measure": scale.measure, **selector} for name, selector in selectors.items()}
-
-    def side(own: Mapping[str, str | Selector]) -> dict[str, str | Selector]:
-        parts = {name: part for name, part in own.items() if not isinstance(part, str)}
-        return {**own, "measure": own.get("measure", scale.measure), **measured(parts)}
-
-    layout = msgspec.structs.replace(scale.layout, rows=measured(scale.layout.rows))
-    takeaways = tuple(Takeaway(item.claim, side(item.higher), side(item.lower)) for item in scale.takeaways)
-    return msgspec.structs.replace(scale, layout=layout, takeaways=takeaways)
+    return definition
 
 
 def scale_of(definition: Definition, scale: str) -> Scale:
@@ -115,8 +95,6 @@ def scale_of(definition: Definition, scale: str) -> Scale:
 
 def _check(where: str, scale: Scale) -> None:
     """Check all selectors."""
-    if scale.measure not in MEASURES:
-        raise SweepError(f"{where}: measure: {scale.measure} is none of {', '.join(MEASURES)}")
     for axis in scale.axes:
         if axis in RESERVED:
             raise SweepError(f"{where}: an axis cannot be called {axis}")

@@ -49,9 +49,8 @@ def write(sweep: Sweep, output_dir: Path, whole: Sequence[Mapping[str, str]] = (
     earlier = read(folder)
     settings = list(whole) or [run.coordinates for run in sweep.runs]
     launched = [(run.coordinates, run.seed) for run in sweep.runs]
-    overrides = {run.folder: run.overrides for run in sweep.runs}  # two settings may share a run
     kept = [
-        msgspec.structs.replace(run, overrides=overrides.get(run.folder, run.overrides))
+        run
         for run in (earlier.runs if earlier else [])
         if (run.coordinates, run.seed) not in launched and run.coordinates in settings
     ]

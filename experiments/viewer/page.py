@@ -24,7 +24,6 @@ from tokenizers import Tokenizer
 from turngrid.envs.utils.printable import REPLACEMENT, printable
 from turngrid.experiments.viewer.sources import TOKENIZER, Shown
 from turngrid.records.credit import pack_runs
-from turngrid.rollouts.episode import Turn
 
 LIMIT = 5000  # episodes
 SCRIPTS = ("store", "colour", "filters", "list", "tokens", "strip", "graph", "episode", "viewer")
@@ -128,58 +127,28 @@ def _short(number: float) -> float:
 
 
 def _episode(shown: Shown) -> dict[str, Any]:
+    """Return the record of ``Episode.to_dict`` in printable text, with the credit of its turns."""
     episode = shown.episode
+    record = _plain(episode.to_dict())
+    for turn, own, credit in zip(record["turns"], episode.turns, _by_turn(shown), strict=True):
+        turn |= {"logprobs": [round(number * NATS) for number in own.logprobs], **credit}
+        turn.pop("entropies", None)  # not shown
     answers = [index for index, message in enumerate(episode.messages) if message["role"] == "assistant"]
-    return {
-        "seed": episode.seed,
-        "split": episode.split,
-        "goal": printable(episode.goal),
-        "messages": _words(episode.messages[: [*answers, None][len(episode.prefix)]]),  # later ones repeat the turns
-        "ids": episode.prompt_ids,
-        "turns": [_turn(turn, credit) for turn, credit in zip(episode.turns, _by_turn(shown), strict=True)],
-        "final": printable(episode.final_observation),
-        "policy": printable(episode.policy),
-        "version": episode.policy_version,
-        "error": printable(episode.error),
-        "retries": episode.retries,
-        "prefix": [{"seen": printable(turn.observation), "action": printable(turn.action)} for turn in episode.prefix],
-        "guidance": printable(episode.guidance),
-        "learned": episode.trained,
-        "again": [[step, None if number is None else _short(number)] for step, number in shown.again],
-        "shaping": {printable(name): _short(number) for name, number in episode.shaping.items()},
-    }
+    record["messages"] = record["messages"][: [*answers, None][len(episode.prefix)]]  # later ones repeat the turns
+    return record | {"again": [[step, None if number is None else _short(number)] for step, number in shown.again]}
 
 
-def _words(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return plain JSON values with all text made printable."""
     if isinstance(value, str):
         return printable(value)
+    if isinstance(value, float):
+        return _short(value)
     if isinstance(value, dict):
-        return {printable(str(key)): _words(item) for key, item in value.items()}
-    return [_words(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _turn(turn: Turn, credit: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "seen": printable(turn.observation),
-        "action": printable(turn.action),
-        **({"thought": printable(turn.thought)} if turn.thought else {}),
-        **({"admissible": _words(turn.admissible)} if turn.admissible else {}),
-        "ids": turn.action_ids,
-        "logprobs": [round(number * NATS) for number in turn.logprobs],
-        "context": turn.context_ids,
-        "window": turn.prompt_ids,
-        "sampled": turn.sampled,
-        "valid": turn.valid,
-        "parsed": turn.parsed,
-        "shared": turn.shared,
-        **({"role": turn.role, "aside": turn.aside} if turn.role else {}),
-        "score": turn.score_delta,
-        "rewards": turn.rewards,
-        "info": _words(turn.info),
-        "seconds": [round(turn.act_seconds, 3), round(turn.env_seconds, 3)],
-        **credit,
-    }
+        return {printable(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not {*map(type, value)} <= {int, float}:  # else numbers of tokens
+        return [_plain(item) for item in value]
+    return value
 
 
 def _by_turn(shown: Shown) -> Iterator[dict[str, Any]]:

@@ -1,10 +1,8 @@
 """Sealed folders, and which RL checkpoint to resume from.
 
 A sealed folder has a ``manifest.json``, written last, with size and sha256 of every file. Sizes are
-compared whenever a folder is used, checksums (one core: 1.3 GiB a second) when a run resumes.
-
-A checkpoint counts once it is sealed. verl's file ``latest_checkpointed_iteration.txt`` names the
-one that verl wrote last: it is whole even if a kill came before its seal.
+compared whenever a folder is used, checksums when a run resumes. A checkpoint counts once it is
+sealed, or if verl's ``latest_checkpointed_iteration.txt`` names it: it is whole then.
 """
 
 import hashlib
@@ -42,9 +40,7 @@ def is_sealed(folder: Path) -> bool:
 def flaw_in(folder: Path, content: bool = True, inside: str = "") -> str:
     """Return the first difference of a folder from its manifest, as ``FILE is missing``, or "".
 
-    Args:
-        content: compare checksums too, not only sizes.
-        inside: only check this subfolder.
+    Without ``content`` only sizes are compared; ``inside`` names a subfolder.
     """
     if not is_sealed(folder):
         return f"{MANIFEST} is missing"
@@ -77,15 +73,10 @@ def _sums(files: Iterable[Path]) -> list[str]:
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest whole checkpoint.
+    """The newest whole checkpoint."""
 
-    Args:
-        step: 0 if there is none.
-        flaws: damage of newer checkpoints, by step.
-    """
-
-    step: int
-    flaws: dict[int, str]
+    step: int  # 0 if there is none
+    flaws: dict[int, str]  # damage of newer checkpoints, by step
 
 
 def folder_of(root: Path, step: int) -> Path:
@@ -93,12 +84,7 @@ def folder_of(root: Path, step: int) -> Path:
 
 
 def newest(root: Path, content: bool = False, before: float = float("inf")) -> Newest:
-    """Return the newest whole checkpoint under ``root``.
-
-    Args:
-        content: compare checksums too, not only sizes.
-        before: only consider checkpoints of earlier steps.
-    """
+    """Return the newest whole checkpoint, by sizes, or with ``content`` by checksums."""
     flaws: dict[int, str] = {}
     for step in (step for step in steps(root) if step < before):
         folder = folder_of(root, step)

@@ -18,12 +18,7 @@ PATTERNS = [name for name in READ if "*" in name]
 
 @dataclass(frozen=True)
 class Alarm:
-    """What was seen at a step, and what to try.
-
-    Attributes:
-        since: the first step that the condition looked at.
-        action: what it does: "", ``stop``, or ``rollback N`` for the Nth of the run.
-    """
+    """What was seen at a step, and what to try."""
 
     step: int
     name: str
@@ -31,9 +26,9 @@ class Alarm:
     advice: str
     cause: str = ""
     metric: str = ""
-    since: int = 0
+    since: int = 0  # the first step that the condition looked at
     by_rate: bool = False
-    action: str = ""
+    action: str = ""  # what it does: "", ``stop``, or ``rollback N`` for the Nth of the run
 
     def __str__(self) -> str:
         return f"step {self.step}: {self.name}: {'; '.join(filter(None, [self.seen, self.cause, self.advice]))}"
@@ -41,13 +36,9 @@ class Alarm:
 
 @dataclass
 class Curves:
-    """The metrics that rules read, by step.
+    """The metrics that rules read, by step."""
 
-    Args:
-        of_groups: whether the samples of a prompt are compared.
-    """
-
-    of_groups: bool = True
+    of_groups: bool = True  # whether the samples of a prompt are compared
     steps: list[int] = field(default_factory=list)
     columns: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> step -> value
 
@@ -105,11 +96,7 @@ def number(value: Any) -> float:
 
 
 def alarms(curves: Curves, limits: Mapping[str, float]) -> list[Alarm]:
-    """Return the alarms by step, each where its condition begins to hold.
-
-    Args:
-        limits: by the names of ``RULES``; a rule without a limit is off.
-    """
+    """Return the alarms by step, each where its condition begins to hold; limits are by rule."""
     raised = chain.from_iterable(_of_rule(rule, curves, limits[rule.name]) for rule in RULES if rule.name in limits)
     first: dict[tuple[int, str], Alarm] = {}
     for alarm in raised:

@@ -110,14 +110,6 @@ def quantile(level: float, comparisons: Array, differences: Array) -> Array:
     )
 
 
-def _pairs(windows: Array) -> Array:
-    """Return the number of comparisons to correct a step for, so that a whole run has one level.
-
-    A step compares its mean with ``windows`` earlier ones; steps share the level as 1/k^2.
-    """
-    return np.maximum(windows, 1).astype(float) ** 2
-
-
 def drop(values: Array, level: float) -> tuple[Array, Array]:
     """Return the best mean before the last steps, and by how much their mean may be below it.
 
@@ -126,7 +118,9 @@ def drop(values: Array, level: float) -> tuple[Array, Array]:
     steps = np.arange(len(values), dtype=float)
     before = steps - LAST  # the last step of the steps before
     error = earlier(noise(values)) * np.sqrt(2 / LAST)
-    interval = error * quantile(level, _pairs(before - LAST + 2), before)
+    # a step compares its mean with so many earlier ones; a run's steps share the level as 1/k^2
+    windows = np.maximum(before - LAST + 2, 1)
+    interval = error * quantile(level, windows**2, before)
     enough = np.where(before >= ENOUGH, 1.0, np.nan)
     return enough * earlier(np.fmax.accumulate(means(values))), enough * interval
 

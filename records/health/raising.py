@@ -36,13 +36,7 @@ def read_alarms(rl: RlFolder) -> list[Alarm]:
 
 
 class Watch:
-    """Looks at each logged step.
-
-    Args:
-        health: the node ``health`` of the config.
-        alert: shows an alarm in trackers.
-        of_groups: whether the algorithm compares the samples of a prompt.
-    """
+    """Looks at each logged step; ``alert`` shows an alarm in trackers."""
 
     def __init__(self, rl: RlFolder, health: Mapping[str, Any], alert: Alert, of_groups: bool) -> None:
         self._rl, self._alert = rl, alert

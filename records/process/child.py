@@ -41,10 +41,7 @@ def run_child(
     variables: Mapping[str, str] | None = None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run a ``child`` until it ends.
-
-    Args:
-        on_poll: called a few times a second.
+    """Run a ``child`` until it ends; ``on_poll`` is called a few times a second.
 
     Raises:
         StageFailed: the exit code is not 0.

@@ -55,14 +55,10 @@ def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]
 
 
 def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> tuple[list[str], list[str]]:
-    """Set the command's own keys in ``options``; return the words and the remaining KEY=VALUE.
+    """Set a command's own keys in ``options``; return the words and the remaining KEY=VALUE.
 
-    Args:
-        options: a dataclass of strings, integers and bools.
-        error: the class to raise.
-
-    Raises:
-        Refusal: a flag, a number below 1, a value that is no bool, or a key similar to an own one.
+    ``error`` is raised for a flag, a number below 1, a value that is no bool, or a key similar to
+    an own one.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
@@ -85,12 +81,7 @@ def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> t
 
 
 def exit_code(run: Callable[[], int], *, refused: tuple[type[Exception], ...] = (), resumes: bool = True) -> int:
-    """Call ``run`` and return its exit code; a foreseen error is printed and has its own code.
-
-    Args:
-        refused: further errors that this command foresees.
-        resumes: add to a failure's message that repeating the command resumes.
-    """
+    """Call ``run`` and return its exit code; a foreseen or ``refused`` error is printed."""
     try:
         return run()
     # TaskError: an environment cannot make its games

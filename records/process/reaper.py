@@ -4,8 +4,7 @@
 
 The stage's process dies with its parent, but some of Ray's helpers live on for a minute. So this
 process records the stage's descendants twice a second until the pipe's other end closes, and then
-kills those that are still alive. A mark in their environment would not work: Ray's processes
-overwrite it with their title.
+kills those that are still alive.
 """
 
 import os

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import Card, Conflict, Method, number
-from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rewards.declared import FIRST, Card, Conflict, Method, number
+from turngrid.rewards.reward import TRAINED, RewardView
 
 WON = "won"
 _AGAIN = Conflict(("several plays",), lambda _, are: not are, "no game is attempted again", "rollout_form=attempts")
-_FIRST = Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it")
 
 
 @dataclass(kw_only=True)
@@ -20,10 +19,8 @@ class TryAgain(Method):
     gamma: float = number(0, 1)
     lam: float = number(0)
 
-    conflicts = (_AGAIN, _FIRST)
+    conflicts = (_AGAIN, FIRST)
     card = Card(
-        "pays `gamma`^k for a win in attempt k, from 0, less `lam` x the share of attempts that repeat the actions "
-        "of another, at the last turn, in place of the trained reward",
         paper="2507.14295",
         source="code",
         needs="`rollout_form=attempts`; no transform before it",
@@ -48,7 +45,7 @@ class Improvement(Method):
 
     conflicts = (
         _AGAIN,
-        _FIRST,
+        FIRST,
         Conflict(
             ("rollout_form.attempts.attempts", "rollout_form.attempts.until_won"),
             lambda _, plays, until: plays not in (2, None) or bool(until),
@@ -63,8 +60,6 @@ class Improvement(Method):
         ),
     )
     card = Card(
-        "pays an attempt for having won, and the second `alpha` x (won it - won the first) more, each at its last "
-        "turn, in place of the trained reward",
         paper="2409.12917",
         source="a note",
         result="mathematics, from the first to the second attempt: +15.6",

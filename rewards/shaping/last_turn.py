@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from turngrid.rewards.declared import Card, Conflict, Method, in_range, number
-from turngrid.rewards.shaping.view import PlayedTurn, RewardView
+from turngrid.rewards.declared import FIRST, Card, Method, excludes, in_range, number
+from turngrid.rewards.reward import RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
 
@@ -18,12 +19,7 @@ class TurnBonus(Method):
     a_turn: float = number(0, 1)
     decay: float = number()
 
-    card = Card(
-        "adds `weight * decay * min(1, a_turn * turns)` to the last turn, for 200 steps",
-        paper="2509.22601",
-        source="code",
-        ours="`weight` 0.1, a win being 1 (there 1 and 10)",
-    )
+    card = Card(paper="2509.22601", source="code", ours="`weight` 0.1, a win being 1 (there 1 and 10)")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns = sum(not turn.aside for turn in view.episode.turns)
@@ -43,13 +39,7 @@ class Overlong(Method):
     factor: float = number(0)
     actions_only: bool
 
-    card = Card(
-        "lowers the last turn's reward, by 0 for a row of `limit - buffer` tokens, by `factor` for one of `limit`, "
-        "and further beyond",
-        paper="2503.14476; 2510.11701",
-        source="code",
-        ours="the longest row counts",
-    )
+    card = Card(paper="2503.14476; 2510.11701", source="code", ours="the longest row counts")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,7 +53,7 @@ class Overlong(Method):
     def _buffer(self) -> int:
         return max(1, self.limit // PUBLISHED_SHARE) if self.buffer is None else self.buffer
 
-    def _longest(self, turns: Sequence[PlayedTurn]) -> int:
+    def _longest(self, turns: Sequence[Any]) -> int:
         longest = row = 0
         for turn in turns:
             size = len(turn.action_ids) + (0 if self.actions_only else len(turn.context_ids))
@@ -81,17 +71,10 @@ class F1(Method):
     """
 
     conflicts = (
-        Conflict(
-            ("shaping",),
-            lambda _, names: "turn_bonus" in names,
-            "one pays for turns, the other takes off for them",
-            "shaping=[f1]",
-        ),
-        Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),
+        excludes("shaping", "turn_bonus", reason="one pays for turns, the other charges them", use="shaping=[f1]"),
+        FIRST,
     )
     card = Card(
-        "pays the harmonic mean of recall (share of the score) and precision (recall x turns of the expert plan / "
-        "turns) at the last turn, in place of the trained reward",
         paper="2601.21558",
         needs="no transform before it. Without a score, recall is having won; without an expert plan, precision is "
         "recall",
@@ -123,10 +106,8 @@ class CosineLength(Method):
     lost_long: float = number()
     beyond: float = number()
 
-    conflicts = (Conflict(("before",), lambda _, names: bool(names), "it replaces what acts before it"),)
+    conflicts = (FIRST,)
     card = Card(
-        "pays won episodes less, and lost ones less than 0, the more action tokens they have, in place of the trained "
-        "reward",
         paper="2605.02943",
         source="code",
         needs="no transform before it",

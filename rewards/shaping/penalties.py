@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from turngrid.rewards.declared import Card, Method, number, word
-from turngrid.rewards.shaping.view import RewardView
+from turngrid.rewards.reward import RewardView
 
 KEEP, SWITCH = "KEEP", "SWITCH"  # labels of HiPER's answers
 
@@ -31,12 +31,7 @@ class InvalidAction(Penalty):
     """A penalty for turns that the environment did not understand, or that have no action."""
 
     flag = "valid"
-    card = Card(
-        "lowers the reward of a turn by `coefficient` if the environment did not understand the action",
-        paper="verl-agent",
-        source="code",
-        ours="0.01, a win being 1 (there 0.1 and 10)",
-    )
+    card = Card(paper="verl-agent", source="code", ours="0.01, a win being 1 (there 0.1 and 10)")
 
 
 @dataclass(kw_only=True)
@@ -44,7 +39,6 @@ class Format(Penalty):
     """A penalty for answers from which no action could be read."""
 
     flag = "parsed"
-    card = Card("lowers the reward of an answer without an action by `coefficient`; `invalid_action` charges it too")
 
 
 @dataclass(kw_only=True)
@@ -59,12 +53,7 @@ class Subgoals(Method):
     changed: float = number(0)
 
     labels = (KEEP, SWITCH)
-    card = Card(
-        "lowers the reward of turns that keep their subgoal, and of turns that say KEEP but name another subgoal",
-        paper="2602.16165",
-        source="code",
-        ours="[see below](#hiper-and-rlvmr)",
-    )
+    card = Card(paper="2602.16165", source="code", ours="[see below](#hiper-and-rlvmr)")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns = view.episode.turns

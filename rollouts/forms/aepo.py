@@ -25,13 +25,7 @@ class Aepo(Arpo):
     beta: float = number()
     fatigue: float = number()
 
-    card = Card(
-        "is `arpo`, but the entropies of a first episode determine how many episodes begin at the start, "
-        "and consecutive branches get less likely",
-        paper="2510.14545",
-        source="notes",
-        ours="`beta` (0.5 in the code), `fatigue`",
-    )
+    card = Card(paper="2510.14545", source="notes", ours="`beta` (0.5 in the code), `fatigue`")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return Linear.specs(self, base, 1, rng)
@@ -58,7 +52,7 @@ def branches_in_a_row(episode: Episode, turns: int, played: Sequence[Episode]) -
     path = samplers.get(episode.sample, [])
     row = 0
     for turn in range(turns - 1, 0, -1):
-        here = [other for other in played if len(other.turns) - len(other.own_turns) == turn]
+        here = [other for other in played if other.shared_turns == turn]
         if not any(samplers[other.sample][turn - 1] == path[turn - 1] for other in here):
             break
         row += 1

@@ -15,19 +15,14 @@ TOKENS = 20  # first tokens of an answer
 
 @dataclass(kw_only=True)
 class Arpo(Linear):
-    """ARPO: a share ``start`` of the n samples begins at the game's start; the others branch off.
+    """ARPO's rollouts: H_t is the sum of the entropies of the answer's first tokens.
 
-    After each turn, while samples are left, each running episode branches with probability
-    ``clip(alpha + gamma (H_t - H_1), 0, 1)``, H_t the summed entropies of the answer's first tokens
-    (with ``mean``, their mean). Samples left at the end begin at the game's start. Episodes run to
-    their end before branches are drawn in the order of turns; they are independent, so this equals
-    stepping them together.
-
-    Raises:
-        ValueError: ``start`` is outside (0, 1].
+    Samples that did not branch off begin at the game's start. Episodes run to their end before
+    branches are drawn in the order of turns; they are independent, so this equals stepping them
+    together.
     """
 
-    start: float
+    start: float = number(1e-9, 1)
     alpha: float = number()
     gamma: float = number()
     mean: bool
@@ -36,18 +31,7 @@ class Arpo(Linear):
     compares_turns = False
     branches = True
     entropies = True
-    card = Card(
-        "samples the share `start` of `rollout.n`; then an episode branches at turn t with probability "
-        "clip(`alpha` + `gamma` (H_t - H_1), 0, 1)",
-        paper="2507.19849",
-        source="code",
-        ours="entropy at the sampling temperature",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.start <= 1:
-            raise ValueError(f"start={self.start} must be above 0 and at most 1")
+    card = Card(paper="2507.19849", source="code", ours="entropy at the sampling temperature")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return super().specs(base, max(1, round(self.start * n)), rng)
@@ -56,7 +40,8 @@ class Arpo(Linear):
         left = n - len(played)
         if not left:
             return []
-        for turns in range(1 + last_branching(played), max(len(episode.turns) for episode in played)):
+        latest = max(episode.shared_turns for episode in played)  # later rounds branch after that
+        for turns in range(1 + latest, max(len(episode.turns) for episode in played)):
             live = [episode for episode in played if len(episode.turns) > turns]
             chosen = [episode for episode in live if rng.random() < self.chance(episode, turns, played)][:left]
             if chosen:
@@ -72,8 +57,3 @@ class Arpo(Linear):
     def _entropy(self, episode: Episode, turn: int) -> float:
         first = episode.turns[turn].entropies[:TOKENS]
         return sum(first) / (len(first) or 1) if self.mean else sum(first)
-
-
-def last_branching(played: Sequence[Episode]) -> int:
-    """Return after how many turns the latest branch began; later rounds branch after that."""
-    return max(len(episode.turns) - len(episode.own_turns) for episode in played)

@@ -13,12 +13,7 @@ BY_STATE = {"gigpo", "hgpo", "salt", "graft"}
 
 @dataclass(kw_only=True)
 class Attempts(Linear):
-    """An episode is up to ``attempts`` attempts of ``env.max_turns`` turns each.
-
-    An attempt that ended is answered by ``feedback`` and the game's first observation. The
-    observation at its end is not shown, so that no word of success is. With ``until_won`` a won
-    attempt is the last one.
-    """
+    """The observation at an attempt's end is not shown, so that no word of success is."""
 
     attempts: int = number(2)
     feedback: str
@@ -35,8 +30,6 @@ class Attempts(Linear):
         ),
     )
     card = Card(
-        "attempts a game up to `attempts` times in one context: `feedback` and the first observation again follow an "
-        "attempt that was not won (`until_won: false`: any attempt). Each has `env.max_turns` turns",
         paper="2507.14295",
         source="code",
         result="mathematics, over several turns: +14",

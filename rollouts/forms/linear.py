@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from turngrid.rewards.declared import Card, Method
+from turngrid.rewards.declared import Method
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.seeds import derive_seed
@@ -41,7 +41,6 @@ class Linear(Method):
     several_plays: ClassVar[bool] = False
     needs_plan: ClassVar[bool] = False
     sides: ClassVar[int] = 1
-    card: ClassVar[Card] = Card("samples each episode of a prompt from the start of its game (default)")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         """Return the first round's specs. ``base`` has the values that all samples share.

@@ -6,16 +6,12 @@ from random import Random
 from turngrid.envs.types import EnvError, TaskRef
 from turngrid.rewards.declared import Card, number
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec
 
 
 @dataclass(kw_only=True)
 class Prefix(Linear):
-    """Replays ``turns`` actions of the expert plan, at most all but its last.
-
-    The policy continues from there. Replayed turns are part of the prompt: they are neither learned
-    from nor rewarded, nor counted as turns of the episode.
-    """
+    """Replayed turns are part of the prompt: not learned from, rewarded or counted as turns."""
 
     turns: int = number(0)
 
@@ -23,10 +19,7 @@ class Prefix(Linear):
     compares_turns = False
     whole = False
     needs_plan = True
-    card = Card(
-        "replays the first `turns` actions of the expert plan, then the policy has `env.max_turns` turns",
-        needs="expert plans",
-    )
+    card = Card(needs="expert plans")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         plan = expert_plan(base.task)

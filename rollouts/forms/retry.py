@@ -8,25 +8,18 @@ from turngrid.rewards.declared import Card, word
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec
 
 PLAN, FEEDBACK, HINT = "plan", "last_feedback", "expert_hint"
 
 
 @dataclass(kw_only=True)
 class Retry(Linear):
-    """Agent-RLVR: if no sample of a prompt wins, each runs once more with a line before the goal.
-
-    The second attempt replaces the first in the group and is learned from with the guidance in its
-    prompt. The line has the actions of the expert plan (``plan``), the first of them
-    (``expert_hint``), or the failed attempt's last observation (``last_feedback``).
-    """
+    """Agent-RLVR: the guided attempt replaces the first in the group."""
 
     guidance: str = word(PLAN, FEEDBACK, HINT)
 
     card = Card(
-        "samples a prompt again if no sample won, with a hint before the goal: the expert plan (`plan`), its first "
-        "action (`expert_hint`), or the failed episode's last observation (`last_feedback`)",
         paper="2506.11425",
         source="abstract",
         needs="expert plans, but for `last_feedback`",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rewards.declared import Card, Conflict, number, without, word
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.policy import ENDPOINT, PAST, SCRIPTED, SELF, SERVED
@@ -20,14 +20,7 @@ KINDS = (SELF, *SCRIPTED, *SERVED)
 class SelfPlay(Linear):
     """Each sample is a match; the samples of a prompt begin in the same position.
 
-    ``opponent`` takes the other seat: ``self``, ``past``, ``endpoint`` or a scripted policy; or one
-    of these, drawn for each match with the given weights, as ``{self: 0.5, random: 0.5}``. Against
-    itself the policy learns from both seats (``train: both``), which are two episodes, or from one.
-    ``seat`` is the learner's; with ``alternate``, it is drawn for each prompt.
-
-    ``past`` is the policy before RL, or after an earlier step: the weights of every
-    ``past_every``-th step are kept, and the newest ``past_pool`` are opponents (SPIRAL's fictitious
-    play). ``endpoint``, ``endpoint_model`` and ``key_env`` name a chat endpoint.
+    ``past`` is the policy before RL, or after an earlier step (SPIRAL's fictitious play).
 
     Raises:
         ValueError: an opponent is unknown, or a weight is not above 0.
@@ -76,12 +69,7 @@ class SelfPlay(Linear):
             "a policy wins about half of the matches against itself, whatever it has learned",
             "curriculum=phases",
         ),
-        Conflict(
-            ("buffer",),
-            lambda _, names: bool(names),
-            "a stored episode was played against another opponent than the newest one",
-            "buffer=[]",
-        ),
+        without("buffer", "a stored episode was played against another opponent than the newest one", "buffer=[]"),
         Conflict(
             ("filter",),
             lambda form, names: bool({"difficulty", "dynamic_sampling"} & {*names}) and SELF in form.weights,
@@ -90,8 +78,6 @@ class SelfPlay(Linear):
         ),
     )
     card = Card(
-        "plays matches of two seats: against the policy itself, which then learns from both seats, its past, a "
-        "scripted opponent or an endpoint. An episode is one seat's view; episodes are compared within prompt and seat",
         paper="2506.24119",
         source="code",
         needs="an environment with two seats (`env=two_player`)",

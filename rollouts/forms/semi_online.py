@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rewards.declared import Card, excludes, number, only, word
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
 from turngrid.rollouts.spec import EpisodeSpec, Followed
@@ -13,15 +13,7 @@ EXACT, SAME_AFTER = "exact", "same_after"
 
 @dataclass(kw_only=True)
 class SemiOnline(Linear):
-    """Turn t shows the expert's observation and the policy's own earlier answers.
-
-    If the answer is not the expert's action, the expert's answer takes its place in the history, at
-    most ``patches`` times an episode (-1: always). The next one that differs ends the episode. The
-    policy's answer is still the trained turn, and ends its row.
-
-    ``accept: same_after`` accepts an action that leads to the expert's observation. The game then
-    replays the plan up to the turn.
-    """
+    """An answer that is replaced in the history is still the trained turn, and ends its row."""
 
     patches: int = number(-1)
     accept: str = word(EXACT, SAME_AFTER)
@@ -32,28 +24,11 @@ class SemiOnline(Linear):
     several_rows = True
     needs_plan = True
     conflicts = (
-        Conflict(
-            ("prompt.max_actions",),
-            lambda _, most: (most or 1) > 1,
-            "an answer is compared with one action",
-            "prompt.max_actions=1",
-        ),
-        Conflict(
-            ("filter",),
-            lambda _, names: "over_turns" in names,
-            "no episode runs out of turns: each has those of the plan",
-            "filter=[]",
-        ),
-        Conflict(
-            ("algo.name",),
-            lambda _, name: name != "semi_online",
-            "its rewards are those of turns that match the plan",
-            "algo=semi_online",
-        ),
+        only("prompt.max_actions", 1, None, reason="an answer is compared with one action"),
+        excludes("filter", "over_turns", reason="no episode runs out of turns: each has those of the plan"),
+        only("algo.name", "semi_online", reason="it is paid for turns that match the plan", use="algo=semi_online"),
     )
     card = Card(
-        "shows the expert's observations and the policy's own answers. An answer that is not the expert's is replaced "
-        "by it in the history, `patches` times an episode; the next one ends the episode",
         paper="2509.11543",
         source="code",
         result="of `algo=semi_online` on AndroidWorld: +12.0 over the 7B model",

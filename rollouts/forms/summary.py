@@ -1,8 +1,8 @@
-"""Rows that begin with the policy's summary of the turns before them."""
+"""Rows that begin with the policy's summary of the turns before them (SUPO, MEM1)."""
 
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import Card, Conflict
+from turngrid.rewards.declared import Card, Conflict, without
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.window import Summaries
 
@@ -18,12 +18,7 @@ class Summary(Summaries, Linear):
 
     windows = False
     conflicts = (
-        Conflict(
-            ("schedules",),
-            lambda _, names: bool(names),
-            "evaluation, which has no steps, has summaries too",
-            "one number",
-        ),
+        without("schedules", "evaluation, which has no steps, has summaries too", "one number"),
         Conflict(
             ("row tokens",),
             lambda form, room: (form.tokens or 0) + form.length > room,
@@ -32,8 +27,6 @@ class Summary(Summaries, Linear):
         ),
     )
     card = Card(
-        "when a row has `tokens` tokens or `turns` turns, the policy writes a summary; a new row begins with goal, "
-        "summary and newest observation. After `most` summaries the episode ends out of context",
         paper="2510.06727",
         source="notes",
         result="CodeGym +3.2, BrowseComp-Plus +14.0",
@@ -45,4 +38,4 @@ class Summary(Summaries, Linear):
 class Mem1(Summary):
     """MEM1: the policy sees the goal, its summary and the newest observation."""
 
-    card = Card("is `summary` after every turn", paper="2506.15841", source="notes", ours="as of `summary`")
+    card = Card(paper="2506.15841", source="notes", ours="as of `summary`")

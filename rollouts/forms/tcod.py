@@ -3,41 +3,23 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, Conflict, number, word
+from turngrid.rewards.declared import Card, number, without, word
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec
 
 
 @dataclass(kw_only=True)
 class Tcod(Linear):
-    """TCOD: one more turn every ``every`` steps.
-
-    With k' the number of finished steps:
-
-    - ``f2b``: an episode has ``min(1 + k' // every, env.max_turns)`` turns from the game's start;
-    - ``b2f``: the first ``max(0, L - 1 - k' // every)`` of the L actions of the expert plan are
-      replayed, then the policy acts.
-    """
+    """TCOD: one more turn every ``every`` steps, as its YAML says."""
 
     direction: str = word("f2b", "b2f")
     every: int = number(1)
 
     conflicts = (
-        Conflict(
-            ("curriculum.horizon",),
-            lambda _, horizon: horizon is not None,
-            "both say how many turns the episodes of a step have",
-            "curriculum=none",
-        ),
+        without("curriculum.horizon", "both say how many turns the episodes of a step have", "curriculum=none"),
     )
-    card = Card(
-        "is `prefix` on a schedule. After k steps, `b2f` replays the first max(0, L - 1 - k // `every`) of the plan's "
-        "L actions; `f2b` replays none and limits episodes to min(1 + k // `every`, `env.max_turns`) turns",
-        paper="2604.24005",
-        source="code",
-        needs="expert plans for `b2f`; its teacher is `algo=distill`",
-    )
+    card = Card(paper="2604.24005", source="code", needs="expert plans for `b2f`; its teacher is `algo=distill`")
 
     @property
     def windows(self) -> bool:  # type: ignore[override]

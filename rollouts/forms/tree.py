@@ -13,11 +13,10 @@ from turngrid.rollouts.spec import Branch
 
 @dataclass(kw_only=True)
 class Tree(Linear):
-    """Tree-GRPO's rollouts: ``trees`` episodes begin at the game's start.
+    """Tree-GRPO's rollouts.
 
-    Then, ``rounds`` times, ``nodes`` nodes of each tree are drawn uniformly, with replacement, from
-    its root and its inner turns; an episode branches off from each. Of the
-    ``trees * (1 + nodes * rounds)`` episodes, ``n`` are drawn to be learned from.
+    A round draws ``nodes`` nodes of each tree uniformly, with replacement, from its root and its
+    inner turns.
     """
 
     trees: int = number(1)
@@ -27,13 +26,7 @@ class Tree(Linear):
     windows = False
     compares_turns = False
     branches = True
-    card = Card(
-        "runs `trees` episodes; in each of `rounds` rounds, `nodes` more branch off from each at random turns. "
-        "`rollout.n` of all episodes, drawn at random, are trained on",
-        paper="2509.21240",
-        source="code",
-        needs="`rollout.n` of at most trees x (1 + nodes x rounds)",
-    )
+    card = Card(paper="2509.21240", source="code", needs="`rollout.n` of at most trees x (1 + nodes x rounds)")
 
     @property
     def leaves(self) -> int:
@@ -74,15 +67,14 @@ def samplers_of(played: Sequence[Episode]) -> dict[int, list[int]]:
     """Map each sample to the samples in which its turns were sampled."""
     samplers: dict[int, list[int]] = {}
     for episode in played:
-        own = len(episode.own_turns)
-        shared = samplers[episode.parent][: len(episode.turns) - own] if episode.parent is not None else []
-        samplers[episode.sample] = [*shared, *[episode.sample] * own]
+        shared = samplers[episode.parent][: episode.shared_turns] if episode.parent is not None else []
+        samplers[episode.sample] = [*shared, *[episode.sample] * len(episode.own_turns)]
     return samplers
 
 
 def nodes_of(tree: Sequence[Episode]) -> list[tuple[Episode, int]]:
     """Return the nodes of a tree as (episode, number of turns): the root, then each inner turn."""
-    inner = [(e, turns) for e in tree for turns in range(len(e.turns) - len(e.own_turns) + 1, len(e.turns))]
+    inner = [(e, turns) for e in tree for turns in range(e.shared_turns + 1, len(e.turns))]
     return [(tree[0], 0), *inner]
 
 

@@ -56,6 +56,7 @@ class PromptForm:
         labels: kinds of answer that methods may distinguish (``turngrid.algorithms.turns``).
         parts: names of parts of an answer that methods may distinguish.
         marks: text of the instructions that looks like a control token (``<think>``).
+        cue: the last line of each message.
     """
 
     admissible: bool
@@ -76,6 +77,7 @@ class PromptForm:
     functions: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[tuple[str, ...]] = ()
     parts: ClassVar[tuple[str, ...]] = ()
+    cue: ClassVar[str] = "Your action:"
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -92,11 +94,6 @@ class PromptForm:
         environment.
         """
         return "No action could be read in your answer."
-
-    @property
-    def cue(self) -> str:
-        """The last line of each message."""
-        return "Your action:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """Return the first message up to its observation; ``guidance`` precedes the goal."""
@@ -182,11 +179,8 @@ class Thinking(PromptForm):
     require_thought: bool
     demo_thought: str
 
-    thinks: ClassVar[bool] = True
-
-    @property
-    def cue(self) -> str:
-        return "Your thought and action:"
+    thinks = True
+    cue = "Your thought and action:"
 
     def __post_init__(self) -> None:
         """Check the template of thoughts.
@@ -211,9 +205,7 @@ class Thinking(PromptForm):
 class Plain(PromptForm):
     """The answer is the action (the study's protocol): no list of actions, no system message."""
 
-    @property
-    def format_error(self) -> str:
-        return ""
+    format_error = ""
 
     def read(self, text: str) -> Answer:
         return Answer(text)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from turngrid.envs.functions import Function
 from turngrid.rewards.shaping.penalties import KEEP, SWITCH
@@ -11,6 +10,7 @@ from turngrid.rollouts.prompt_forms.form import Answer, PromptForm
 from turngrid.rollouts.prompt_forms.tags import between, pair, tagged
 
 PARTS = ("switch", "subgoal", "action")
+TEXTS = (f"{KEEP} or {SWITCH}", "what you are after, the same as before after KEEP", "your answer")
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,12 @@ class Hiper(PromptForm):
 
     demo_actions: int = field(metadata={"range": (1, 10**6)})
 
-    labels: ClassVar[tuple[str, ...]] = (KEEP, SWITCH)
-    parts: ClassVar[tuple[str, ...]] = PARTS
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return tuple(mark for part in PARTS for mark in pair(part))
-
-    @property
-    def instructions(self) -> str:
-        texts = (f"{KEEP} or {SWITCH}", "what you are after, the same as before after KEEP", "your answer")
-        return f"Write {''.join(map(tagged, PARTS, texts))}."
-
-    @property
-    def format_error(self) -> str:
-        return f"Your answer had no {tagged('action', '')}: write {''.join(tagged(part, '') for part in PARTS)}."
-
-    @property
-    def cue(self) -> str:
-        return "Your subgoal and action:"
+    labels = (KEEP, SWITCH)
+    parts = PARTS
+    marks = tuple(mark for part in PARTS for mark in pair(part))
+    instructions = f"Write {''.join(map(tagged, PARTS, TEXTS))}."
+    format_error = f"Your answer had no {tagged('action', '')}: write {''.join(tagged(part, '') for part in PARTS)}."
+    cue = "Your subgoal and action:"
 
     def recalled(self, turns: Sequence[Turn]) -> str:
         recalled = super().recalled(turns)

@@ -17,9 +17,7 @@ class React(Thinking):
     An invented ``Observation:`` and everything after it are ignored.
     """
 
-    @property
-    def instructions(self) -> str:
-        return 'Write a line "Thought: " with your thoughts, then a line "Action: " with your answer.'
+    instructions = 'Write a line "Thought: " with your thoughts, then a line "Action: " with your answer.'
 
     @property
     def format_error(self) -> str:

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from turngrid.envs.functions import Function
 from turngrid.rollouts.prompt_forms.form import PLANNED, UNPARSED, Answer, Thinking
 from turngrid.rollouts.prompt_forms.tags import between, pair, tagged
 
 TAGS = ("planning", "explore", "reflection", "monitor")
+KINDS = ", ".join(tagged(tag, "") for tag in TAGS)
 _TAGGED = re.compile(rf"\s*<({'|'.join(TAGS)})>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
 
 
@@ -21,20 +21,13 @@ class Rlvmr(Thinking):
     unparsed. Demonstrations alternate planning and monitor.
     """
 
-    labels: ClassVar[tuple[str, ...]] = TAGS
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return tuple(mark for tag in (*TAGS, "action") for mark in pair(tag))
-
-    @property
-    def instructions(self) -> str:
-        kinds = ", ".join(tagged(tag, "") for tag in TAGS)
-        return f"First think inside one of {kinds}, then put your answer inside {tagged('action', '')}."
+    labels = TAGS
+    marks = tuple(mark for tag in (*TAGS, "action") for mark in pair(tag))
+    instructions = f"First think inside one of {KINDS}, then put your answer inside {tagged('action', '')}."
 
     @property
     def format_error(self) -> str:
-        thought = f"begin with one of {', '.join(tagged(tag, '') for tag in TAGS)}, " if self.require_thought else ""
+        thought = f"begin with one of {KINDS}, " if self.require_thought else ""
         return f"No action could be read in your answer: {thought}then write one {tagged('action', '')}."
 
     def read(self, text: str) -> Answer:

@@ -1,7 +1,6 @@
 """``<think>...</think>``, then ``<search>...</search>`` or ``<answer>...</answer>`` (Search-R1)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.rollouts.prompt_forms.form import UNPARSED, Answer, Thinking
@@ -18,16 +17,12 @@ class SearchTags(Thinking):
     An answer in this form with both tags, or with neither, is unparsed.
     """
 
-    functions: ClassVar[tuple[str, ...]] = (SEARCH, ANSWER)
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return tuple(mark for tag in (THINK, SEARCH, ANSWER) for mark in pair(tag))
-
-    @property
-    def instructions(self) -> str:
-        ways = f"search with {tagged(SEARCH, 'words')} or end with {tagged(ANSWER, 'your answer')}"
-        return f"First think it over inside {' '.join(pair(THINK))}, then {ways}."
+    functions = (SEARCH, ANSWER)
+    marks = tuple(mark for tag in (THINK, SEARCH, ANSWER) for mark in pair(tag))
+    instructions = (
+        f"First think it over inside {' '.join(pair(THINK))}, then search with {tagged(SEARCH, 'words')} "
+        f"or end with {tagged(ANSWER, 'your answer')}."
+    )
 
     @property
     def format_error(self) -> str:

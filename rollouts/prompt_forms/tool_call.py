@@ -4,7 +4,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.functions import CALL_FORM, CommandFunction, Function, calls_in, calls_of, command_of
@@ -28,20 +28,14 @@ class ToolCall(Thinking):
 
     words: bool
 
-    calls: ClassVar[bool] = True
-
-    @property
-    def instructions(self) -> str:
-        return f"Call one of these functions, in JSON as {CALL_FORM}; you may think in words before it."
+    calls = True
+    instructions = f"Call one of these functions, in JSON as {CALL_FORM}; you may think in words before it."
+    cue = "Your call:"
 
     @property
     def format_error(self) -> str:
         thought = "words and then " if self.require_thought else ""
         return f"No call could be read in your answer: write {thought}one call in JSON as {CALL_FORM}."
-
-    @property
-    def cue(self) -> str:
-        return "Your call:"
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """List the functions instead of the environment's description of actions."""

@@ -13,7 +13,7 @@ from test_methods_numbers import stored
 from turngrid.algorithms.registry import SLOTS
 from turngrid.config.compose import composer
 from turngrid.config.method_settings import made
-from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
 Made = Callable[..., Any]

@@ -11,7 +11,7 @@ import pytest
 
 from turngrid.algorithms.library.clusters import Clusters, common_subsequence, similar
 from turngrid.algorithms.library.experience import EXAMPLE, WARNING, Entry, Experience
-from turngrid.algorithms.library.skills import Skill, Skills
+from turngrid.algorithms.library.texts import Skill, Skills
 from turngrid.algorithms.slots import OfferedEpisode
 from turngrid.config.compose import Composer
 from turngrid.config.method_settings import made

@@ -126,7 +126,7 @@ def test_aepo_clip_costs_what_ppos_does_and_keeps_a_gradient_above_the_clip() ->
 
 
 def stored(score: float, step: int = 1) -> StoredEpisode:
-    return StoredEpisode([{}], score, 0.0, step)
+    return StoredEpisode([{}], score, step)
 
 
 def test_self_imitation_divides_by_no_deviation_of_0() -> None:

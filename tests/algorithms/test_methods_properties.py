@@ -56,7 +56,7 @@ def replayed(method: Any, turns: Turns) -> dict[str, list[float]]:
     for step in (1, 2):
         wanted = method.wanted(turns, base(turns), step)
         episodes = [
-            StoredEpisode([{"name": turns.episodes[e]}], turns.score[e].item(), 0.0, step, task=turns.tasks[e])
+            StoredEpisode([{"name": turns.episodes[e]}], turns.score[e].item(), step, task=turns.tasks[e])
             for e in wanted
         ]
         method.offer(step, episodes, turns)

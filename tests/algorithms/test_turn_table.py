@@ -49,7 +49,7 @@ def test_a_turns_number_goes_to_its_tokens_and_comes_back(shape: dict) -> None:
     turns = example_x(**shape)
     numbers = torch.arange(turns.mask.numel(), dtype=torch.float64).reshape(turns.mask.shape) + 1
     tokens = turns.spread(numbers)
-    assert torch.equal(tokens != 0, turns.turn_ids > 0)
+    assert torch.equal(tokens != 0, turns.place >= 0)
     assert torch.equal(turns.mean(tokens), numbers * turns.mask)
     assert torch.equal(turns.at(turns.starts(), tokens), numbers * turns.mask)
     second = turns.only(turns.mask.long())

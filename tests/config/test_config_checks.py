@@ -53,7 +53,7 @@ prompt.history=2 env.window_turns=3
 prompt.history_thoughts=true prompt.history=2
     prompt.history_thoughts=true: the answers of prompt=plain; use prompt=think_action
 prompt.history_chars=200 prompt.history=0
-    prompt.history_chars=200 and prompt.history=0; use prompt.history=2
+    prompt.history_chars=200; use prompt.history=2
 prompt.max_actions=2 prompt.action_sep=''
     prompt.action_sep; use prompt.action_sep="||"
 prompt=search_tags env=search prompt.max_actions=2
@@ -200,8 +200,6 @@ demos.experience=reflection prompt=react demos.writer=http://host/v1
     demos.writer; use demos.writer_model=NAME
 """
 WARNED = """
-reward=dense
-    reward=dense; use 
 env.max_turns=3
     w2-o3-q4; use more turns
 prompt=react env.max_turns=20

@@ -124,8 +124,7 @@ def test_adapters_are_as_large_as_published(composed: Composer) -> None:
     assert adapter_parameters(composed(list(GPU)), shape) == 0
 
 
-def test_a_folders_layers_are_those_of_its_weights() -> None:
-    """Of the tiny model, by its config."""
+def test_layers_by_a_folders_config() -> None:
     settings = OmegaConf.load(ROOT / "assets" / "tiny" / "config.json")
     found, hidden = linears("asset://tiny"), settings.hidden_size
     assert found is not None and sorted(found) == sorted(ALL)

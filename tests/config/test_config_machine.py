@@ -164,5 +164,5 @@ def test_a_key_in_the_environment_or_in_netrc_will_do(logged_out: pytest.MonkeyP
 def test_a_tracker_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trackio", None)
     config = compose(["tracking=trackio"])
-    with pytest.raises(ConfigError, match=r"trackio is not installed .*pip install 'turngrid\[trackio\]'"):
+    with pytest.raises(ConfigError, match=r"trackio is not installed.*pip install 'turngrid\[trackio\]'"):
         machine.check_trackers(config)

@@ -39,7 +39,7 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
 from turngrid.rewards.registry import reward
-from turngrid.rewards.shaping.view import RewardView
+from turngrid.rewards.reward import RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.tasks import evaluation_sets
 

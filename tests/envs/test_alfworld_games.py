@@ -10,10 +10,8 @@ from alfworld_stock import content, migrated, old, stock_env
 from made import played
 
 from turngrid.envs import registry
-from turngrid.envs.alfworld import games as alfworld_games
-from turngrid.envs.alfworld import generate, goal, problem, text, wheel
-from turngrid.envs.alfworld.engine import Engine
-from turngrid.envs.alfworld.env import AlfWorldEnv
+from turngrid.envs.alfworld import generate, goal, text
+from turngrid.envs.alfworld.env import AlfWorldEnv, Engine
 from turngrid.envs.alfworld.kinds import TYPES
 
 CONDITIONS = dict(zip(TYPES, (1, 2, 3, 3, 3, 2), strict=True))
@@ -69,23 +67,6 @@ def test_undoing_and_redoing_is_paid_once(games):
 # ---- the conditions
 
 
-def parsed(kind):
-    words = {"obj": "Apple", "recep": "DiningTable", "toggle": "DeskLamp", "mrecep": "Bowl"}
-    template = problem.mangle(wheel.goals()[kind]["pddl"].format(**words))
-    return goal.parse(goal.read(f"(define (problem p) (:domain alfred) {template}"))
-
-
-def test_other_goals_and_broken_pddl_are_refused():
-    """Movable receptacles, slices, three things or all of a type: alfworld's games have none."""
-    for kind in sorted(set(wheel.goals()) - set(TYPES)):
-        with pytest.raises(ValueError, match="not one of the six"):
-            parsed(kind)
-    broken = {"": "empty", "(define (problem p)": "ends in the middle", "(a))": "bracket too many"}
-    for pddl, message in {**broken, "(define (problem p) (:init))": "not one of the six"}.items():
-        with pytest.raises(ValueError, match=message):
-            goal.parse(goal.read(pddl))
-
-
 def facts(**more):
     things = ("apple 1", "apple 2", "egg 1", "lamp 1")
     return {
@@ -118,7 +99,7 @@ def test_two_things_count_in_one_receptacle():
 
 
 def test_light_needs_the_thing_in_hand_and_the_lamp_where_one_stands():
-    look = goal.Goal(TYPES[1], "apple", lamp="lamp")
+    look = goal.Goal(TYPES[1], "apple", "lamp")
     lamp = {"inreceptacle": {("lamp 1", "desk 1")}, "istoggled": {("lamp 1",)}}
     held, here, there = {("agent1", "apple 2")}, {("agent1", "here")}, {("agent1", "there")}
     assert look.met(facts()) == 0
@@ -133,7 +114,7 @@ def test_all_conditions_hold_exactly_where_the_engine_says_won(games, kind):
     """Along random play around the plan, on the real engine: the count needs no help from the
     outcome."""
     data, task, rng = content(games[kind]), games[kind], random.Random(kind)
-    _, asked = alfworld_games.goal_of(data)
+    asked = goal.wanted(task.goal)
     assert asked.task_type == kind
     engine = Engine()
     engine.load(data)

@@ -120,13 +120,12 @@ BROKEN = {
     "not a JSON object": lambda data: json.dumps([1, 2]),
     "marked unsolvable": lambda data: json.dumps({**data, "solvable": False, "walkthrough": None}),
     "not marked as solvable": lambda data: json.dumps({**data, "solvable": None, "walkthrough": ["look"]}),
-    "the PDDL ends in the middle": lambda data: json.dumps({**data, "pddl_problem": data["pddl_problem"][:-300]}),
     "the engine cannot load it": lambda data: json.dumps(
         {**data, "pddl_problem": data["pddl_problem"].replace("(:domain alfred)", "(:domain alfred) (:nonsense)")}
     ),
     "its grammar has no task": lambda data: json.dumps({**data, "grammar": "grammar"}),
-    "not one of the six task types": lambda data: json.dumps(
-        {**data, "pddl_problem": data["pddl_problem"].replace("(:goal", "(:goal (forall (?x - object) (isSliced ?x))")}
+    "worded in a way of its own": lambda data: json.dumps(
+        {**data, "grammar": data["grammar"].replace("Your task is to: ", "Your task is to: kindly ")}
     ),
     "its folder says": None,
 }

@@ -12,8 +12,9 @@ from made import made
 from turngrid.assets.make.house import House
 from turngrid.envs.alfworld import generate, problem
 from turngrid.envs.alfworld.env import AlfWorldEnv
+from turngrid.envs.alfworld.goal import wanted
 from turngrid.envs.alfworld.kinds import TYPES, type_of_seed
-from turngrid.envs.alfworld.searcher import Searcher, wanted
+from turngrid.envs.alfworld.searcher import Searcher
 from turngrid.envs.environment import Rejected
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
@@ -103,10 +104,12 @@ def test_what_it_does_follows_from_what_was_told(drawn):
 
 def test_a_demonstration_game_has_the_searchers_plan_within_the_limit(tmp_path):
     """Its file, and so its hash, is the same whoever plans; what takes longer is left out."""
-    with pytest.raises(ValueError, match="worded in a way of its own"):
+    with pytest.raises(Rejected, match="worded in a way of its own"):
         wanted("Please tidy up the desk")
     short, planned = (make_environment("alfworld", one) for one in ({"expert_max_commands": 5}, {"expert": "plan"}))
-    found = Catalogue(short, tmp_path).listing("one_type", "demonstrations", 4, workers=1, progress=False)
+    found = Catalogue(short, tmp_path).listings("one_type", {"demonstrations": 4}, workers=1, progress=False)[
+        "demonstrations"
+    ]
     makers = [made(planned, "one_type", task.seed, tmp_path / str(task.seed), "demonstrations") for task in found.tasks]
     for task in found.tasks:
         game = Real(task)

@@ -7,10 +7,9 @@ import pytest
 from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
 from made import made
 
-from turngrid.envs.bfcl.env import FAILED
+from turngrid.envs.bfcl.env import FAILED, MORE_FUNCTIONS, _entry
 from turngrid.envs.bfcl.environment import CATEGORIES, SCENARIOS, SPLIT_DIGITS
 from turngrid.envs.bfcl.functions import END_TURN
-from turngrid.envs.bfcl.games import MORE_FUNCTIONS, _entry
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import Call, StepResult, TaskRef

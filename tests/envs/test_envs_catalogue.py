@@ -44,7 +44,7 @@ def test_the_first_accepted_seeds_are_listed_whatever_the_workers(fragile, tmp_p
     made."""
 
     async def listing(count):
-        return fragile.listing("fast", "test", count, workers=1, progress=False)
+        return fragile.listings("fast", {"test": count}, workers=1, progress=False)["test"]
 
     listed = asyncio.run(listing(5))
     assert seeds(listed.tasks) == [1, 2, 4, 5, 7]
@@ -70,7 +70,7 @@ def test_what_is_in_the_cache_is_taken_as_it_is_and_leftovers_are_swept(fragile,
 def test_a_listed_split_keeps_its_order_and_counts_what_is_broken(listed):
     settings = registry.make_environment("fragile:Listed", OmegaConf.create({"numbers": [3], "unknown": 1})).settings
     assert settings.numbers == (3,) and registry.make_environment("fragile:Listed").settings.numbers == []
-    listing = listed.listing("", "train", None, progress=False)
+    listing = listed.listings("", {"train": None}, progress=False)["train"]
     assert [task.seed for task in listing.tasks] == [3, 2, 9]
     assert listing.rejected == [(-1, "a broken file")]
     assert listing.tasks[0].params == {"split": "train"}
@@ -80,7 +80,7 @@ def test_a_listed_split_keeps_its_order_and_counts_what_is_broken(listed):
 
 def test_splits_of_a_run_share_no_game(fragile):
     """``few`` has four fingerprints; seeds 1, 2, 4 and 7 are the first of theirs."""
-    every = fragile.listing("few", "test", 4, progress=False)
+    every = fragile.listings("few", {"test": 4}, progress=False)["test"]
     assert seeds(every.tasks) == [1, 2, 4, 7]
     assert (5, "the same game as another seed's") in every.rejected
     made = fragile.listings("few", {"train": 2, "test": 2}, progress=False)

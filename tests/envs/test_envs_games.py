@@ -123,16 +123,3 @@ def side_by_side(task):
 def test_episodes_side_by_side_read_as_textworld_tells_them(custom_games, simple_games):
     for task in (custom_games[0], simple_games["dense"]):
         assert side_by_side(task) == [by_textworld(task, habit) for habit in HABITS]
-
-
-def test_a_saved_episode_goes_on_from_there(custom_games):
-    task = custom_games[0]
-    env = TextWorldEnv()
-    env.reset(task, task.seed)
-    first, *rest = commands(task, HABITS[1])
-    env.step(first)
-    saved, after = env.saved(), [texts(env.step(command)) for command in rest]
-    for _ in range(2):
-        env.restore(saved)
-        assert [texts(env.step(command)) for command in rest] == after
-    env.close()

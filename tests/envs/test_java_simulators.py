@@ -127,7 +127,7 @@ def test_every_task_shows_the_same_in_each_jvm_and_has_the_tables_variations(tas
 @pytest.mark.slow
 def test_the_expert_wins_95_of_100(game_cache: Path) -> None:
     catalogue = Catalogue(make_environment("scienceworld"), game_cache)
-    listing = catalogue.listing("short", "train", 100, reward="dense", workers=1, progress=False)
+    listing = catalogue.listings("short", {"train": 100}, reward="dense", workers=1, progress=False)["train"]
     assert len(listing.rejected) <= 5, listing.rejected
     assert all(results_of(task)[-1].won for task in listing.tasks)
 

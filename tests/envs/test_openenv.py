@@ -174,12 +174,12 @@ def test_a_server_that_fails_fails_the_episode_only(faulty: str, tmp_path: Path,
     given = settings(faulty, legal_field=None, distinct=False)
     task, env = game(given, tmp_path), player(given)
     env.reset(task, 0)
-    env._timeout_s = 0.5 if move == "hang" else 20.0
+    env._settings = replace(env._settings, timeout_s=0.5 if move == "hang" else 20.0)
     start = time.monotonic()
     with pytest.raises(EnvError, match=reason) as caught:
         env.step(move)
     assert time.monotonic() - start < 10 and "\n" not in str(caught.value)
-    env._timeout_s = 20.0
+    env._settings = replace(env._settings, timeout_s=20.0)
     assert env.reset(task, 0).text == "a door" and env.step("go").valid
 
 

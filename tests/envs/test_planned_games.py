@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from turngrid.envs.crafting import games as crafting
-from turngrid.envs.crafting.games import Book, Recipe
+from turngrid.envs.crafting import environment as crafting
+from turngrid.envs.crafting.environment import Book, Recipe
 from turngrid.envs.environment import Rejected
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment

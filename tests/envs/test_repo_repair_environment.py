@@ -30,7 +30,7 @@ def catalogue(game_cache):
 
 @pytest.fixture(scope="module")
 def easy_listing(catalogue):
-    return catalogue.listing("lines-easy", "train", 4, reward="ratio", workers=1, progress=False)
+    return catalogue.listings("lines-easy", {"train": 4}, reward="ratio", workers=1, progress=False)["train"]
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,11 @@ from repair_samples import GOLD, RIGHT, TESTS, WRONG, row
 
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
+from turngrid.envs.repair.bugs import difficulty
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, ProviderError, engine
 from turngrid.envs.repair.workspace import Workspace
-from turngrid.envs.swegym.environment import difficulty
+from turngrid.envs.swegym.environment import SIZES
 from turngrid.envs.types import TaskError
 
 OLD_TESTS = TESTS.replace("def test_add():\n    assert add(1, 2) == 3\n\n\n", "")
@@ -75,7 +76,7 @@ def write_rows(path: Path, rows: list[object]) -> str:
 
 def listing(tmp_path: Path, settings: dict[str, object], count: int | None = None):
     catalogue = Catalogue(make_environment("swegym", settings), tmp_path / "cache")
-    return catalogue.listing("all", "train", count, reward="ratio", workers=1, progress=False)
+    return catalogue.listings("all", {"train": count}, reward="ratio", workers=1, progress=False)["train"]
 
 
 @pytest.mark.parametrize("name", ["shop__calc.git", "shop__calc", "shop/calc", "shop/calc.git"])
@@ -116,7 +117,7 @@ def test_a_mirrored_instance_is_played_with_its_hidden_tests(mirror, tmp_path):
     settings = {"instances": source, "mirror_dir": str(mirrors), "test_share": 0.0}
     [task] = listing(tmp_path, settings).tasks
     assert task.goal.startswith("add gives the difference")
-    env = make_environment("swegym", settings).env(expert=True)
+    env = make_environment("swegym", settings).env()
     env.reset(task, 0)
     assert "test_add()" not in env.step("show tests/test_calc.py").observation.text
     assert env.step("test").observation.text == "2 of 2 tests passed."
@@ -164,8 +165,8 @@ def test_a_data_set_folder_is_loaded_as_the_hub_gives_it(tmp_path, monkeypatch):
 
 def test_difficulties_are_those_of_the_study():
     levels = ["easy", "medium", "medium", "hard"]
-    assert [difficulty({"patch_lines": lines}, "lines") for lines in (8, 9, 31, 32)] == levels
-    assert [difficulty({"tests": tests}, "tests") for tests in (17, 18, 53, 54)] == levels
+    assert [difficulty(SIZES["lines"], lines) for lines in (8, 9, 31, 32)] == levels
+    assert [difficulty(SIZES["tests"], tests) for tests in (17, 18, 53, 54)] == levels
 
 
 def test_tasks_choose_among_the_instances(tmp_path):
@@ -220,7 +221,9 @@ def sums(tmp_path):
 
 def test_rows_are_played(sums, tmp_path):
     environment = sums([*ROWS[:2], "{", {"id": 7, "question": "?"}], test_share=0.0)
-    found = Catalogue(environment, tmp_path / "cache").listing("sums", "train", None, workers=1, progress=False)
+    found = Catalogue(environment, tmp_path / "cache").listings("sums", {"train": None}, workers=1, progress=False)[
+        "train"
+    ]
     assert min(reason for _, reason in found.rejected) == "a row has no field 'answer'"
     assert len(found.rejected) == 2
     env = environment.env()

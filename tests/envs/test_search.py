@@ -10,10 +10,10 @@ import pytest
 
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
+from turngrid.envs.search.files import exact_match, f1
 from turngrid.envs.search.games import Collection, Question, ask, collection_in, collection_of, mentions
 from turngrid.envs.search.relations import CLASSES, RELATIONS, keys, root_class
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows, words
-from turngrid.envs.search.scores import exact_match, f1
 from turngrid.envs.search.world import World, WorldSpec, make_world
 from turngrid.envs.types import EnvError
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages

@@ -144,7 +144,7 @@ def test_splits_of_files(tmp_path: Path) -> None:
     lines(tmp_path / "nq/dev.jsonl", [PLAIN, {**PLAIN, "id": "2", "question": "another"}])
     lines(tmp_path / "nq/test.jsonl", [{"id": "no", "question": "hidden"}])
     corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
-    with pytest.raises(TaskError, match="use env.corpus=FILE.jsonl or env.retriever=http"):
+    with pytest.raises(TaskError, match="use env.corpus=FILE.jsonl or env.url=http://"):
         place(tmp_path).seeds(place(tmp_path).parse_task("nq"), "test")
     environment = place(tmp_path, corpus=str(corpus))
     params = environment.parse_task("nq")
@@ -204,11 +204,10 @@ def test_an_index_is_made_once_and_again_if_the_file_changed(tmp_path: Path, mon
         ("empty", {}, "has no file of questions, such as train.jsonl"),
         ("twice", {}, "has train.json and train.jsonl for one split; keep one of them"),
         ("nq", {"corpus": "none.jsonl"}, "env.corpus=none.jsonl: no such file"),
-        ("nq", {"retriever": "faiss"}, "env.retriever=faiss is unknown; use env.retriever="),
-        ("nq", {"retriever": "http", "url": "localhost"}, "env.url=localhost: .* needs a server; use env.url=http://"),
-        ("nq", {"retriever": "http", "url": "http://x", "corpus": "c"}, "env.corpus=c: .* use env.retriever=bm25"),
+        ("nq", {"url": "localhost"}, "env.url=localhost .*; use env.url=http://"),
+        ("nq", {"url": "http://x", "corpus": "c"}, "env.corpus=c: .* use env.corpus=''"),
         ("h2", {"data_dir": "", "corpus": "c.jsonl"}, "env.corpus=c.jsonl: .* use env.data_dir too"),
-        ("h2", {"data_dir": "", "retriever": "http", "url": "http://x"}, "env.retriever=http: .* use env.data_dir too"),
+        ("h2", {"data_dir": "", "url": "http://x"}, "env.url=http://x: .* use env.data_dir too"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, task: str, settings: dict[str, Any], message: str) -> None:
@@ -277,7 +276,7 @@ def test_nonsense_is_an_error_of_the_environment(server: Any, said: Any, message
 def test_a_dead_server_costs_an_episode_and_no_run(tmp_path: Path, server: Any) -> None:
     """The next game goes on when the server is back."""
     lines(tmp_path / "nq/test.jsonl", [PLAIN])
-    environment = place(tmp_path, retriever="http", url=server.url, timeout_s=10.0)
+    environment = place(tmp_path, url=server.url, timeout_s=10.0)
     assert environment.longest_step_s == 30.0
     [task] = games(environment, tmp_path / "cache", "nq", "test")
     env = environment.new_env()

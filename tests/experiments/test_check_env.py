@@ -1,5 +1,6 @@
 """``python -m experiments.check_env``: all of our environments pass it, flawed ones do not."""
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,7 @@ from turngrid.config.compose import Composer
 from turngrid.envs import registry
 from turngrid.experiments.check_env import __main__ as command
 from turngrid.experiments.check_env import rollouts
-from turngrid.experiments.check_env.__main__ import Options, check, main
-from turngrid.experiments.check_env.checks import FAIL, NOTE, OK
+from turngrid.experiments.check_env.__main__ import FAIL, NOTE, OK, Options, check, main
 from turngrid.tasks.run import Run
 
 NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of the user's
@@ -45,7 +45,7 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
     monkeypatch.setattr(rollouts, "RESETS", 5)
     if name in SLOW_TO_MAKE:
         monkeypatch.setattr(command, "SPLITS", ("test",))
-    found = check(Run(composed([f"env={name}"]), tmp_path), Options(games=1, turns=10))
+    found = asyncio.run(check(Run(composed([f"env={name}"]), tmp_path), Options(games=1, turns=10)))
     assert [finding for finding in found if finding.verdict == FAIL] == []
     assert len(found) == 11
 
@@ -55,7 +55,8 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
 def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "RESETS", 40)
     words = [f"env.name=flawed_environments:{name}", "env.task=letters", f"env.cache_dir={tmp_path}"]
-    found = {one.check: one.verdict for one in check(Run(composed(words), tmp_path), Options(games=3))}
+    findings = asyncio.run(check(Run(composed(words), tmp_path), Options(games=3)))
+    found = {one.check: one.verdict for one in findings}
     assert {name: verdict for name, verdict in found.items() if verdict != OK} == FLAWS[name]
 
 

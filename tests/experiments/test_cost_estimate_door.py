@@ -37,7 +37,7 @@ def test_from_a_record(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkey
     assert "1000 of 1000 units, 0 left" in out
     assert "400 of w2-o3-q4, 0 of them made already" in out
     assert "25 steps x 128 = 3,200 episodes" in out
-    assert "3.1 min" in out and "time: as recorded on " in out
+    assert "3 min 08 s" in out and "time: as recorded on " in out
     assert not (tmp_path / "runs").exists()
 
 

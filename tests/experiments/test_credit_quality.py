@@ -78,7 +78,7 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(call: Call, tmp
     measured[3].write_text(json.dumps(half | {"episodes": [], "values": {}}))  # screened only
     assert call(main, *small)[0] == 0
     again = json.loads(file.read_text())
-    assert {**again["about"], "cpu_seconds": 0} == {**whole["about"], "cpu_seconds": 0}
+    assert again["about"] == whole["about"]
     assert again["methods"] == whole["methods"] and again["truth"] == whole["truth"]
     before = games(tmp_path)
     assert call(main, *small, "k=16", "samples=6")[0] == 0

@@ -1,4 +1,4 @@
-"""``python -m experiments.mismatch``: gradients by hand, and what corrections do to them."""
+"""``python -m benchmarks.mismatch``: gradients by hand, and what corrections do to them."""
 
 import json
 import re
@@ -10,10 +10,9 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config.base import CONF
-from turngrid.config.compose import compose
-from turngrid.experiments.mismatch.__main__ import CHOSEN, Options, chosen, main
-from turngrid.experiments.mismatch.game import (
+from benchmarks.mismatch.__main__ import CHOSEN, Options, chosen, main
+from benchmarks.mismatch.corrected import Correction, Rows
+from benchmarks.mismatch.game import (
     CONTEXTS,
     INPUTS,
     LENGTH,
@@ -23,13 +22,14 @@ from turngrid.experiments.mismatch.game import (
     commanded,
     log_probs,
 )
-from turngrid.experiments.mismatch.results import Figures, advice, biases, cells, compared, figures, line, read, whole
-from turngrid.experiments.mismatch.samplers import HEALTHY, SAMPLERS, quantised
-from turngrid.experiments.mismatch.study import Cell, Size, rated, sampled, step_gradients
+from benchmarks.mismatch.results import Figures, advice, biases, cells, compared, figures, line, read, whole
+from benchmarks.mismatch.samplers import HEALTHY, SAMPLERS, quantised
+from benchmarks.mismatch.study import Cell, Size, rated, sampled, step_gradients
+from turngrid.config.base import CONF
+from turngrid.config.compose import compose
 from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, own_words
 from turngrid.records.statistics import Interval
-from turngrid.verl_plugin.training.corrected import Correction, Rows
 
 NODE = "algorithm.rollout_correction"
 
@@ -192,7 +192,7 @@ def test_a_bias_has_no_noise_of_its_mean() -> None:
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "mismatch.md").read_text(encoding="utf-8")
-SMALL = re.findall(r"^python -m experiments\.mismatch (.+) # seconds$", PAGE, re.MULTILINE)[0].split()
+SMALL = re.findall(r"^python -m benchmarks\.mismatch (.+) # seconds$", PAGE, re.MULTILINE)[0].split()
 
 
 def test_what_was_measured_is_not_measured_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,7 +240,7 @@ def test_every_cell_is_measured_with_every_option() -> None:
 
 
 def test_its_commands_are_accepted_and_its_samplers_exist() -> None:
-    commands = re.findall(r"^python -m experiments\.mismatch ([^#\n]+)", PAGE, re.MULTILINE)
+    commands = re.findall(r"^python -m benchmarks\.mismatch ([^#\n]+)", PAGE, re.MULTILINE)
     assert len(commands) == 4
     for command in commands:
         options = Options()

@@ -1,11 +1,11 @@
-"""``python -m experiments.reasoning``, and its table in docs/reasoning.md."""
+"""``python -m benchmarks.reasoning``, and its table in docs/reasoning.md."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from turngrid.experiments.reasoning import (
+from benchmarks.reasoning import (
     COLUMNS,
     INFORMATION,
     METRICS,

@@ -118,8 +118,8 @@ def test_the_command_writes_both_forms_with_links_to_runs_and_their_viewer_pages
     folder = run(tmp_path / "runs", "ppo", 1e-4, 0)
     (folder / VIEWER).write_text("a page of the viewer")
     assert main([str(folder), "--out", str(tmp_path / "page")]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"{tmp_path}/page/report.html (") and said.endswith("1 run, 1 finished\n")
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith(f"{tmp_path}/page/report.html (") and said.endswith("1 run, 1 finished")
     assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["report.html", "report.md"]
     assert "**50.0** [29.9, 70.1], 1 seed, 20 games" in (tmp_path / "page" / "report.md").read_text()
     html = (tmp_path / "page" / "report.html").read_text()

@@ -174,7 +174,7 @@ def test_a_sweep_that_has_not_run(name: str, tmp_path: Path) -> None:
     ("table", "row", "column", "value"),
     [
         ("table10_algorithms", "w2-o3-q4/1.5B", "rloo", 0.51),
-        ("table4_exploration_budget.swegym", "calls=40,context=6k", "grpo", 0.22),
+        ("table4_exploration_budget_swe", "calls=40,context=6k", "grpo", 0.22),
         ("table9_sft_rl_budget", "sft=100,rl=0", "sft_ppo_in_domain", None),  # not reported
         ("table11_reward_density", "base", "dense2", 0.29),  # one figure for the untrained model, whatever the reward
         ("table5_generalisation", "none", "w2-o12-q4", None),  # a row of ours that the paper does not have
@@ -186,7 +186,7 @@ def test_a_figure_is_found(table: str, row: str, column: str, value: float | Non
 
 def test_every_table_of_the_paper_is_there_and_every_figure_is_a_share() -> None:
     assert {table.title for table in tables().values()} == {*(f"table {n}" for n in range(1, 14)), "released recipes"}
-    assert table_of("table4_exploration_budget.swegym").title == "table 4"
+    assert table_of("table4_exploration_budget_swe").title == "table 4"
     for name, table in tables().items():
         cells = [value for row in table.rows.values() for value in row.values()]
         assert cells and all(value is None or 0 <= value <= 1 for value in cells), name

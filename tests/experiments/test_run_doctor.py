@@ -105,7 +105,7 @@ def test_a_folder_must_be_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[
         our_file(tmp_path / name / "rl" / "metrics.jsonl")
     assert main([str(tmp_path)]) == REFUSED
     assert f"2 runs; use one of them, such as {tmp_path / 'a'}" in capsys.readouterr().err
-    assert read(tmp_path / "a").rl is not None and read(tmp_path / "a" / "rl").rl is not None
+    assert read(tmp_path / "a").rl is not None
 
 
 def test_a_huge_file_keeps_only_what_rules_read(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     rows = [{"step": step, "rollout/invalid_actions": 0.1 if step < 4 else 0.9} for step in range(1, 7)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(6), [episode, episode])
-    rl.rollbacks.write_text(json.dumps(asdict(Rollback(1, 2, "policy_kl", 1, 1e-4, []))) + "\n")
+    rl.rollbacks.write_text(json.dumps(asdict(Rollback(2, "policy_kl", 1, 1e-4))) + "\n")
     main([str(tmp_path)])
     told = capsys.readouterr().out
     assert "6)\n  health=rollback: policy_kl in step 2: back to the checkpoint of step 1" in told

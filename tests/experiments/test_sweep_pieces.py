@@ -34,15 +34,6 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_scales_measure_is_that_of_selectors_that_name_none(tmp_path: Path) -> None:
-    text = GOOD.replace("seeds: [0]", "measure: score").replace("lower: {algo: grpo,", "lower: {measure: success,")
-    scale = load(written(tmp_path, text)).scales["laptop"]
-    assert scale.layout.rows == {"all": {"measure": "score"}}
-    (claim,) = scale.takeaways
-    assert claim.higher == {"algo": "ppo", "measure": "score"}
-    assert claim.lower == {"measure": "success", "minus": {"stage": "base", "measure": "score"}}
-
-
 @pytest.mark.parametrize("part", BROKEN)
 def test_a_broken_file_says_where(part: str, tmp_path: Path) -> None:
     wrong, said = BROKEN[part]

@@ -11,7 +11,7 @@ from turngrid.config.base import ROOT
 from turngrid.config.compose import Composer
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import Attempt
-from turngrid.records.run_folder import RunFolderBusy, identity, open_run, run_name
+from turngrid.records.run_folder import identity, open_run, run_name
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_folder_holds_config_and_attempt(config: DictConfig, tmp_path: Path)
 
 
 def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
-    with open_run(config, tmp_path), pytest.raises(RunFolderBusy, match="another process"), open_run(config, tmp_path):
+    with open_run(config, tmp_path), pytest.raises(Refusal, match="another process"), open_run(config, tmp_path):
         pass
     with open_run(config, tmp_path):
         pass  # let go of at the end of the block
@@ -98,7 +98,7 @@ def test_fresh_puts_the_old_run_aside_whole(config: DictConfig, tmp_path: Path) 
     with open_run(config, tmp_path) as run:
         (run.path / "result.json").write_text("{}")
         config.fresh = True
-        with pytest.raises(RunFolderBusy), open_run(config, tmp_path):
+        with pytest.raises(Refusal, match="another process"), open_run(config, tmp_path):
             pass
     for number in range(2):
         with open_run(config, tmp_path) as run:

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from turngrid.records.metrics import append_metrics, read_metrics
 from turngrid.records.tracking import StageRun, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
-trackers = Trackers(StageRun.from_node(run), list(read_metrics(log)))
+trackers = Trackers(StageRun(**run), list(read_metrics(log)))
 for step in range(first, last + 1):
     metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
     append_metrics(log, step, metrics)
@@ -60,7 +61,7 @@ def config() -> DictConfig:
 def log(
     config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, finish: bool = True, stage: str = "rl"
 ) -> None:
-    run = [StageRun.of(config, folder, stage).node(), *steps, kept, finish]
+    run = [asdict(StageRun.of(config, folder, stage)), *steps, kept, finish]
     own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # another test's wandb may run
     environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
     command = [sys.executable, "-c", LOG, json.dumps(run)]

@@ -5,8 +5,8 @@ from chat_stub import chat_stub, says
 
 from turngrid.envs import registry as environments
 from turngrid.envs.types import EnvError
-from turngrid.rewards.judge import JudgeError
 from turngrid.rewards.registry import REWARDS, reward
+from turngrid.rewards.repair import JudgeError
 from turngrid.rollouts.episode import Turn
 
 
@@ -147,7 +147,7 @@ def test_a_broken_judge_is_an_error_that_names_the_setting(server, answer):
 
 
 def test_a_failed_request_is_sent_again(server, monkeypatch):
-    monkeypatch.setattr("turngrid.rewards.judge._WAIT_S", 0.01)
+    monkeypatch.setattr("turngrid.rewards.repair._WAIT_S", 0.01)
     server.answers = [(500, ""), says("maybe"), says("0.5")]
     assert judge(server, retries=2).turn_rewards(changed(), False, 1.0) == [0.0, 0.5]
     assert len(server.seen) == 3
@@ -156,7 +156,6 @@ def test_a_failed_request_is_sent_again(server, monkeypatch):
 def test_settings_that_cannot_work_are_said():
     with pytest.raises(JudgeError, match=r"turn_reward\.url=\S+:9/v1 did not answer"):
         reward("judge", {"url": "http://127.0.0.1:9/v1", "retries": 0}).turn_rewards(changed(), False, 1.0)
-    with pytest.raises(ValueError, match=r"needs turn_reward.url=http\(s\)://HOST/v1, not ''"):
-        reward("judge").turn_rewards(changed(), False, 1.0)
-    with pytest.raises(ValueError, match=r"turn_reward.key_env names NO_SUCH_KEY, which is not set"):
-        reward("judge", {"url": "http://x/v1", "key_env": "NO_SUCH_KEY"}).turn_rewards(changed(), False, 1.0)
+    assert reward("judge").problem() == "reward=judge needs turn_reward.url=http(s)://HOST/v1, not ''"
+    unset = reward("judge", {"url": "http://x/v1", "key_env": "NO_SUCH_KEY"}).problem()
+    assert unset == "turn_reward.key_env names NO_SUCH_KEY, which is not set"

@@ -8,12 +8,12 @@ from usual import as_shipped, usual
 
 from turngrid.algorithms.chosen import Chosen
 from turngrid.rewards.registry import named_reward
+from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rewards.shaping.g_ra import GRa, Level
 from turngrid.rewards.shaping.last_turn import Overlong
-from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rollouts.ending import shape
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.row import to_rows
-from turngrid.rollouts.shaping import shape
 
 
 def episode(turns: list[Turn]) -> Episode:

@@ -12,7 +12,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import reward
-from turngrid.rewards.shaping.view import TRAINED, RewardView
+from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.forms.attempts import Attempts
 from turngrid.rollouts.loop import EpisodeSpec

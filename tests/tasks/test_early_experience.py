@@ -14,6 +14,7 @@ from turngrid.config.compose import Composer
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.stages import experience
 from turngrid.experiments.stages.ledger import ledger
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.prompt_forms.registry import prompt_form
@@ -23,7 +24,6 @@ from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.demonstrations import episodes_file
 from turngrid.tasks.early_experience import (
     ASK,
-    NotAgain,
     alternatives_file,
     distinct,
     question,
@@ -75,7 +75,7 @@ def test_the_specs_example_three_states_two_draws_four_rows() -> None:
     drawn = [draw(0, "b"), draw(0, " b"), draw(1, PLAN[1]), draw(1, "b"), draw(2, "c"), draw(2, "d"), draw(2, " ")]
     kept = distinct(DEMONSTRATION, drawn)
     assert [(len(e.prefix), e.turns[0].action) for e in kept] == [(0, "b"), (1, "b"), (2, "c"), (2, "d")]
-    with pytest.raises(NotAgain, match="doors/one/7 answers"):
+    with pytest.raises(Refusal, match="doors/one/7 answers"):
         distinct(DEMONSTRATION, [replace(draw(0, "b"), turns=[Turn("a cave.", "b")])])
 
 

@@ -97,7 +97,7 @@ def test_games_of_a_mixture_are_disjoint_in_proportion_and_spread() -> None:
     assert len({game.fingerprint for game in games}) == len(games) == 12
     assert [game.task for game in made["train"].tasks] == ["w2-o3-q1", "w1-o2-q1", "w2-o3-q1"] * 2
     assert Counter(game.task for game in made["test"].tasks) == {"w1-o2-q1": 1, "w2-o3-q1": 2}
-    alone = catalogue.listing("w1-o2-q1", "test", 1).tasks
+    alone = catalogue.tasks("w1-o2-q1", "test", 1)
     assert [game.sha256 for game in made["test"].tasks if game.task == "w1-o2-q1"] == [game.sha256 for game in alone]
 
 

@@ -4,10 +4,11 @@
 import json
 import os
 from collections.abc import AsyncIterator
-from types import ModuleType
 from typing import Any
 
-from turngrid.verl_plugin import hooks
+from wrapt import register_post_import_hook
+
+import turngrid.verl_plugin  # noqa: F401 - its hooks come first
 
 FAULTS = "DOCTOR_FAULTS"
 
@@ -38,11 +39,4 @@ def _break() -> None:
 
 
 def install() -> None:
-    usual = hooks.run
-
-    def run(module: ModuleType) -> None:
-        usual(module)
-        if module.__name__ == "verl.workers.engine_workers":
-            _break()
-
-    hooks.run = run
+    register_post_import_hook(lambda _: _break(), "verl.workers.engine_workers")

@@ -52,7 +52,7 @@ def test_every_run_can_be_launched(name: str, scale: str, composed: Composed, mo
     monkeypatch.setenv(KEY, "a key")  # of the judge that wants one
     warnings = [warning for point in runs(FILES[name].scales[scale]) for warning in check(composed(point))]
     # on the cluster=cpu of this test; and what the study's learning rate does with demonstrations
-    paper = ("takes days on CPUs", "change next to nothing, which is the study's")
+    paper = ("takes days on CPUs", "change next to nothing, as in the study")
     expected = paper if scale == "paper" else ("pre-trained on textworld alone",)
     assert all(any(words in warning for words in expected) for warning in warnings), warnings
 

@@ -66,7 +66,7 @@ TYPOS = {
     "credit.gigpo.weight=0.5": "credit.gigpo.weight is a setting of another option; use credit=[gigpo]",
     "algo=ppo,grpo": "-m",
     "algo=[ppo": "KEY=VALUE",
-    "--halp": ("--halp", "--help lists the flags; settings are KEY=VALUE without dashes"),
+    "--halp": ("--halp", "use KEY=VALUE without dashes", "--help lists the flags"),
     "--config-name other": "unrecognized arguments: --config-name",
     "sweep=table10_algorithms": "add -m",
     "-m seed=range(0,3,0)": "seed=range(0,3,0) must be a range of 1 to 10000 values",

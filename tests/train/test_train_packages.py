@@ -78,9 +78,14 @@ NAME, CONF = "env.name=x", "env=x"
 @pytest.mark.parametrize(
     ("words", "offered", "options", "said"),
     [
-        (NAME, [{"env.gym": "a.b:C"}], (), "package one offers env.gym, which is a name of turngrid's own"),
-        (NAME, [{"env.x": "a.b:C"}] * 2, (), "packages (one and two|two and one) both offer env.x: install only one"),
-        (CONF, [{"conf": "one.conf"}], ("reward/dense.yaml",), "package one offers reward=dense, which is a name"),
+        (NAME, [{"env.gym": "a.b:C"}], (), "packages turngrid and one both offer env.gym: rename it"),
+        (
+            NAME,
+            [{"env.x": "a.b:C"}] * 2,
+            (),
+            "packages (one and two|two and one) both offer env.x: rename it, or install only one",
+        ),
+        (CONF, [{"conf": "one.conf"}], ("reward/dense.yaml",), "packages turngrid and one both offer reward=dense"),
         (CONF, [{"conf": "one.conf"}], (), "one: its entry point conf = 'one.conf' names no package's folder"),
     ],
 )

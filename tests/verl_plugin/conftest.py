@@ -100,7 +100,7 @@ def ray_session() -> Iterator[None]:
 
 def _start_ray() -> None:
     """As a run does: Ray gives up on a loaded machine, and is then started again."""
-    from turngrid.verl_plugin.cpu.early_start import start_ray
+    from turngrid.verl_plugin.rl import start_ray
 
     settings = {
         "address": "local",
@@ -185,7 +185,7 @@ def table(games: Any, codec: Any, runner: asyncio.Runner) -> Iterator[Any]:
     from turngrid.envs.hosting.pool import EnvPool
     from turngrid.verl_plugin.servers.transformers_server.generator import Generator
 
-    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0, expert=True)
+    pool = EnvPool("textworld", workers=1, step_deadline_s=60.0)
     runner.run(pool.__aenter__())
     yield Table(games[0], codec, Generator.from_pretrained(str(PLACES[0] / "assets" / "tiny")), runner, pool)
     runner.run(pool.close())

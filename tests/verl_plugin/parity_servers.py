@@ -78,7 +78,7 @@ async def vllm_server() -> AsyncIterator[Served]:
             max_model_len=2048,
             tensor_model_parallel_size=1,
             dtype="float32",
-            engine_kwargs={"vllm": vllm_cpu.engine_kwargs()},
+            engine_kwargs={"vllm": vllm_cpu.ENGINE},
             **vllm_cpu.SETTINGS,
         )
         model = HFModelConfig(path=path)

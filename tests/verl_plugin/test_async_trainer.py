@@ -26,8 +26,7 @@ from turngrid.rollouts.sampling import SampleLost, SampleRequest
 from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin import weight_transfer
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
-from turngrid.verl_plugin.rollout.llm_client import client_class
-from turngrid.verl_plugin.rollout.samplers import ServerSampler
+from turngrid.verl_plugin.rollout.samplers import ServerSampler, client_class
 from turngrid.verl_plugin.training import rollout_groups, task
 from turngrid.verl_plugin.training.step import Step, in_order
 from turngrid.verl_plugin.training.task import ColocateAsyncTrainer

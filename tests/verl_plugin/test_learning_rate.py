@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from turngrid.verl_plugin.learning_rate import of_config
+from turngrid.verl_plugin.changes import rate_of_config
 
 WARM_UP = 4
 
@@ -39,7 +39,7 @@ def test_the_config_decides_the_rate(factor: float) -> None:
         own.lr_scheduler.load_state_dict(states[1])
 
     resumed = manager(0.1 * factor)
-    of_config(load_checkpoint, resumed)
+    rate_of_config(load_checkpoint, resumed)
     unbroken = [factor * rate for rate in advance(saved, 5)]
     assert unbroken == [factor * rate for rate in (0.05, 0.1 * 0.75, 0.1, 0.1, 0.1)]
     assert advance(resumed, 5) == unbroken

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from turngrid.verl_plugin.training.mismatch import differences
+from turngrid.verl_plugin.training.step import differences
 
 MASK = torch.tensor([[1, 1, 0, 1, 0, 1], [0, 1, 0, 0, 1, 0]])
 

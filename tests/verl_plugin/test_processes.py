@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from turngrid.verl_plugin import agent_worker
 from turngrid.verl_plugin.agent_worker import WorkerThread
-from turngrid.verl_plugin.cpu.early_start import ATTEMPTS, ray_settings, start_ray
+from turngrid.verl_plugin.rl import ATTEMPTS, ray_settings, start_ray
 from turngrid.verl_plugin.training import watchdog
 
 CONFIG = OmegaConf.create({"ray_kwargs": {"ray_init": {"num_cpus": 2, "address": None}}})

@@ -26,9 +26,9 @@ from turngrid.rollouts.retrieval import NOTHING, retrieved
 from turngrid.rollouts.row import to_rows
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin import shared_state
+from turngrid.verl_plugin.rollout.agent_worker import fitted
 from turngrid.verl_plugin.rollout.contexts import SeenRow
 from turngrid.verl_plugin.rollout.turn_fields import turn_fields
-from turngrid.verl_plugin.rollout.writing import fitted
 
 KEY, DOOR = "What worked before:\n- take key", "What worked before:\n- open door"
 KNOWN = {SEEN[0]: KEY, SEEN[1]: KEY, SEEN[2]: DOOR}  # nothing for the last turn

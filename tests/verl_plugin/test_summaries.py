@@ -13,8 +13,8 @@ from usual import as_shipped
 from turngrid.experiments.stages.ledger import of_episodes
 from turngrid.records.statistics import summarise
 from turngrid.records.step_metrics import step_metrics
+from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rewards.shaping.last_turn import TurnBonus
-from turngrid.rewards.shaping.view import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import run_episode

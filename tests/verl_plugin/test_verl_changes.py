@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-from benchmarks.verl_overrides import overrides, reason, until
-from turngrid.verl_plugin.changes import IN_PROCESS, ON_CPUS, REPLACED, WRAPPED
+from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, until
+from turngrid.verl_plugin.changes import REPLACED, WRAPPED
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
 SIGNATURES = {  # of verl's, by which ours are called

@@ -164,7 +164,7 @@ def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
     async def play() -> tuple[Episode, list[dict[str, Any]]]:
         loop = agent_loop(config, codec, table.pool)
         played = await loop.play(loop.spec(row), Says(codec, ["dance", "", "look", *expert]))
-        return played, row_fields(played, "sparse", loop.state, loop.sent)
+        return played, row_fields(played, "sparse", loop.state, named=loop.sent)
 
     episode, rows = table.runner.run(play())
     assert episode.won and len(episode.turns) == 7 and len(rows) > 1

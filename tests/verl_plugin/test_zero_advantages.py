@@ -25,7 +25,6 @@ NEEDY = {
     "the entropy bonus": f"{ACTOR}.entropy_coeff=0.01",
     "the entropy in the metrics": f"{ACTOR}.calculate_entropy=true",
     "a loss term": "terms={mine: {}}",
-    "distillation": "distillation.enabled=true",
 }
 
 

@@ -61,9 +61,8 @@ def facts(config: DictConfig) -> Iterator[tuple[str, str]]:
     memory, attempt, rank = psutil.virtual_memory(), Attempt.now(), config.model.lora_rank
     bf16 = f"{instructions() or 'no instructions'} for bf16"
     yield "machine", f"{amounts.machine()}, {bf16}, {' '.join(platform.libc_ver())}"
-    places = {"on this disk": Path.cwd(), "in /dev/shm": Path("/dev/shm")}
-    disks = [f"{shutil.disk_usage(path).free / GB:.0f} GB {where}" for where, path in places.items() if path.exists()]
-    yield "free", ", ".join([f"{memory.available / GB:.1f} of {memory.total / GB:.1f} GB memory", *disks])
+    disk = shutil.disk_usage(Path.cwd()).free
+    yield "free", f"{memory.available / GB:.1f} of {memory.total / GB:.1f} GB memory, {disk / GB:.0f} GB on this disk"
     for line in machine.nvidia_smi("name,driver_version,memory.free,memory.total"):
         yield "GPU", "{}, driver {}, {} of {} MiB free".format(*(word.strip() for word in line.split(",")))
     packages = attempt.versions

@@ -34,18 +34,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Step:
-    """A step's sampled tokens: log-probs in nats, (tokens,) each.
-
-    Attributes:
-        before, after: by the trainer, before and after the step's update.
-    """
+    """A step's sampled tokens: log-probs in nats, (tokens,) each."""
 
     number: int
     version: int  # training step whose weights the server sampled with, as it reports them
     turn: np.ndarray  # number of each token's turn in its row, from 0
     server: np.ndarray  # by the server while it sampled
-    before: np.ndarray
-    after: np.ndarray
+    before: np.ndarray  # by the trainer, before the step's update
+    after: np.ndarray  # and after it
     base: np.ndarray | None = None  # by the trainer without its LoRA; None if it has none
 
     @cached_property
@@ -122,10 +118,8 @@ def _fault(before: Step | None, step: Step, dtypes: Sequence[str]) -> Finding | 
 def of_template(episodes: Sequence[Episode], tokenizer: Any, kwargs: Mapping[str, Any]) -> tuple[int, list[Finding]]:
     """Compare what the model saw with the messages as the model's own chat template renders them.
 
-    Episodes with replayed turns, summaries or roles, no plain conversations, are left out.
-
-    Returns:
-        The number of messages that were compared, and the first fault.
+    Episodes with replayed turns, summaries or roles are left out. Return the number of messages
+    that were compared, and the first fault.
     """
     compared = 0
     plain = [one for one in episodes if not one.prefix and not any(turn.role for turn in one.turns)]

@@ -97,12 +97,7 @@ def check_slurm(config: DictConfig) -> None:
 def run_all(
     folder: Path, devices: Sequence[str | None], runs: Sequence[Run], config_dir: str | None = None
 ) -> list[str]:
-    """Run all, as many at once as there are ``devices``; return a line for each that failed.
-
-    Args:
-        folder: folder for the logs, one a run.
-        devices: the ``CUDA_VISIBLE_DEVICES`` of simultaneous runs; None: unchanged.
-    """
+    """Run all, as many at once as there are ``devices``; return a line for each that failed."""
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{len(runs)} runs, {len(devices)} at a time; their output goes to {folder}/")
     running: set[subprocess.Popen[bytes]] = set()

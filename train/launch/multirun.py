@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from shlex import quote
 
 import hydra
 from omegaconf import DictConfig
@@ -57,11 +56,7 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     for line in failed:
         say(f"failed: {line}")
     if folder:
-        _make("report", "--text", str(folder))
-    if folder and launch.sweep.scale:
         _make("report", str(folder))
-    elif folder:
-        print(f"\nas a page, with curves: python -m turngrid.experiments.report {quote(str(folder))}", flush=True)
     if folder and launch.sweep.suite is not None:
         _make("suite", str(folder))
     return 1 if failed else 0

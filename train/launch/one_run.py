@@ -46,7 +46,6 @@ def command(run: Run, config_dir: str | None = None) -> list[str]:
     return [sys.executable, "-P", "-m", "turngrid.train", *flags, *run.overrides]
 
 
-def call(arguments: Sequence[str], **variables: str) -> int:
+def call(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code. The command ends if this process ends."""
-    environment = child_variables(variables)
-    return subprocess.run(arguments, check=False, env=environment, preexec_fn=die_with_parent).returncode
+    return subprocess.run(arguments, check=False, env=child_variables({}), preexec_fn=die_with_parent).returncode

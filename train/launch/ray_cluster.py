@@ -32,19 +32,12 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``
 
 @dataclass(frozen=True)
 class Cluster:
-    """The cluster of one attempt of one job.
+    """The cluster of one attempt of one job."""
 
-    Args:
-        folder: a folder that all nodes can access and no other attempt uses.
-        nodes: number of nodes of the job.
-        gpus: GPUs of each node; None: all that Ray detects.
-        cpus: CPUs of each node; None: SLURM's number.
-    """
-
-    folder: Path
+    folder: Path  # which all nodes can access and no other attempt uses
     nodes: int
-    gpus: int | None = None
-    cpus: int | None = None
+    gpus: int | None = None  # of each node; None: all that Ray detects
+    cpus: int | None = None  # of each node; None: SLURM's number
 
     @contextmanager
     def head(self) -> Iterator[dict[str, str]]:

@@ -33,10 +33,7 @@ def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
     """Submit the runs and wait for them; return a line for each that failed.
 
     A run whose job of an earlier launch is still in the queue is waited for, not submitted again.
-
-    Args:
-        slurm: the node ``cluster.slurm``.
-        folder: of logs and records; every node must see it.
+    ``folder`` has logs and records; every node must see it.
     """
     try:
         jobs = still_there(folder, runs)
@@ -147,9 +144,7 @@ def wait(jobs: Mapping[Run, submitit.Job[int]], lost_after_s: float) -> list[str
     """Wait for all jobs and return a line for each that failed.
 
     submitit asks only ``sacct``, so without accounting it would wait for a cancelled job forever.
-
-    Args:
-        lost_after_s: seconds out of the queue without a result after which a job has failed.
+    Here a job has failed after ``lost_after_s`` out of the queue without a result.
     """
     left, failed = dict(jobs), []
     seen = dict.fromkeys(jobs, time.monotonic())  # when SLURM last had the job in its queue

@@ -23,23 +23,14 @@ SIGNAL_SECONDS = 180.0  # more than any cluster's KillWait
 
 @dataclass
 class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
-    """Runs a command. Before its time is up, submitit requeues the job, which then runs it again.
+    """Runs a command. Before its time is up, submitit requeues the job, which runs it again."""
 
-    Args:
-        meeting: a folder that all nodes can access, for jobs with several nodes.
-        environment: additional environment variables.
-        again: additional arguments of the command if the job was requeued.
-        nodes: number of nodes of the job.
-        gpus: GPUs of each node; None: SLURM's number.
-        cpus: CPUs of each node; None: SLURM's number.
-    """
-
-    meeting: Path
-    environment: Mapping[str, str]
-    again: Sequence[str]
+    meeting: Path  # a folder that all nodes can access, for jobs with several nodes
+    environment: Mapping[str, str]  # additional variables
+    again: Sequence[str]  # additional arguments of the command if the job was requeued
     nodes: int
-    gpus: int | None
-    cpus: int | None
+    gpus: int | None  # of each node; None: SLURM's number
+    cpus: int | None  # of each node; None: SLURM's number
 
     def __call__(self, command: Sequence[str]) -> int:
         """Return the command's exit code; 0 on every node but the first."""

@@ -15,11 +15,10 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from turngrid.records.models.locate import load_whole
 from turngrid.verl_plugin.bf16 import round_less
+from turngrid.verl_plugin.changes import replaced
 from turngrid.verl_plugin.cpu import micro_batches
 from turngrid.verl_plugin.cpu.packed_rows import PackedLogits, PackedRows
-from turngrid.verl_plugin.free_memory import give_back
-from turngrid.verl_plugin.hooks import replaced
-from turngrid.verl_plugin.threads import threads
+from turngrid.verl_plugin.threads import give_back, threads
 from turngrid.verl_plugin.value_heads import with_heads
 
 

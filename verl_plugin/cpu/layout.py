@@ -18,19 +18,13 @@ class Layout:
 
     It is no dataclass, since FSDP copies dataclasses with their lists at every layer (1 of 3.5 CPU
     seconds of an update).
-
-    Attributes:
-        ids: token ids of the micro-batch.
-        positions: position of each token in its row.
-        sizes: number of tokens of each part.
-        paths: for each row, the indices of its parts in order.
     """
 
     def __init__(self, rows: int) -> None:
         self.ids: list[int] = []
-        self.positions: list[int] = []
-        self.sizes: list[int] = []
-        self.paths: list[list[int]] = [[] for _ in range(rows)]
+        self.positions: list[int] = []  # of each token in its row
+        self.sizes: list[int] = []  # tokens of each part
+        self.paths: list[list[int]] = [[] for _ in range(rows)]  # the indices of each row's parts in order
 
     @classmethod
     def of(cls, rows: Sequence[list[int]]) -> Layout:
@@ -46,7 +40,6 @@ class Layout:
         return layout
 
     def _add(self, chosen: Sequence[int], ids: Sequence[int], start: int, end: int) -> None:
-        """Add the part that the chosen rows share: ``ids`` from ``start`` to ``end``."""
         for row in chosen:
             self.paths[row].append(len(self.sizes))
         self.sizes.append(end - start)
@@ -57,15 +50,12 @@ class Layout:
         return [self.sizes[part] for part in path]
 
     def of_row(self, row: int, states: Tensor) -> Tensor:
-        """Select a row's tokens: (1, heads, tokens of the pass, head size) -> (1, heads, tokens of
-        the row, head size).
-        """
+        """Select a row's tokens: (1, heads, tokens, head size)."""
         parts = states.split(self.sizes, dim=2)
         return torch.cat([parts[part] for part in self.paths[row]], dim=2)
 
     @cached_property
     def longest(self) -> int:
-        """Return the number of tokens of the longest row."""
         return max(sum(self.sizes_of(path)) for path in self.paths)
 
     @cached_property

@@ -30,17 +30,9 @@ BY_IDS = "passes_by_ids"  # batch key: a common prefix of rows in a micro-batch 
 def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> Passes:
     """Leave out rows that change nothing, and put rows of one prefix or of similar length together.
 
-    Args:
-        data: a batch of jagged rows with ``micro_batch_size_per_gpu`` (rows) or
-            ``use_dynamic_bsz``.
-        verls: verl's function, which fills micro-batches by tokens if ``use_dynamic_bsz``.
-        settings: its other arguments.
-
-    Returns:
-        The micro-batches, at least one, and the indices with which verl restores their order.
+    ``verls`` is verl's function, which fills micro-batches by tokens if ``use_dynamic_bsz``. It
+    returns the micro-batches, and the indices with which verl restores their order.
     """
-    if tu.get_non_tensor_data(data, "batch_num_tokens", default=None) == 0:
-        tu.assign_non_tensor(data, batch_num_tokens=1)  # a loss over no tokens is then 0, not 0 / 0
     rows = order_of_rows(data)
     if _dynamic(data):
         return verls(tu.index_select_tensor_dict(data, rows), **settings)
@@ -49,10 +41,7 @@ def prepare(data: TensorDict, verls: Callable[..., Passes], **settings: Any) -> 
 
 
 def _cut(data: TensorDict, rows: list[int], size: int) -> list[TensorDict]:
-    """Cut these rows into micro-batches of ``size`` rows.
-
-    All are selected at once, since each selection takes all jagged rows apart.
-    """
+    """Cut these rows, which are selected at once: each selection takes all jagged rows apart."""
     rest = len(rows) % size
     whole, left = rows[: len(rows) - rest], rows[len(rows) - rest :]
     passes = tu.chunk_tensordict(tu.index_select_tensor_dict(data, whole), len(whole) // size) if whole else []
@@ -103,15 +92,11 @@ def rows_of_passes(data: TensorDict) -> list[int]:
 
 
 def _with_an_advantage(data: TensorDict) -> list[bool]:
-    """Return whether each row has an advantage that is not 0."""
     return [bool(row.any()) for row in data["advantages"].unbind()]
 
 
 def _with_an_action(data: TensorDict) -> list[bool]:
-    """Return whether each row has an action token.
-
-    SFT's rows have no response mask, and all count.
-    """
+    """SFT's rows have no response mask, and all count."""
     if "response_mask" not in data:
         return [True] * len(data)
     return [bool(row.any()) for row in data["response_mask"].unbind()]

@@ -2,8 +2,8 @@
 
 Samples of a group share their prompt and often their first turns. Projections, norms and the MLP of
 such tokens are the same for all rows. Attention runs row by row, with transformers' own function.
-Logits are computed only before action tokens: about 6 % of a multi-turn row. No loss or metric
-reads the others, and on a CPU they would take more time than the model below the head.
+Logits are computed only before action tokens, about 6 % of a multi-turn row: on a CPU the others
+would take more time than the model below the head.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from turngrid.verl_plugin.bf16 import attend
 from turngrid.verl_plugin.cpu.layout import Layout, ids_of
 
 BY_ROWS = "turngrid_rows"  # name of this attention in transformers' registry
-QUERIES = (
-    128  # queries of a row in one call: torch's attention for CPUs skips no key of the 512 that it takes at a time
-)
-LEFT_TO_VERL = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk")
+QUERIES = 128  # of a row in one call: torch's attention for CPUs skips no key of the 512 that it takes at a time
+LEFT_TO_VERL = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared")
 
 
 def knows(config: Any) -> bool:
@@ -40,13 +38,9 @@ def knows(config: Any) -> bool:
 
 
 class PackedRows:
-    """Run rows without padding: a mixin for an FSDP engine, before ``FSDPEngineWithValueHead``.
+    """Run rows without padding: a mixin for an FSDP engine, before ``FSDPEngineWithValueHead``."""
 
-    Attributes:
-        by_rows: whether the model runs packed.
-    """
-
-    by_rows = False
+    by_rows = False  # whether the model runs packed
     _layout: Layout | None = None
 
     def _build_fsdp_module(self, module: Any) -> Any:
@@ -117,16 +111,11 @@ class PackedLogits(PackedRows):
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions of the tokens that are followed by an action token.
+    """Positions of the tokens that are followed by an action token."""
 
-    Attributes:
-        rows, columns: indices into the padded batch.
-        flat: indices into all rows end to end.
-    """
-
-    rows: Tensor
+    rows: Tensor  # this and the next: indices into the padded batch
     columns: Tensor
-    flat: Tensor
+    flat: Tensor  # indices into all rows end to end
 
 
 def action_positions(input_ids: Any, mask: Any) -> Positions:
@@ -154,7 +143,6 @@ def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _spread(values: Tensor, where: Positions, like: Any) -> Tensor:
-    """Put the values of action tokens into jagged rows that are 0 elsewhere."""
     flat = values.new_zeros(like.values().shape[0]).index_put((where.flat,), values)
     return torch.nested.nested_tensor_from_jagged(flat, like.offsets())
 

@@ -1,7 +1,7 @@
 """The agent loop: samples episodes and turns them into rows of verl's queue."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,21 +16,20 @@ from turngrid.algorithms.registry import FORM, IN_ROLLOUT, ON_BATCH, STATES
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import TaskRef
 from turngrid.rewards.registry import named_reward
+from turngrid.rollouts.ending import shape
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import SELF, ContextLimit, ModelPolicy, Policy
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 from turngrid.rollouts.row import Row, to_rows, turns_of_rows
 from turngrid.rollouts.sampling import Sampler, SamplingParams
-from turngrid.rollouts.shaping import shape
 from turngrid.tasks.curriculum import turns_at
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import context_fields
 from turngrid.verl_plugin.rollout.opponents import Opponents
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.rollout.turn_fields import TreePlace, turn_fields
+from turngrid.verl_plugin.rollout.turn_fields import turn_fields, verl_fields
 from turngrid.verl_plugin.shared_state import Reader
 
 
@@ -63,24 +62,19 @@ class TurngridAgentLoop:
         With ``validate`` the game is as at the last step of a curriculum, and seeded by its name,
         since verl's ids of validation prompts are random.
         """
-        step, validate, config = int(row["global_steps"]), row.get("validate"), self.config
-        turns = config.env.max_turns
+        step, validate, turns = int(row["global_steps"]), row.get("validate"), self.config.env.max_turns
         self.shared.at(step)
-        spec = self.run.spec(
-            TaskRef.from_dict(json.loads(row["task"])),
-            turns if validate else turns_at(config.curriculum.horizon, step, turns),
-        )
+        turns = turns if validate else turns_at(self.config.curriculum.horizon, step, turns)
+        spec = self.run.spec(TaskRef.from_dict(json.loads(row["task"])), turns)
         spec = replace(spec, step=step, library=self.library(step))
         if validate:
             return spec
         return replace(spec, prompt=str(row.get("uid", "")), named=self.named, void=self._void(step))
 
     def library(self, step: int) -> Any:
-        """Return the library that is looked up; None without one."""
         return next(iter(self.on_batch.of("library", step).values()), None)
 
     def form(self, step: int) -> Linear:
-        """Return the rollout form of a training step."""
         return next(iter(self.methods.of(FORM, step).values()), Linear())
 
     async def play(self, spec: EpisodeSpec, sampler: Sampler, entropies: bool = False) -> Episode:
@@ -95,10 +89,8 @@ class TurngridAgentLoop:
         trained, rollout = bool(spec.prompt), self.config.actor_rollout_ref.rollout
         node = rollout if trained else rollout.val_kwargs
         params = SamplingParams(node.temperature, node.top_p, node.top_k, self.config.env.max_action_tokens)
-        full, decode = self.full_entropies and trained, self.codec.decode
-        policy = ModelPolicy(
-            sampler, decode, params, self.limit, self.config.seed, entropies=entropies, full_entropies=full
-        )
+        asked = {"entropies": entropies, "full_entropies": self.full_entropies and trained}
+        policy = ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed, **asked)
         episode = await self._run(policy, *self.opponents.of(spec, policy))
         if spec.opponent and episode.won and not episode.turns:  # the opponent lost before the policy had a turn
             episode = await self._run(policy, replace(spec, opponent=SELF, both=False), None)
@@ -116,37 +108,21 @@ class TurngridAgentLoop:
         )
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
-        """Return for each row of an episode the contexts that methods and diagnostics ask for."""
-        answering = self.run.environment.answering
         spans = bool(self.config.tracking.reasoning)
         if not (self.asking or spans):
             return []
+        answering = self.run.environment.answering
         return context_fields(self.asking, episode, self.spec(prompt), self.codec, answering, spans)
 
     def _void(self, step: int) -> str:
-        """Return the kind of turn at which a filter ends the episode; "" if none does."""
         filters = self.on_batch.of("filter", step).values()
         return next((str(method.void) for method in filters if getattr(method, "stop", False)), "")
 
 
-def row_fields(
-    episode: Episode,
-    reward_name: str,
-    state: str | None = None,
-    named: Sequence[str] = (),
-    tree: TreePlace | None = None,
-    form: PromptForm = PLAIN_FORM,
-    cluster: Callable[[str], str] = str,
-    roles: Sequence[str] = (),
-) -> list[dict[str, Any]]:
+def row_fields(episode: Episode, reward_name: str, state: str | None = None, **described: Any) -> list[dict[str, Any]]:
     """Make the fields of verl's rows: one row an episode, or one a window.
 
-    Args:
-        state: the kind of state by which turns are compared; None leaves out ``turn_fields``.
-        named: rewards besides the trained one that are sent with the rows.
-        tree: the episode's position in the tree of its group.
-        form: the prompt form of the episode.
-        cluster, roles: as in ``turn_fields``.
+    Without ``state`` they lack ``turn_fields``, whose other arguments are ``described``.
 
     Raises:
         ValueError: the episode has no turn.
@@ -154,18 +130,16 @@ def row_fields(
     fields = []
     for row, (first, last) in zip(to_rows(episode, reward_name), turns_of_rows(episode), strict=True):
         turns, versions = episode.turns[first:last], episode.versions(first, last)
-        own = _of_verl(row, turns, episode.won, versions, reward_name) | entropies_of(turns)
+        own = _of_verl(row, turns, episode.won, versions) | entropies_of(turns)
         if state:
-            own |= turn_fields(episode, first, last, state, named, tree, form, cluster, roles)
+            own |= turn_fields(episode, first, last, state, **described)
         fields.append(own)
     return fields
 
 
 def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
-    """Return whether the server sends the entropies of its tokens.
-
-    It does if an update's ``methods`` read them and the trainer runs no forward pass to compute
-    them (``turngrid.config.method_settings``).
+    """Return whether the server sends the entropies of its tokens: if the update's methods read
+    them, and the trainer runs no forward pass that computes them.
     """
     return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
 
@@ -184,18 +158,10 @@ def entropies_of(turns: Sequence[Turn]) -> dict[str, torch.Tensor]:
     return {"entropy": torch.tensor(numbers, dtype=torch.float32)}
 
 
-def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, int], reward_name: str) -> dict[str, Any]:
+def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, int]) -> dict[str, Any]:
     """Make the fields that verl's agent loop gives a row, but with one reward a turn."""
-    prompts, responses = _tensor(row.prompt_ids, np.int64), _tensor(row.response_ids, np.int64)
-    mask, input_ids = _tensor(row.mask, np.int64), torch.cat([prompts, responses])
     return {
-        "prompts": prompts,
-        "responses": responses,
-        "response_mask": mask,
-        "loss_mask": mask,
-        "input_ids": input_ids,
-        "position_ids": torch.arange(len(input_ids)),
-        "multi_modal_inputs": {},
+        **verl_fields(*(_tensor(numbers, np.int64) for numbers in (row.prompt_ids, row.response_ids, row.mask))),
         "rollout_log_probs": _tensor(row.logprobs, np.float32),
         "rm_scores": _tensor(row.rewards, np.float32),
         "num_turns": sum(not turn.aside for turn in turns),
@@ -204,8 +170,6 @@ def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, in
             "tool_calls": sum(turn.env_seconds for turn in turns),
         },
         "extra_fields": {
-            "turn_scores": [turn.trained(reward_name) for turn in turns],
-            "tool_rewards": [],
             "reward_extra_info": {"acc": float(won)},
             "min_global_steps": versions[0],
             "max_global_steps": versions[1],

@@ -1,7 +1,6 @@
 """The agent-loop worker that replaces verl's: groups are published whole, and batches repeat.
 
-verl trains on the rest of a group in which a sample failed. Here a group's rows are held back until
-all of its samples have ended. If one of them fails in every attempt, the group writes no rows, and
+verl trains on the rest of a group in which a sample failed. Here such a group writes no rows, and
 verl's refill replaces it.
 
 Under a synchronous trainer our own server samples in lockstep batches, so that a run is
@@ -32,14 +31,19 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import GroupFailed, Linear, play_group
 from turngrid.rollouts.lockstep import Rounds, Slot
 from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.sampling import Sample, SampleRequest, request_id
+from turngrid.rollouts.seeds import request_seed
 from turngrid.rollouts.store import write_episodes
+from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
 from turngrid.verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
+from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
-from turngrid.verl_plugin.rollout.writing import Written, sample_request, written
 from turngrid.verl_plugin.servers.transformers_server.launch import replicas
 
 logger = logging.getLogger(__name__)
+Written = tuple[str, int]  # a text and the number of its tokens
+WRITING = "writing"  # stands for the prompt in its request's id and seed
 PUBLISHED_AT_ONCE = 4  # groups published at the same time; rows take twice the memory of their episodes
 LOCKSTEP_BATCHES = 2  # one batch samples while the other steps its games
 COLLECTED_AFTER = 50_000  # new objects before a collection; Python's 700 took a fifth of the time with 192 episodes
@@ -49,14 +53,10 @@ class AgentLoopWorker:
     """Samples the groups of prompts with one agent loop, and so one pool of environment processes.
 
     It does not subclass verl's worker, whose module imports verl's trainers and engines: 110 MiB
-    and 0.7 CPU s a process.
-
-    Args:
-        llm_client: verl's client of the rollout servers.
-        others: verl's handles of reward models and teachers, which are not used.
+    and 0.7 CPU s a process. verl's handles of reward models and teachers are not used.
     """
 
-    def __init__(self, config: DictConfig, llm_client: Any, *others: Any) -> None:
+    def __init__(self, config: DictConfig, llm_client: Any, *_: Any) -> None:
         self.config, self.llm_client = config, llm_client
         model: Any = omega_conf_to_dataclass(config.actor_rollout_ref.model)
         if template := model.get("custom_chat_template", None):
@@ -103,10 +103,16 @@ class AgentLoopWorker:
             task.add_done_callback(self._tasks.discard)
 
     async def write(self, step: int, requests: Sequence[Request]) -> list[Written]:
-        """Let the policy write texts; return each with the number of its tokens."""
+        """Let the policy write texts for methods; one for which there is no room is empty."""
         asked = [sample_request(self.loop, step, *numbered) for numbered in enumerate(requests)]
-        repeats = self._own_server and not self._asynchronous
-        return await written(self.loop.codec, asked, BatchSampler(0) if repeats else self._one_by_one)
+        if self._own_server and not self._asynchronous:
+            samples: Sequence[Any] = await BatchSampler(0)(asked)
+        else:
+            samples = await asyncio.gather(*map(self._one_by_one.sample, asked))
+        return [
+            (self.loop.codec.decode(one.token_ids).strip(), len(one.token_ids)) if isinstance(one, Sample) else ("", 0)
+            for one in samples
+        ]
 
     def _deal(self, uids: list[str]) -> dict[str, Rounds]:
         servers = replicas(self.config.trainer, self.config.actor_rollout_ref.rollout)
@@ -139,10 +145,8 @@ class AgentLoopWorker:
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _play_group(self, prompt: dict[str, Any], validate: bool) -> list[Episode]:
-        """Sample a group."""
         loop, rollout, uid = self.loop, self.config.actor_rollout_ref.rollout, prompt["uid"]
-        rounds = self._rounds.pop(uid, None)
-        folder = self._folder(prompt, validate)
+        rounds, folder = self._rounds.pop(uid, None), self._folder(prompt, validate)
         count = partial(self._turns.add, folder)
 
         async def play(specs: Sequence[EpisodeSpec]) -> list[Episode | BaseException]:
@@ -163,7 +167,7 @@ class AgentLoopWorker:
         async with slot or nullcontext():
             episode = await self.loop.play(spec, Counted(slot or self._one_by_one, count), entropies)
         if not episode.turns:
-            raise NoRoom(
+            raise RuntimeError(
                 f"{episode.task}: the first prompt has {len(episode.prompt_ids)} tokens, which leaves no room for an "
                 "action: raise data.max_prompt_length or data.max_response_length"
             )
@@ -175,13 +179,16 @@ class AgentLoopWorker:
         loop, step = self.loop, int(prompt["global_steps"])
         branches = partition == "train" and loop.form(step).branches
         trees = tree_places(episodes) if branches else {}
-        cluster = getattr(loop.library(step), "states", lambda: str)()
-        roles = loop.run.roles.names if loop.run.roles else ()
+        described: dict[str, Any] = {
+            "named": loop.sent,
+            "form": loop.prompt_form,
+            "cluster": getattr(loop.library(step), "states", lambda: str)(),
+            "roles": loop.run.roles.names if loop.run.roles else (),
+        }
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             # seats are groups of their own, but verl counts validation by prompt
             uid = prompt["uid"] + (f"#{episode.seat}" if episode.seat and partition == "train" else "")
-            tree = trees.get(episode.sample)
-            rows = row_fields(episode, loop.reward.name, loop.state, loop.sent, tree, loop.prompt_form, cluster, roles)
+            rows = row_fields(episode, loop.reward.name, loop.state, tree=trees.get(episode.sample), **described)
             contexts = loop.contexts(episode, prompt) if partition == "train" else []
             rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
             for index, row in enumerate(rows):
@@ -189,12 +196,8 @@ class AgentLoopWorker:
                 fields.append({**row, **prompt, "uid": uid, "session_id": sample})
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
                 tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
-        await tq.async_kv_batch_put(
-            keys=keys,
-            fields=list_of_dict_to_tensordict(fields),
-            tags=tags,
-            partition_id=partition,
-        )
+        rows = list_of_dict_to_tensordict(fields)
+        await tq.async_kv_batch_put(keys=keys, fields=rows, tags=tags, partition_id=partition)
 
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
         """Return the step's folder; in asynchronous runs that of groups without a step yet."""
@@ -204,7 +207,6 @@ class AgentLoopWorker:
         return Path(run.validation if validate else run.episodes) / f"{int(prompt['global_steps']):06d}"
 
     def _record(self, episodes: list[Episode], prompt: dict[str, Any], validate: bool) -> None:
-        """Write a group's file; the trainer merges a step's files."""
         for episode in episodes if self._asynchronous and not validate else ():
             episode.group = prompt["uid"]
         name = f"{int(prompt['index']):06d}" if validate else prompt["uid"]
@@ -220,5 +222,22 @@ def prompt_of(batch: TensorDict, number: int) -> dict[str, Any]:
     return prompt
 
 
-class NoRoom(RuntimeError):
-    """The first prompt is too long to leave room for an action."""
+def sample_request(loop: TurngridAgentLoop, step: int, number: int, request: Request) -> SampleRequest:
+    rollout = loop.config.actor_rollout_ref.rollout
+    return SampleRequest(
+        request_id=request_id(step, WRITING, number),
+        prompt_ids=fitted(loop.codec, request, loop.limit.prompt + loop.limit.response - request.length),
+        max_tokens=request.length,
+        temperature=rollout.temperature,
+        top_p=rollout.top_p,
+        top_k=rollout.top_k,
+        seed=request_seed(loop.config.seed, step, WRITING, number, 0),
+    )
+
+
+def fitted(codec: TokenCodec, request: Request, room: int) -> list[int]:
+    """Return the ids of the prompt; a transcript that is too long loses its first lines."""
+    lines = list(request.lines)
+    while len(ids := codec.first_prompt([user("\n".join([*lines, request.question]))])) > room and lines:
+        lines = lines[1 + len(lines) // 8 :]
+    return ids

@@ -22,7 +22,6 @@ OTHER = "0"  # differs from any text at both ends, but for one that begins or en
 
 
 def field_of(name: str) -> str:
-    """Return the field of the contexts of a method ``slot/name``."""
     return PREFIX + name.replace("/", "_")
 
 
@@ -38,7 +37,6 @@ def context_fields(
 
     Args:
         asking: the methods by ``slot/name``.
-        spec: of the episode's group.
         answering: the action that submits an answer (``Environment.answering``).
         spans: whether rows have the field ``SPANS`` too.
     """

@@ -37,16 +37,10 @@ def generator_on(device: str, path: str, dtype: str = "float32") -> Generator:
 
 @dataclass(frozen=True)
 class Rules:
-    """Sampling parameters, the token limits, and the seed of all requests.
-
-    Args:
-        models: the folders of opponents that are models, by name.
-    """
-
     params: SamplingParams
     limit: ContextLimit
-    seed: int
-    models: Mapping[str, str] = field(default_factory=dict)
+    seed: int  # of all requests
+    models: Mapping[str, str] = field(default_factory=dict)  # folders of opponents that are models, by name
 
 
 class LoadedModel:
@@ -96,7 +90,6 @@ class LoadedModel:
 
 
 def codec_of(path: str, model_type: str, chat: ChatSettings, marks: Sequence[str]) -> TokenCodec:
-    """Return the codec of a checkpoint."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     chat.apply(tokenizer)
     return TokenCodec(tokenizer, model_type, dict(chat.kwargs), marks)

@@ -35,20 +35,14 @@ class EndpointOpponent:
 
 @dataclass
 class Opponents:
-    """The served opponents of a run's rollout form, in one worker.
-
-    Args:
-        form: returns the rollout form of a step.
-    """
+    """The served opponents of a run's rollout form, in one worker."""
 
     run: Run
-    form: Callable[[int], Any]
+    form: Callable[[int], Any]  # of a step
     _kept: int = field(default=0, init=False)  # the newest step whose first weights are kept
 
     async def keep(self, step: int) -> None:
         """Keep the weights with which ``step`` begins, if they become an opponent.
-
-        A run that goes on from an earlier step writes the files of later steps again.
 
         Raises:
             SampleLost: the rollout server died.
@@ -58,7 +52,6 @@ class Opponents:
             self._kept = step
 
     def file(self, step: int) -> Path:
-        """Return the file of the weights after ``step``."""
         return self.run.rl.opponents / f"{step:06d}.pt"
 
     def of(self, spec: EpisodeSpec, policy: ModelPolicy) -> tuple[EpisodeSpec, Policy | None]:
@@ -76,7 +69,6 @@ class Opponents:
 
     @cached_property
     def endpoint(self) -> EndpointOpponent:
-        """The endpoint, whose client serves all matches of this worker's event loop."""
         config, endpoint = self.run.config, self.form(1).served()
         temperature, tokens = float(config.actor_rollout_ref.rollout.temperature), int(config.env.max_action_tokens)
         settings = (temperature, tokens, int(config.seed), self.run.chat.kwargs)

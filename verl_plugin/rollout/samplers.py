@@ -1,5 +1,6 @@
-"""Samplers that request tokens from verl's rollout servers."""
+"""Samplers that request tokens from verl's rollout servers, and our server's registration."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,27 +9,48 @@ from typing import Any
 import numpy as np
 import ray
 from ray.exceptions import RayActorError
+from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
+from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from turngrid.rollouts.sampling import Sample, SampleLost, Sampler, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.launch import server_name
+
+REPLICA = "turngrid.verl_plugin.servers.transformers_server.replica"
+RolloutReplicaRegistry.register("transformers", lambda: importlib.import_module(REPLICA).TransformersReplica)
+
+
+class EpisodeClient(FullyAsyncLLMServerClient):
+    """The client of our own server, which caches an episode's prefix under its request id."""
+
+    def _vllm_request_id(self, request_id: str) -> str:
+        """All turns of an episode have one id; verl gives each turn its own."""
+        return request_id
+
+
+def client_class(server: str) -> type[FullyAsyncLLMServerClient]:
+    """Return the client for asynchronous trainers by verl's ``rollout.name``."""
+    return EpisodeClient if server == "transformers" else FullyAsyncLLMServerClient
 
 
 @dataclass
 class ServerSampler:
     """Send one request at a time through verl's client, to any server that verl can start.
 
-    Args:
-        client: verl's client.
-        seeded: give requests seeds, so that answers repeat. False if vLLM may continue an
-            interrupted answer: it would draw the same random numbers again.
+    With ``seeded`` answers repeat. vLLM may continue an interrupted answer: with a seed it would
+    draw the same random numbers again.
     """
 
     client: Any
     seeded: bool = True
 
     async def sample(self, request: SampleRequest) -> Sample:
+        params = {name: getattr(request, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
+        params |= {"seed": request.seed if self.seeded else None, "logprobs": True}
+        prompt_ids = np.array(request.prompt_ids, dtype=np.int32)  # sent with 4 bytes a token
         try:
-            output = await self._generate(request)
+            output = await self.client.generate(
+                request_id=request.request_id, prompt_ids=prompt_ids, sampling_params=params
+            )
         except RayActorError as error:
             raise SampleLost(f"a rollout server died: {error}") from error
         if not output.token_ids:
@@ -37,24 +59,10 @@ class ServerSampler:
         oldest = output.extra_fields.get("min_global_steps")
         return Sample(output.token_ids, output.log_probs, version, oldest)
 
-    async def _generate(self, request: SampleRequest) -> Any:
-        return await self.client.generate(
-            request_id=request.request_id,
-            prompt_ids=np.array(request.prompt_ids, dtype=np.int32),  # sent with 4 bytes a token
-            sampling_params={
-                "temperature": request.temperature,
-                "top_p": request.top_p,
-                "top_k": request.top_k,
-                "seed": request.seed if self.seeded else None,
-                "max_tokens": request.max_tokens,
-                "logprobs": True,
-            },
-        )
-
 
 @dataclass(frozen=True)
 class Counted:
-    """A sampler that reports each of its answers to a callback."""
+    """A sampler that calls ``report`` after each answer."""
 
     sampler: Sampler
     report: Callable[[], None]
@@ -77,7 +85,6 @@ class BatchSampler:
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        """Sample a turn of each episode; raise SampleLost if the server died."""
         self._server = self._server or _found(self.replica)
         try:
             return await self._server.generate_batch.remote(requests)

@@ -16,9 +16,8 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.verl_plugin.rollout.llm_client import client_class
 from turngrid.verl_plugin.rollout.local_rollouts import Rules, codec_of, play_one
-from turngrid.verl_plugin.rollout.samplers import ServerSampler
+from turngrid.verl_plugin.rollout.samplers import ServerSampler, client_class
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 SHARE = 0.85  # share of a GPU's memory; no trainer needs it

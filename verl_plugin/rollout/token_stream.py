@@ -17,8 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
-from turngrid.envs.utils.chat_text import broken_up
-from turngrid.envs.utils.printable import printable
+from turngrid.envs.utils.printable import broken_up, printable
 from turngrid.rollouts.stream import Message, in_words, tool
 
 CHATML_END = "<|im_end|>"
@@ -32,15 +31,13 @@ _NAMES_TOOL = re.compile(r"['\"]tool['\"]")
 class TokenCodec:
     """Tokenizer, builder and cached renderings, shared by all streams of one model.
 
-    Everything that a model reads in training, SFT and evaluation is rendered here. The only control
-    tokens of a rendering are the template's.
+    Everything that a model reads in training, SFT and evaluation is rendered here.
 
     Args:
         tokenizer: the model's Hugging Face tokenizer, with a chat template.
         hf_model_type: ``model_type`` of ``config.json``: verl joins turns by it.
         template_kwargs: settings of the chat template (``turngrid.rollouts.chat_settings``).
-        marks: text that messages may contain although it is spelled like a control token
-            (``turngrid.rollouts.prompt_forms``).
+        marks: text that messages may contain although it is spelled like a control token.
     """
 
     def __init__(
@@ -168,9 +165,6 @@ class ControlTokens:
     """The control tokens: special tokens, and added ones that look like markup (``<think>``).
 
     Added runs of spaces and plain words count as text, and so does a single character.
-
-    Args:
-        allowed: control tokens that messages may contain as text.
     """
 
     def __init__(self, tokenizer: Any, allowed: Sequence[str] = ()) -> None:

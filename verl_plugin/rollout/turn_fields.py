@@ -49,7 +49,8 @@ def turn_fields(
     Args:
         state: the kind of state by which turns are compared, of ``STATES``.
         named: rewards besides the trained one that are sent with the row.
-        form: the prompt form, whose labels and parts are sent with the row.
+        tree: the episode's position in the tree of its group.
+        form: its labels and parts are sent with the row.
         cluster: returns what observations of one cluster have in common, for ``state=cluster``.
         roles: the names of the run's roles, in the order of their numbers.
     """
@@ -85,7 +86,6 @@ def turn_fields(
 
 
 def _states(episode: Episode, state: str, cluster: Callable[[str], str]) -> tuple[list[int], list[int]]:
-    """Return the state before each turn, and the state after it."""
     states = _of_environment(episode, state, cluster)
     indices = [0, *accumulate(not turn.aside for turn in episode.turns)]
     numbered = enumerate(zip(episode.turns, indices[:-1], strict=True))
@@ -106,6 +106,20 @@ def _of_environment(episode: Episode, state: str, cluster: Callable[[str], str])
         return [text_hash(f"{episode.goal}\n{text.strip()}") for text in seen]
     parts = [part for turn in turns for part in (turn.observation, turn.action)] + [seen[-1]]
     return [text_hash("\n".join(part.strip() for part in parts[: 2 * number + 1])) for number in range(len(seen))]
+
+
+def verl_fields(prompts: Tensor, responses: Tensor, mask: Tensor) -> dict[str, Any]:
+    """Return the fields without which verl computes no row; (tokens,) int64 each."""
+    input_ids = torch.cat([prompts, responses])
+    return {
+        "prompts": prompts,
+        "responses": responses,
+        "response_mask": mask,
+        "loss_mask": mask,
+        "input_ids": input_ids,
+        "position_ids": torch.arange(len(input_ids)),
+        "multi_modal_inputs": {},
+    }
 
 
 def lengths(row: Mapping[str, Any]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-CACHE_BYTES = 2**30  # KV cache; vLLM's default is a share of the machine's memory
+ENGINE = {"kv_cache_memory_bytes": 2**30}  # verl has no key for it; vLLM's default is a share of the machine's memory
 SETTINGS: dict[str, Any] = {
     "free_cache_engine": False,  # server and trainer share the machine's memory anyway
     "enable_sleep_mode": False,
@@ -23,12 +23,8 @@ def settle(config: DictConfig) -> None:
         return
     with open_dict(rollout):
         rollout.update(SETTINGS)
-        OmegaConf.update(rollout, "engine_kwargs.vllm", engine_kwargs(rollout.engine_kwargs.get("vllm")), merge=False)
-
-
-def engine_kwargs(given: Any = None) -> dict[str, Any]:
-    """Return vLLM engine arguments that verl has no key for; ``given`` takes precedence."""
-    return {"kv_cache_memory_bytes": CACHE_BYTES, **(given or {})}
+        given = rollout.engine_kwargs.get("vllm") or {}
+        OmegaConf.update(rollout, "engine_kwargs.vllm", {**ENGINE, **given}, merge=False)
 
 
 def keep_weights() -> None:
@@ -42,11 +38,8 @@ def keep_weights() -> None:
         return
     layers = import_module("vllm.model_executor.layers.utils")
     pack = layers.dispatch_cpu_unquantized_gemm
-    if getattr(pack, "keeps_weight", False):
-        return
 
     def pack_a_copy(layer: Any, remove_weight: bool) -> None:
         pack(layer, remove_weight=False)
 
-    pack_a_copy.keeps_weight = True  # type: ignore[attr-defined]
     layers.dispatch_cpu_unquantized_gemm = pack_a_copy  # type: ignore[attr-defined]

@@ -14,8 +14,9 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.turn_table import laid
 from turngrid.verl_plugin.averaged import KEY
-from turngrid.verl_plugin.hooks import replaced
+from turngrid.verl_plugin.changes import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
+from turngrid.verl_plugin.rollout.turn_fields import verl_fields
 from turngrid.verl_plugin.training.losses import SEQUENCES
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import SCORED, in_queue, log_probs_of, padded, write_tokens
@@ -36,22 +37,15 @@ class Sequence(NamedTuple):
 
 
 class Contexts:
-    """The contexts of a run's methods; does nothing if none has any.
-
-    Args:
-        asking: the methods by ``slot/name``.
-        rollout: verl's node with the size of a pass.
-        step: the running step.
-
-    Attributes:
-        devices: among which a pass is divided.
-    """
+    """The contexts of a run's methods by ``slot/name``; does nothing if none has any."""
 
     def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
-        self.asking, self._rollout, self._step, self.devices = asking, rollout, step, 1
+        self.asking, self._rollout, self._step = asking, rollout, step
+        self.devices = 1  # among which a pass is divided
         self._found: list[tuple[Sequence, Tensor]] | None = None  # with their log-probs; None before the pass
         self._workers: Any = None  # verl's group, which runs the pass
         self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
+        self._by_policy = [name for name in asking if name not in self._averaged]
 
     @contextmanager
     def in_pass_of(self, workers: Any) -> Iterator[None]:
@@ -89,25 +83,15 @@ class Contexts:
         """Score other sequences of a batch in a pass of their own."""
         return self._pass(batch, self._workers.compute_log_prob, sequences, NO_LOSS)
 
-    @property
-    def _by_policy(self) -> list[str]:
-        """Return the methods whose contexts are scored by the policy, not by an average of it."""
-        return [name for name in self.asking if name not in self._averaged]
-
     def _pass(
         self,
         batch: KVBatchMeta,
         compute: Callable[[KVBatchMeta], Any],
         sequences: list[Sequence],
-        asked_of_workers: Mapping[str, Any] = MappingProxyType({}),
+        extra_info: Mapping[str, Any] = MappingProxyType({}),
         beside_rows: bool = False,
     ) -> list[tuple[Sequence, Tensor]]:
-        """Score sequences with ``compute``.
-
-        Args:
-            asked_of_workers: more of the pass's ``extra_info``.
-            beside_rows: score the batch's rows too.
-        """
+        """Score sequences with ``compute``, and the batch's rows too if ``beside_rows``."""
         keys = [f"context{number:06d}_0_0" for number in range(len(sequences))]
         order = [(one.row, key) for one, key in zip(sequences, keys, strict=True)]
         if beside_rows:
@@ -127,7 +111,7 @@ class Contexts:
                     "temperature": self._rollout.temperature,
                     **NO_LOSS,
                     **(batch.extra_info or {}),
-                    **asked_of_workers,
+                    **extra_info,
                     SEQUENCES: -(-len(order) // len(batch)),
                 },
             )
@@ -153,13 +137,4 @@ class Contexts:
 def _row(ids: Tensor, scored: Tensor) -> dict[str, Any]:
     """Return a context as a row whose response begins with the first token that is scored."""
     first = int(scored.argmax()) or 1
-    prompts, responses, mask = ids[:first], ids[first:], scored[first:]
-    return {
-        "prompts": prompts,
-        "responses": responses,
-        "input_ids": ids,
-        "position_ids": torch.arange(len(ids)),
-        "loss_mask": mask,
-        "response_mask": mask,
-        "multi_modal_inputs": {},
-    }
+    return verl_fields(ids[:first], ids[first:], scored[first:])

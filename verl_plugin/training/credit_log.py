@@ -35,25 +35,16 @@ class CreditLog:
         self._credits |= credits_of(batch)
         return batch
 
-    def write(self, step: Path, groups: Sequence[Path]) -> None:
-        """Write ``rl/credit/STEP.jsonl``, line by line for the step's file of episodes.
-
-        Args:
-            step: the folder with the step's groups, before they are merged into one file beside it.
-            groups: the files of the groups that the step trained on.
-        """
+    def write(self, step: Path, names: Sequence[str]) -> None:
+        """Write ``rl/credit/STEP.jsonl``, a line for each of the step's episodes by name."""
         if not self.on:
             return
         credits, self._credits = self._credits, {}
-        layers, names = self._step.layers, sessions(groups)
         if credits:
-            lines = [_of_episode(credits, session, layers.get(session, {})) for session in names]
+            lines = [_of_episode(credits, name, self._step.layers.get(name, {})) for name in names]
             write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
         if self._step.replayed:
-            places = {name: line for line, name in enumerate(names)}
-            replayed = [
-                _replayed(episode, None if own is None else places[own]) for episode, own in self._step.replayed
-            ]
+            replayed = [_replayed(episode, own and names.index(own)) for episode, own in self._step.replayed]
             write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", replayed)
 
 
@@ -83,10 +74,7 @@ def _rows(column: Any) -> list[np.ndarray]:
 
 
 def rounded(numbers: np.ndarray) -> list[Any]:
-    """Round to ``DIGITS`` significant digits; return nested lists in the array's shape.
-
-    It is vectorised in numpy, since a step of a large batch has millions of tokens.
-    """
+    """Round to ``DIGITS`` significant digits; return nested lists in the array's shape."""
     exact = numbers.astype(np.float64)
     size = np.where(exact == 0, 1.0, np.abs(exact))
     scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(size)))
@@ -110,12 +98,3 @@ def _of_episode(credits: Mapping[str, Credit], session: str, layers: Mapping[str
     rows = list(takewhile(lambda credit: credit is not None, (credits.get(f"{session}_{row}") for row in count())))
     joined = {name: [x for credit in rows for x in getattr(credit, name)] for name in OF_TOKENS}
     return Credit(**joined, layers=layers) if joined["advantages"] else None
-
-
-def sessions(groups: Sequence[Path]) -> list[str]:
-    """Return ``<prompt>_<sample>`` of each line of these files, in their order."""
-    names = []
-    for file in groups:
-        with file.open("rb") as lines:
-            names += [f"{file.stem}_{sample}" for sample, _ in enumerate(lines)]
-    return names

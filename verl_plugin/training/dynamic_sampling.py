@@ -1,5 +1,4 @@
-"""Dynamic sampling with a limit: groups of equal scores are replaced by other prompts, in a bounded
-number of rounds a step.
+"""Dynamic sampling with a limit: groups of equal scores are replaced by other prompts.
 
 verl's own (``algorithm.filter_groups``) samples without limit until it has enough groups, and takes
 those that were ready first. Here all groups of a step are sampled to the end, and in each round
@@ -37,34 +36,25 @@ class DynamicSampler(ReplayBuffer):
         self._method = Scheduled("filter", NAME, settings)
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
-        """Groups of equal scores are replaced in a bounded number of rounds.
-
-        Returns:
-            ``batch_size`` groups, and how many were replaced or still have equal scores.
-        """
+        """Groups of equal scores are replaced in a bounded number of rounds."""
         if partition_id == "val":
             return super().sample(global_steps, partition_id, batch_size)
-        batches = self._method.at(global_steps).batches
-        most, replaced = (batches - 1) * batch_size, 0
+        most, replaced = (self._method.at(global_steps).batches - 1) * batch_size, 0
         while True:
             self._play_to_the_end(partition_id)
             equal = self._equal(partition_id)
             dropped = equal[: most - replaced]
             replaced += len(dropped)
-            self._clear_groups(partition_id, {*dropped, *self._failed(partition_id)})
+            without_rows = self.failure_keys[partition_id] - {
+                key.split("_")[0] for key in self.partitions[partition_id]
+            }
+            self._clear_groups(partition_id, {*dropped, *without_rows})
             missing = batch_size - len(self._played(partition_id))
             if missing <= 0:
                 break
             self.refill_fn(missing)
-        left = len(equal) - len(dropped)
-        if left and replaced:
-            print(
-                f"turngrid: step {global_steps}: {left} of {batch_size} groups still have equal scores after "
-                f"filter.{NAME}.batches={batches}",
-                flush=True,
-            )
         batch = self._materialize_batch(partition_id, self._played(partition_id), dict(self.partitions[partition_id]))
-        return batch, {f"{METRIC}/replaced": replaced, f"{METRIC}/left": left}
+        return batch, {f"{METRIC}/replaced": replaced, f"{METRIC}/left": len(equal) - len(dropped)}
 
     def _play_to_the_end(self, partition_id: str) -> None:
         self._sync_metadata_from_transfer_queue()
@@ -75,10 +65,6 @@ class DynamicSampler(ReplayBuffer):
 
     def _played(self, partition_id: str) -> list[str]:
         return sorted(self.finished_keys[partition_id] | self.failure_keys[partition_id])
-
-    def _failed(self, partition_id: str) -> set[str]:
-        """Return the groups that wrote no row."""
-        return self.failure_keys[partition_id] - {key.split("_")[0] for key in self.partitions[partition_id]}
 
     def _equal(self, partition_id: str) -> list[str]:
         """Return the groups of equal scores, in the order of their prompts."""

@@ -56,11 +56,6 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
     Args:
         data: a DataProto with ``response_mask``, ``token_level_scores``, ``old_log_probs`` and
             ``ref_log_prob``, each of shape (rows, tokens), log-probs in nats.
-        kl_ctrl: verl's controller, whose ``value`` is beta.
-        kl_penalty: the name of verl's KL estimator.
-
-    Returns:
-        ``data`` with ``token_level_rewards``, and the metrics: the mean KL a token (nats) and beta.
     """
     mask, beta = data.batch["response_mask"], kl_ctrl.value
     kl = core_algos.kl_penalty(data.batch["old_log_probs"], data.batch["ref_log_prob"], kl_penalty=kl_penalty) * mask
@@ -74,18 +69,13 @@ def apply_kl_penalty(data: Any, kl_ctrl: Any, kl_penalty: str = "kl") -> tuple[A
 # ---- episodes with several rows, one a window
 
 
-def sessions(keys: Sequence[str]) -> list[list[int]]:
-    """Return each episode's row numbers in window order; keys are ``<prompt>_<sample>_<row>``."""
+def members(keys: Sequence[str]) -> dict[str, list[int]]:
+    """Return the numbers of each episode's rows in window order, by ``<prompt>_<sample>``."""
     episodes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, key in enumerate(keys):
-        session, _, row = key.rpartition("_")
-        episodes[session].append((int(row), number))
-    return [[number for _, number in sorted(rows)] for rows in episodes.values()]
-
-
-def members(keys: Sequence[str]) -> dict[str, list[int]]:
-    """Return the numbers of each episode's rows, by its name ``<prompt>_<sample>``."""
-    return {keys[rows[0]].rpartition("_")[0]: rows for rows in sessions(keys)}
+        name, _, row = key.rpartition("_")
+        episodes[name].append((int(row), number))
+    return {name: [number for _, number in sorted(rows)] for name, rows in episodes.items()}
 
 
 def concat_rows(rows: Tensor, episodes: Sequence[Sequence[int]]) -> Tensor:
@@ -112,12 +102,11 @@ def by_episode(
     """Estimate over whole episodes: verl's GRPO scores the last row only, and others count rows.
 
     The rows of an episode, one a window, are concatenated. So a group's baseline counts each
-    episode once, and values and returns continue from window to window. Batches with one row an
-    episode go to ``original``.
+    episode once, and values and returns continue from window to window.
 
     Until verl counts episodes.
     """
-    episodes = sessions(batch_keys)
+    episodes = list(members(batch_keys).values())
     if len(episodes) == len(batch_keys):
         return original(data, batch_keys=batch_keys, **settings)
     joined = {name: concat_rows(data.batch[name], episodes) for name in INPUTS if name in data.batch}

@@ -51,9 +51,8 @@ def with_sums(
 ) -> Any:
     """Divide loss terms by their total weights over all passes and devices.
 
-    The weights of value heads are summed too, and turns are counted if the loss is a mean over
-    turns. ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows. A pass may run with
-    averaged weights (``averaged``).
+    ``loss_agg_mode=seq-mean-*`` divides by episodes, not by rows. A pass may run with averaged
+    weights (``averaged``).
 
     Until verl's losses take columns and terms of a plugin.
     """
@@ -72,7 +71,6 @@ def with_sums(
 
 
 def over_turns(asked: Mapping[str, Any]) -> bool:
-    """Return whether the update's loss is a mean over turns."""
     forms = made({"loss": asked.get("loss") or {}}).of("loss", asked.get("step", 1)).values()
     return any(getattr(form, "over_turns", False) for form in forms)
 
@@ -154,7 +152,6 @@ def own_loss_form(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Compute the loss form of ``loss=`` with verl's signature."""
     asked = _of_pass.get()
     (form,) = made({"loss": asked["loss"]}).of("loss", asked["step"]).values()
     losses, metrics = form(old_log_prob, log_prob, advantages, response_mask, asked["turn_ids"])

@@ -1,9 +1,8 @@
 """Advantages of recorded episodes without a trainer: the same methods, on rows in memory."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,11 +21,10 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import to_rows, turns_of_rows
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.turn_fields import PREFIX, turn_fields
-from turngrid.verl_plugin.training.estimators import concat_rows, members, sessions, split_rows
+from turngrid.verl_plugin.training.estimators import concat_rows, members, split_rows
 
 
-@dataclass(frozen=True)
-class Credited:
+class Credited(NamedTuple):
     """Advantages of all episodes in order."""
 
     turns: np.ndarray  # (N,) means over each turn's tokens
@@ -88,7 +86,7 @@ def _table(
 
 def _verls(numbers: DictConfig, tokens: Tokens, keys: Sequence[str], owners: Sequence[str]) -> Tensor:
     """Estimate with verl's registry; an episode of several rows is one sequence."""
-    episodes = sessions(keys)
+    episodes = list(members(keys).values())
     arguments: dict[str, Any] = {
         "token_level_rewards": concat_rows(tokens.reward, episodes),
         "response_mask": concat_rows(tokens.mask.long(), episodes),

@@ -41,7 +41,8 @@ class ProbedTrainer(TurngridTrainer):
             batch.extra_info["no_lora_adapter"] = True
             columns["base"] = self._log_probs(batch)
             batch.extra_info.pop("no_lora_adapter", None)
-        self._write(columns, mask.bool() & self._real(batch)[:, None])
+        real = torch.tensor([not tag.get("is_padding", False) for tag in batch.tags])
+        self._write(columns, mask.bool() & real[:, None])
         return batch
 
     def _log_probs(self, batch: KVBatchMeta) -> Tensor:
@@ -53,10 +54,6 @@ class ProbedTrainer(TurngridTrainer):
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(fields))
         lengths = torch.tensor([len(row) for row in data[fields[0]].unbind()])
         return {"lengths": lengths, **{name: padded(data[name]) for name in fields}}
-
-    def _real(self, batch: KVBatchMeta) -> Tensor:
-        """Return which rows are none of verl's copies, with which it fills a batch."""
-        return torch.tensor([not tag.get("is_padding", False) for tag in batch.tags])
 
     def _write(self, columns: dict[str, Tensor], sampled: Tensor) -> None:
         columns = {"turn": turn_ids(sampled) - 1, **columns}

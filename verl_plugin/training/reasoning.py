@@ -23,11 +23,6 @@ class Reasoning:
     """Measures by the trainer's weights how much a step's answers depend on their prompts.
 
     It changes nothing that is trained. Of an answer with a thought, the thought is scored.
-
-    Args:
-        tracking: the config's node; ``reasoning`` answers are scored, 0 for none, in each step that
-            ``reasoning_every`` divides.
-        contexts: run the pass.
     """
 
     def __init__(self, tracking: DictConfig, seed: int, contexts: Contexts, step: Step) -> None:

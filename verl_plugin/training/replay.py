@@ -17,7 +17,7 @@ from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turn_table import turn_ids
 from turngrid.algorithms.turns import Turns
-from turngrid.verl_plugin.rollout.turn_fields import lengths
+from turngrid.verl_plugin.rollout.turn_fields import lengths, verl_fields
 from turngrid.verl_plugin.training.estimators import members
 from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Step
@@ -91,7 +91,6 @@ def stored(
         StoredEpisode(
             rows=[rows[key] for key in own],
             score=scores[episode].item(),
-            group_mean=scores[turns.group == turns.group[episode]].mean().item(),
             step=step,
             task=turns.tasks[episode] if turns.tasks else "",
         )
@@ -108,11 +107,7 @@ def _read(batch: KVBatchMeta, keys: list[str], names: Sequence[str]) -> list[dic
 
 
 def in_place(batch: KVBatchMeta, episodes: Mapping[str, StoredEpisode]) -> None:
-    """Replace episodes of this step, each of one row, by stored ones.
-
-    Args:
-        episodes: by the name ``<prompt>_<sample>`` of the episode that is replaced.
-    """
+    """Replace episodes of this step, each of one row, by stored ones; names as in ``members``."""
     if not episodes:
         return
     keys = [f"{name}_0" for name in episodes]
@@ -140,11 +135,9 @@ def replayed(
 def _fields(row: Mapping[str, Tensor], advantage: float) -> dict[str, Any]:
     mask, sampled = row["loss_mask"], row["rollout_log_probs"]
     return {
-        **{name: row[name] for name in KEPT if name != "rollout_log_probs"},
-        "response_mask": mask,
+        **verl_fields(row["prompts"], row["responses"], mask),
         "old_log_probs": sampled,
         "ref_log_prob": sampled,
         "advantages": advantage * mask.float(),
         "turn_ids": turn_ids(mask.unsqueeze(0))[0],
-        "multi_modal_inputs": {},
     }

@@ -57,7 +57,6 @@ class AsyncGroups(StepGroups):
         return sorted(self._rl.groups.glob("*.failed"))
 
     def metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
-        """Return the staleness of the weights that sampled the step's episodes."""
         return staleness_metrics(list(chain.from_iterable(groups)), self._step.number)
 
     def recorded(self) -> None:

@@ -4,44 +4,39 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import transfer_queue as tq
+from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.slots import StoredEpisode
+from turngrid.algorithms.turn_table import turn_ids
+from turngrid.verl_plugin.training.turn_rows import padded
 
 Metrics = dict[str, Any]
+# first and last turn of each metric of the mismatch
+TURNS = {"1": (1, 1), "2": (2, 2), "3_to_4": (3, 4), "5_to_8": (5, 8), "9_to_16": (9, 16), "17_up": (17, 10**6)}
+LOG_PROBS = ("response_mask", "old_log_probs", "rollout_log_probs")
 
 
 class Part(NamedTuple):
-    """One part of a step.
-
-    Attributes:
-        run: takes a batch and the step's metrics and returns the batch, as verl's own parts do.
-    """
-
-    run: Callable[[KVBatchMeta, Metrics], KVBatchMeta]
+    run: Callable[[KVBatchMeta, Metrics], KVBatchMeta]  # returns the batch, as verl's own parts do
     timer: str = ""  # verl's timer to which the part's time is added; "" for none
     wanted: bool = True  # if False, the part is skipped
 
 
 @dataclass
 class Step:
-    """The running step, shared by its parts.
-
-    Attributes:
-        replayed: stored episodes that this step trains on, each with the name of the episode that
-            it replaces, or None if it has a separate update.
-        layers: advantages of turns, by episode and by credit method.
-    """
+    """The running step, shared by its parts."""
 
     number: int = 1  # counted from 1
     total: int = 1  # steps of the run
     nothing_left: bool = False  # whether filters or rejection left no episode to train on
     replaced: frozenset[str] = frozenset()  # names of the step's episodes that were replaced by stored ones
+    # stored episodes of this step, each with the name of the one that it replaces; None: own update
     replayed: list[tuple[StoredEpisode, str | None]] = field(default_factory=list)
-    layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    layers: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # turns' advantages by episode, method
 
     def begin(self, number: int, total: int) -> None:
-        """Reset to the start of a new step."""
         vars(self).update(vars(Step(number, total)))
 
 
@@ -63,3 +58,28 @@ def with_adapter_again(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
     """Drop the flag for a pass without LoRA: the critic, which follows, does not accept it."""
     batch.extra_info.pop("no_lora_adapter", None)
     return batch
+
+
+def mismatch(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+    """Add ``mismatch/nats`` and ``mismatch/nats/turns_...`` if both log-probs are there.
+
+    A difference that grows with the turns points at what a turn adds: context, cached keys and
+    values, a template.
+    """
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(LOG_PROBS))
+    if set(LOG_PROBS) <= set(data.keys()):
+        metrics |= differences(*(padded(data[name]) for name in LOG_PROBS))
+    return batch
+
+
+def differences(mask: Tensor, trainer: Tensor, sampler: Tensor) -> dict[str, float]:
+    """Return mean |difference| in nats a token, over all tokens and over those of some turns.
+
+    Args:
+        mask: (B, T), 1 at action tokens; each run of ones is a turn.
+        trainer, sampler: log-probs, (B, T).
+    """
+    apart, numbers = (trainer - sampler).abs(), turn_ids(mask)
+    chosen = {name: (first <= numbers) & (numbers <= last) for name, (first, last) in TURNS.items()}
+    means = {f"mismatch/nats/turns_{name}": apart[own].mean().item() for name, own in chosen.items() if own.any()}
+    return {"mismatch/nats": apart[mask.bool()].mean().item(), **means} if mask.any() else {}

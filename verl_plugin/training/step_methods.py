@@ -15,7 +15,8 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.estimators.seeupo import Seeupo
 from turngrid.algorithms.registry import ON_BATCH
-from turngrid.algorithms.slots import Estimate, Offered, OfferedEpisode, Request
+from turngrid.algorithms.slots import Estimate, OfferedEpisode, Request
+from turngrid.algorithms.turn_table import turn_ids
 from turngrid.algorithms.turns import Turns, credited, repeated_states
 from turngrid.records.files.checkpoints import METHODS
 from turngrid.records.files.json_lines import write_lines
@@ -23,7 +24,7 @@ from turngrid.records.step_metrics import REPEATED
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin import value_heads
-from turngrid.verl_plugin.rollout.writing import Written
+from turngrid.verl_plugin.rollout.agent_worker import Written
 from turngrid.verl_plugin.shared_state import write as write_shared
 from turngrid.verl_plugin.training.contexts import Contexts
 from turngrid.verl_plugin.training.credit_log import rounded
@@ -37,16 +38,7 @@ TRAINED_ON = {TARGETS, *map(value_heads.weight, range(value_heads.MOST))}
 
 
 class Methods:
-    """The run's methods that act on the rows of a step. Their state is saved in every checkpoint.
-
-    Attributes:
-        chosen: the methods.
-        replay: applies the buffer.
-        contexts: scores the methods' contexts.
-        reasoning: measures how much answers depend on their prompts.
-        in_workers: settings for the losses in the workers, for the step's own update
-            (``losses.IN_WORKERS``).
-    """
+    """The run's methods that act on a step's rows. Their state is saved in every checkpoint."""
 
     def __init__(self, run: Run, step: Step) -> None:
         self._run, self._step = run, step
@@ -55,10 +47,9 @@ class Methods:
         self.replay = Replay(self.chosen, step, self.rows)
         self.contexts = Contexts(self.chosen.asking(), run.config.actor_rollout_ref.rollout, step)
         self.reasoning = Reasoning(run.config.tracking, int(run.config.seed), self.contexts, step)
-        self.in_workers: dict[str, Any] = {}
+        self.in_workers: dict[str, Any] = {}  # settings for the losses, for the step's own update
 
     def rows(self, batch: KVBatchMeta) -> TurnRows:
-        """Read a batch's rows with the fields that the methods need."""
         log_probs = "log_probs" in self.chosen.needs()
         return TurnRows(batch, self.chosen.reads(), self._run.prompt.parts, self.contexts.asking, log_probs)
 
@@ -94,7 +85,7 @@ class Methods:
             return batch
         rows = self.rows(batch)
         turns = rows.turns()
-        columns = self._estimated(rows, turns) | {"turn_ids": turns.turn_ids}
+        columns = self._estimated(rows, turns) | {"turn_ids": turn_ids(rows.tokens["loss_mask"])}
         advantages = self._credited(rows, turns, columns.get("advantages", rows.tokens["advantages"]), metrics)
         keep = self._kept(turns, self._filters("after"), metrics)
         columns |= self._muted(rows, turns, keep)
@@ -180,12 +171,11 @@ class Methods:
         return columns
 
     def of_loss(self) -> dict[str, Any]:
-        """Return what the loss form in the workers needs."""
         return {"loss": self._slots["loss"], "step": self._step.number}
 
     # ---- texts of a step's episodes
 
-    def offered(self) -> dict[str, Offered]:
+    def offered(self) -> dict[str, Any]:
         """Return the methods that learn from the texts of episodes, by ``slot/name``."""
         methods = self.chosen.in_rollout(self._step.number)
         return {name: method for name, method in methods.items() if hasattr(method, "offer")}
@@ -213,7 +203,6 @@ class Methods:
             write_lines(self._run.rl.library / f"{step:06d}.jsonl", records)
 
     def share(self) -> None:
-        """Write the state that the rollout of this step reads."""
         write_shared(self._run.rl.shared, self.chosen, self._step.number)
 
     # ---- state
@@ -225,13 +214,11 @@ class Methods:
             torch.save(state, checkpoint / METHODS)
 
     def load(self, checkpoint: Path) -> None:
-        """Restore the state that ``save`` wrote."""
         if self.chosen.state():
             self.chosen.load(torch.load(checkpoint / METHODS, weights_only=True))
 
 
 def offered_episode(episode: Episode, reward: str) -> OfferedEpisode:
-    """Return an episode as libraries see it, given the name of the chosen reward."""
     earned = sum(turn.trained(reward) for turn in episode.turns)
     return OfferedEpisode(episode.task, episode.goal, episode.won, earned, episode.played_turns)
 

@@ -28,9 +28,6 @@ class StepGroups:
     """The files of a synchronous step's groups, in the step's folder.
 
     There is one file a prompt: ``.jsonl``, or ``.failed`` with the cause.
-
-    Args:
-        prompts: number of a step's prompts.
     """
 
     def __init__(self, rl: RlFolder, prompts: int, step: Step) -> None:
@@ -38,7 +35,6 @@ class StepGroups:
 
     @property
     def folder(self) -> Path:
-        """The folder of the step's groups; recording the step merges it into one file."""
         return self._rl.episodes / f"{self._step.number:06d}"
 
     def begin(self) -> None:
@@ -46,7 +42,6 @@ class StepGroups:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def note(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """Remember the groups that the step trains on."""
         return batch
 
     def files(self) -> list[Path]:
@@ -71,7 +66,6 @@ class StepGroups:
             )
 
     def metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
-        """Return metrics of this trainer mode."""
         return {}
 
     def recorded(self) -> None:
@@ -86,10 +80,7 @@ class StepGroups:
 
 
 class RunningTotal:
-    """The budget spent so far, counted as ``turngrid.experiments.stages.ledger`` charges it.
-
-    It starts with what is in the run folder, so that a resumed run continues the count.
-    """
+    """The budget spent so far, as the ledger charges it. A resumed run continues the count."""
 
     def __init__(self, config: DictConfig, folder: Path) -> None:
         self._budget, self._texts = config.budget, folder / "rl" / "library"
@@ -111,7 +102,6 @@ class RunningTotal:
         return self.metrics() | ({"library/written_tokens": float(written)} if written else {})
 
     def metrics(self) -> dict[str, float]:
-        """Return units of demonstrations and RL, and the episodes, games and tokens of RL alone."""
         games = len(self._games)
         charged = games if self._budget.count == "games" else self.episodes
         units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost

@@ -1,10 +1,4 @@
-"""verl's PPO task with our trainers, without a Ray actor, which saves about five seconds.
-
-An asynchronous trainer (docs/async.md) samples episodes while it trains on others. So the groups of
-a step are those that verl's replay buffer picked for it, whenever their prompts were dispatched
-(``rollout_groups``). No more prompts are dispatched than the remaining steps will train on, so that
-no episode is sampled in vain.
-"""
+"""verl's PPO task with our trainers, without a Ray actor, which saves about five seconds."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -19,13 +13,13 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.config import validate_config
 from verl.workers.rollout import router
 
-from turngrid.verl_plugin.rollout.llm_client import client_class
+from turngrid.verl_plugin.rollout.samplers import client_class
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer, TurngridTrainer
 
 
 class AsyncTrainer(StepTrainer):
-    """Base of both asynchronous trainers: it limits how many prompts are dispatched."""
+    """Base of both asynchronous trainers (docs/async.md): no episode is sampled in vain."""
 
     groups: AsyncGroups
     kind_of_groups = AsyncGroups
@@ -63,7 +57,6 @@ TRAINERS = {
 
 
 def _run_here(config: DictConfig) -> ray.ObjectRef:
-    """Run verl's task in this process."""
     runner: Any = main_ppo.TaskRunnerV1
     runner.__ray_metadata__.modified_class().run(config)
     return ray.put(None)

@@ -35,7 +35,7 @@ class RunTracking:
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
-        self._ours = Trackers(StageRun.from_node(run["tracking"]), list(read_metrics(self._file)))
+        self._ours = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         named = in_families(data)
@@ -48,7 +48,6 @@ class RunTracking:
         self._ours.keep(step)
 
     def alert(self, title: str, text: str) -> None:
-        """Show an alarm in the trackers that have alerts."""
         self._ours.alert(title, text)
 
     def finish(self, exit_code: int = 0) -> None:
@@ -57,10 +56,8 @@ class RunTracking:
 
 
 def moments(batch: DataProto) -> dict[str, float]:
-    """Return standard deviations of advantages, returns and values over sampled tokens.
-
-    Also return the number of these tokens, the share of advantages that are 0, and the correlation
-    of rows' mean advantages with their rewards, positive if a group's advantages add up to 0.
+    """Return standard deviations of advantages, returns and values over sampled tokens, the number
+    of these tokens, and the share of advantages that are 0.
     """
     mask = batch.batch["response_mask"].bool()
     metrics: dict[str, float] = {"credit/trained_tokens": float(mask.sum())}
@@ -75,7 +72,10 @@ def moments(batch: DataProto) -> dict[str, float]:
 
 
 def _of_rewards(batch: DataProto, mask: torch.Tensor) -> dict[str, float]:
-    """Return the correlation over rows of mean advantage and reward, if neither is constant."""
+    """Return the correlation over rows of mean advantage and reward, if neither is constant.
+
+    It is positive if a group's advantages add up to 0.
+    """
     tokens = mask.sum(-1).clamp(min=1)
     advantages = (batch.batch["advantages"] * mask).sum(-1) / tokens
     both = torch.stack([advantages, batch.batch["token_level_scores"].sum(-1)]).double()

@@ -31,10 +31,10 @@ from turngrid.records.health.raising import Watch
 from turngrid.records.step_metrics import REPEATED, step_metrics, validation_metrics
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.run import Run
-from turngrid.verl_plugin.training import estimators, mismatch, watchdog, zero_advantages  # noqa: F401
+from turngrid.verl_plugin.training import estimators, watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
-from turngrid.verl_plugin.training.step import Metrics, Part, Step, in_order, with_adapter_again
+from turngrid.verl_plugin.training.step import Metrics, Part, Step, in_order, mismatch, with_adapter_again
 from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups
 from turngrid.verl_plugin.training.task_loader import Games
@@ -95,7 +95,7 @@ class StepTrainer:
             Part(self._balance_batch),
             *([Part(windows.spread_padding)] if windows else []),
             Part(self._compute_old_log_prob, "old_log_prob"),
-            Part(mismatch.by_turn, "old_log_prob", wanted=not bypass),
+            Part(mismatch, "old_log_prob", wanted=not bypass),
             Part(methods.contexts.score, "old_log_prob", wanted=bool(methods.contexts.asking)),
             Part(methods.reasoning.score, "reasoning", wanted=methods.reasoning.answers > 0),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
@@ -237,7 +237,9 @@ class StepTrainer:
         files, failed = self.groups.files(), len(self.groups.failures())
         groups = [list(read_episodes(file)) for file in files]
         episodes = [*chain.from_iterable(groups)]
-        self.credit.write(self.groups.folder, files)
+        named = zip(files, groups, strict=True)
+        names = [f"{file.stem}_{sample}" for file, group in named for sample in range(len(group))]
+        self.credit.write(self.groups.folder, names)
         write_episodes(self.groups.folder.with_suffix(".jsonl"), episodes)
         self.groups.recorded()
         replaced = {name.rpartition("_")[0] for name in self.now.replaced}

@@ -49,12 +49,7 @@ class TurnRows:
     """
 
     def __init__(
-        self,
-        batch: KVBatchMeta,
-        named: Iterable[str] = (),
-        parts: Iterable[str] = (),
-        asking: Iterable[str] = (),
-        log_probs: bool = False,
+        self, batch: KVBatchMeta, named: Iterable[str], parts: Iterable[str], asking: Iterable[str], log_probs: bool
     ) -> None:
         self.batch = batch
         self._scored = {name: f"{SCORED}{field_of(name)}" for name in asking}
@@ -70,11 +65,8 @@ class TurnRows:
         self._records = {name: list(data[f"{PREFIX}{name}"].unbind()) for name in records if f"{PREFIX}{name}" in known}
         self._groups = [str(uid) for uid in data["uid"]]
         self._games = [str(game) for game in data[GAME]] if GAME in known else []
-        self.recorded = (
-            "rm_scores",
-            *(f"{PREFIX}{name}" for name in self._records),
-            *(n for n in packed if n in known),
-        )
+        described = [*(f"{PREFIX}{name}" for name in self._records), *packed]
+        self.recorded = ("rm_scores", *(name for name in described if name in known))
 
     def turns(self) -> Turns:
         """Make the turn table of the rows from the current ``tokens``."""
@@ -96,7 +88,6 @@ class TurnRows:
         return turns, Tokens(mask, reward, self.tokens.get("values"), self.tokens.get("entropy"), heads, kl)
 
     def put(self, columns: Mapping[str, Tensor]) -> KVBatchMeta:
-        """Write numbers a token, (B, T) each (``write_tokens``)."""
         self.batch = write_tokens(self.batch, columns, self._lengths)
         self.tokens |= columns
         return self.batch
@@ -114,9 +105,7 @@ def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Seq
         )
         for name, column in columns.items()
     }
-    written = tq.kv_batch_put(
-        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, batch_size=len(batch))
-    )
+    written = _put(batch, fields)
     written.extra_info.update(batch.extra_info or {})
     return written
 
@@ -125,13 +114,16 @@ def of_responses(batch: KVBatchMeta, heads: int) -> None:
     """Cut the values of further heads to the responses, as verl does with the first head's."""
     names = MORE_VALUES[: heads - 1]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*names, "response_mask"])
-    values = {name: response_from_nested(data[name], data["response_mask"]) for name in names}
-    fields = TensorDict(values, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    _put(batch, {name: response_from_nested(data[name], data["response_mask"]) for name in names})
+
+
+def _put(batch: KVBatchMeta, columns: Mapping[str, Tensor]) -> KVBatchMeta:
+    fields = TensorDict(columns, batch_size=len(batch))
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
 
 def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]:
-    """Clear both masks of dead rows.
+    """Clear both masks of dead rows; return the batch, and whether nothing is left to train on.
 
     A row is dead if rejection dropped its episode whole, or every other sample of its group. verl
     removes the tokens only from ``response_mask``, but the mean of the loss and the turn table use
@@ -139,9 +131,6 @@ def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]
 
     Args:
         needs_group: whether the baseline needs another sample of the same prompt and seat.
-
-    Returns:
-        The batch, and whether nothing is left to train on.
     """
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*MASKS, "uid"])
     masks, groups = {name: padded(data[name]) for name in MASKS}, [str(uid) for uid in data["uid"]]
@@ -206,13 +195,8 @@ def targets_alone(batch: KVBatchMeta) -> Iterator[None]:
         yield
         return
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*MASKS, TARGETS])
-
-    def write(masks: Mapping[str, Tensor]) -> None:
-        fields = TensorDict(masks, batch_size=len(batch))
-        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
-
-    write(dict.fromkeys(MASKS, data[TARGETS]))
+    _put(batch, dict.fromkeys(MASKS, data[TARGETS]))
     try:
         yield
     finally:
-        write({name: data[name] for name in MASKS})
+        _put(batch, {name: data[name] for name in MASKS})

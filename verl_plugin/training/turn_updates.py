@@ -19,21 +19,19 @@ COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # pe
 def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: int, trainer: Any) -> None:
     """Update the policy on the rows of one turn number after the other.
 
-    Args:
-        batch: each row has one turn, and the key ``<prompt>_<sample>_<turn>``.
-        metrics: gets the means over the updates.
+    Each row has one turn, and the key ``<prompt>_<sample>_<turn>``.
     """
     rows = rows_by_turn(batch)
     factors: dict[str, float] = {}
     updates: list[Metrics] = []
     for turn in method.in_order({turn: len(keys) for turn, keys in rows.items()}, step):
         keys = rows[turn]
-        own = torch.tensor([factors.get(episode_of(key), 1.0) for key in keys], dtype=torch.float64)
+        episodes = [key.rpartition("_")[0] for key in keys]
+        own = torch.tensor([factors.get(episode, 1.0) for episode in episodes], dtype=torch.float64)
         with with_padding(batch.select_keys(keys), trainer.windows.rows, trainer.tokenizer.eos_token_id) as part:
             updates.append({})
             changes = _update(part, own, trainer, updates[-1])
-        now = method.next_factors(own, changes).tolist()
-        factors |= {episode_of(key): factor for key, factor in zip(keys, now, strict=True)}
+        factors |= zip(episodes, method.next_factors(own, changes).tolist(), strict=True)
     metrics |= means_of(updates) | {"actor/turn_updates": float(len(updates))}
     if factors:
         metrics["actor/turn_factor"] = sum(factors.values()) / len(factors)
@@ -75,10 +73,6 @@ def rows_by_turn(batch: KVBatchMeta) -> dict[int, list[str]]:
         if mask.any():
             rows.setdefault(int(key.rpartition("_")[2]), []).append(key)
     return {turn: sorted(own) for turn, own in rows.items()}
-
-
-def episode_of(key: str) -> str:
-    return key.rpartition("_")[0]
 
 
 def means_of(updates: list[Metrics]) -> Mapping[str, float]:

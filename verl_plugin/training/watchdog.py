@@ -44,7 +44,6 @@ class Watchdog:
         self._wait(seconds, f"cluster.start_deadline_s={seconds:g}: {why}: see /tmp/ray/session_latest/logs")
 
     def enter(self, phase: str) -> None:
-        """End the present phase and begin another."""
         now = time.monotonic()
         self._durations[self._phase].append(now - self._since)
         self._phase, self._since = phase, now
@@ -60,14 +59,12 @@ class Watchdog:
         self.enter(before)
 
     def limit(self, phase: str) -> float:
-        """Return the seconds that a phase may take."""
         durations = self._durations[phase]
         if len(durations) < ENOUGH:
             return FIRST * self._least
         return max(self._least, self._factor * median(durations))
 
     def end(self) -> None:
-        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 

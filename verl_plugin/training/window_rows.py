@@ -29,15 +29,14 @@ class WindowRows:
     def multiple(self, devices: int) -> int:
         """Return the number to a multiple of which verl pads the number of rows.
 
-        All updates then have the same number of rows, and so have all passes on all devices. verl
-        counts the rows of an update in multiples of ``rollout.n``.
+        All updates then have the same number of rows, and so have all passes on all devices.
         """
         self._devices = devices
         return self._parts() * self.rows
 
     @property
     def rows(self) -> int:
-        """The number to a multiple of which the rows of one update are padded."""
+        """The number to a multiple of which the rows of one update are padded; verl counts in n."""
         return lcm(self._devices * self._rows_of_a_pass(), self._actor.rollout.n)
 
     def _parts(self) -> int:
@@ -68,12 +67,10 @@ class WindowRows:
 
     @contextmanager
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> Iterator[None]:
-        """Set verl's mini-batch size so that a batch has as many updates as without windows.
+        """Set verl's mini-batch size so that a batch has as many updates as without windows, or
+        ``updates``.
 
         verl counts ``ppo_mini_batch_size`` x n rows; with windows an episode has several rows.
-
-        Args:
-            updates: so many instead, if it is not 0.
         """
         usual, samples, updates = node.ppo_mini_batch_size, self._actor.rollout.n, updates or self._updates(node)
         batch.extra_info[EPISODES] = self._prompts * samples * self._sides // updates

@@ -40,7 +40,6 @@ NEEDS_ALL_ROWS: dict[str, Callable[[DictConfig], bool]] = {
     "the entropy bonus": lambda config: config.actor_rollout_ref.actor.entropy_coeff != 0,
     "the entropy in the metrics": lambda config: config.actor_rollout_ref.actor.calculate_entropy,
     "a loss term": lambda config: bool(config.get("terms")),
-    "distillation": lambda config: config.distillation.enabled,
 }
 
 

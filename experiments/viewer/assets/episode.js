@@ -35,18 +35,18 @@ class EpisodeView {
     const tokens = (part) => this.parts.turns.reduce((sum, turn) => sum + turn[part].length, 0);
     const facts = [
       ["run", row.run], ["stage", row.stage], ["step", row.step || ""], ["sample", row.sample], ["split", episode.split],
-      ["seed", episode.seed], ["policy", `${episode.policy}${row.step ? ` (weights of step ${episode.version})` : ""}`],
+      ["seed", episode.seed], ["policy", `${episode.policy}${row.step ? ` (weights of step ${episode.policy_version})` : ""}`],
       ["turns", row.turns], ["not understood", row.invalid || ""], ["without an action", row.unparsed || ""], ["retries", episode.retries || ""],
-      ["tokens", `${count(episode.ids.length + tokens("window"))} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
-      ["branched off from sample", row.parent ?? ""], ["told besides", episode.guidance], ["learned from", episode.learned ? "" : "no"],
+      ["tokens", `${count(episode.prompt_ids.length + tokens("window"))} prompt, ${count(tokens("action"))} ${episode.turns.every((turn) => turn.sampled) ? "sampled" : "given"}, ${count(tokens("context"))} environment`],
+      ["branched off from sample", row.parent ?? ""], ["told besides", episode.guidance ?? ""], ["learned from", episode.trained === false ? "no" : ""],
       ["learned from again in", episode.again.map(([step, advantage]) => `step ${step}${advantage === null ? ", in another's place" : ` (advantage ${signed(advantage)})`}`).join(", ")],
       ["in its place was learned from", row.replaced === null ? "" : `an episode of step ${row.replaced}`],
       ...Object.entries(row.rewards).map(([name, total]) => [`reward ${name}`, signed(total)]),
-      ...Object.entries(episode.shaping).map(([name, number]) => [`shaping ${name}`, signed(number)]),
+      ...Object.entries(episode.shaping ?? {}).map(([name, number]) => [`shaping ${name}`, signed(number)]),
     ];
     return el("header", {},
       el("h2", {}, el("span", { class: `badge ${row.outcome}` }, `${mark} ${label}`), ` ${row.task}/`, el("em", {}, row.game),
-        el("button", { type: "button", class: "link", title: "copy a link to this episode", onclick: (event) => this.actions.copy(event) }, `#${row.address}`)),
+        el("a", { class: "link", href: `#${row.address}` }, `#${row.address}`)),
       el("dl", {}, facts.filter(([, value]) => value !== "").map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))),
       this.others(),
       this.group(),
@@ -56,12 +56,9 @@ class EpisodeView {
   others() {
     const { row } = this;
     const siblings = this.store.siblings(row);
-    const elsewhere = this.store.sameGame(row).filter((other) => other.stage !== row.stage || other.step !== row.step);
-    const firsts = elsewhere.filter((other, place) => place === 0 || other.stage !== elsewhere[place - 1].stage || other.step !== elsewhere[place - 1].step);
     return el("div", { class: "others" },
       this.store.flat(row) && el("div", {}, el("span", { class: "quiet-group" }, "no signal: all samples of this group earned the same")),
-      siblings.length > 1 && this.links(`${siblings.length} samples of this game`, siblings, (other) => other.sample),
-      firsts.length > 0 && this.links("the same game in", firsts.slice(0, 24), (other) => (other.step ? `step ${other.step}` : other.stage)));
+      siblings.length > 1 && this.links(`${siblings.length} samples of this game`, siblings));
   }
 
   // What the samples of a group have in common, drawn once somebody looks.
@@ -87,11 +84,11 @@ class EpisodeView {
     return { row, episode, advantages: episode.turns.map((turn) => mean(unpackRuns(turn.advantages ?? []))) };
   }
 
-  links(title, rows, label) {
+  links(title, rows) {
     return el("div", {}, el("span", {}, `${title}: `), rows.map((other) => el("button", {
       type: "button", class: `other ${other.outcome}`, "aria-current": other.number === this.row.number,
       title: `${OUTCOMES[other.outcome].label}, ${plural(other.turns, "turn")}`, onclick: () => this.actions.open(other.number),
-    }, `${OUTCOMES[other.outcome].mark} ${label(other)}`)));
+    }, `${OUTCOMES[other.outcome].mark} ${other.sample}`)));
   }
 
   // ---- as text
@@ -103,7 +100,7 @@ class EpisodeView {
     return [
       el("p", { class: "goal" }, el("b", {}, "Goal "), this.marked(episode.goal)),
       episode.messages.length > 0 && prompt,
-      episode.prefix.map((turn) => replayed(turn)),
+      (episode.prefix ?? []).map((turn) => replayed(turn)),
       episode.turns.map((turn, number) => this.turnNode(turn, number)),
     ].flat().filter(Boolean);
   }
@@ -113,7 +110,7 @@ class EpisodeView {
       el("h3", {}, String(number + 1)),
       el("div", { class: "body" },
         this.anew(number),
-        el("p", { class: seenClass(turn.seen) }, this.marked(turn.seen)),
+        el("p", { class: seenClass(turn.observation) }, this.marked(turn.observation)),
         turn.admissible && el("details", { class: "told admissible" }, el("summary", {}, plural(turn.admissible.length, "admissible action")),
           el("p", {}, this.marked(turn.admissible.join(", ")))),
         this.action(turn, number),
@@ -139,29 +136,22 @@ class EpisodeView {
     const shown = readable ? tokens.map((token) => tokenNode(token, this.settings.colour, this.store.scales)) : this.marked(turn.action);
     return el("div", { class: "action" }, el("code", {}, shown),
       !readable && turn.thought && el("span", { class: "meant thought" }, "thought ", el("code", {}, this.marked(turn.thought))),
-      readable && turn.parsed && said !== turn.action.trim() && el("span", { class: "meant" }, "taken as ", el("code", {}, this.marked(turn.action))),
+      readable && turn.parsed !== false && said !== turn.action.trim() && el("span", { class: "meant" }, "taken as ", el("code", {}, this.marked(turn.action))),
       !turn.valid && el("span", { class: "flag" }, wrongWith(turn)));
   }
 
   numbers(turn, number) {
     const tokens = this.parts.turns[number].action;
     const known = turnFacts(turn, tokens);
-    const details = el("details", { class: "numbers" }, el("summary", {}, known.map(([name, value]) => [el("span", { class: "fact" }, `${name} `, el("b", {}, value)), " "])));
-    details.addEventListener("toggle", () => {
-      if (details.open && details.children.length === 1) details.append(...this.more(turn, tokens));
-    });
-    return details;
-  }
-
-  more(turn, tokens) {
-    const info = Object.keys(turn.info).length > 0 && el("pre", {}, JSON.stringify(turn.info, null, 2));
-    return [info, tokens.length > 0 && tokenTable(tokens)].filter(Boolean);
+    return el("details", { class: "numbers" },
+      el("summary", {}, known.map(([name, value]) => [el("span", { class: "fact" }, `${name} `, el("b", {}, value)), " "])),
+      Object.keys(turn.info).length > 0 && el("pre", {}, JSON.stringify(turn.info, null, 2)));
   }
 
   end() {
     const { row, episode } = this;
     return el("section", { class: `turn end ${row.outcome}` }, el("h3", {}, OUTCOMES[row.outcome].mark),
-      el("div", { class: "body" }, el("p", { class: seenClass(episode.final) }, this.marked(episode.final)),
+      el("div", { class: "body" }, el("p", { class: seenClass(episode.final_observation) }, this.marked(episode.final_observation)),
         el("p", {}, el("span", { class: `badge ${row.outcome}` }, OUTCOMES[row.outcome].label), ` after ${plural(row.turns, "turn")}`)));
   }
 
@@ -213,12 +203,12 @@ const BRANCHES = "A line a turn, from left to right, with the colour of its mean
 
 // A turn that the prompt replays, before the policy's first.
 const replayed = (turn) => el("section", { class: "turn replayed" }, el("h3", {}), el("div", { class: "body" },
-  el("p", { class: seenClass(turn.seen) }, turn.seen), el("div", { class: "action" }, el("code", {}, turn.action), el("span", { class: "quiet-group" }, "replayed, not learned from"))));
+  el("p", { class: seenClass(turn.observation) }, turn.observation), el("div", { class: "action" }, el("code", {}, turn.action), el("span", { class: "quiet-group" }, "replayed, not learned from"))));
 
 const answeredBy = ({ role, aside }) => (role === "summary" ? "a summary, which the model saw in place of its earlier turns from here on"
   : `${role}${aside ? ", to another role" : ""}`);
 
-const wrongWith = (turn) => (turn.parsed ? "not understood" : "no action");
+const wrongWith = (turn) => (turn.parsed !== false ? "not understood" : "no action");
 
 const moved = (tokens) => `The window moved on: from here the model saw ${plural(tokens, "prompt token")} in place of all that came before.`;
 
@@ -236,13 +226,13 @@ const turnFacts = (turn, tokens) => {
   const advantages = tokens.map((token) => token.advantage).filter((number) => typeof number === "number");
   const value = tokens.find((token) => typeof token.value === "number")?.value;
   const facts = Object.entries(turn.rewards).map(([name, reward]) => [`reward ${name}`, signed(reward)]);
-  if (turn.score) facts.push(["score", signed(turn.score)]);
+  if (turn.score_delta) facts.push(["score", signed(turn.score_delta)]);
   if (advantages.length) facts.push(["advantage", spread(advantages)]);
   if (turn.layers) facts.push(["credit", layered(turn.layers)]);
   if (value !== undefined) facts.push(["value", signed(value)]);
   if (logprob !== undefined) facts.push(["log-prob", `${fixed(logprob, 3)} nats/token`]);
   if (tokens.length) facts.push(["tokens", tokens.length]);
-  facts.push(["environment", `${short(turn.seconds[1])} s`]);
+  facts.push(["environment", `${short(turn.env_seconds)} s`]);
   return facts;
 };
 

@@ -8,7 +8,7 @@ const graphOf = (members) => {
   const branched = members.some(({ row }) => row.parent !== null);
   const graph = { branched, nodes: new Map(), edges: new Map(), paths: new Map() };
   for (const member of branched ? fromTheRoots(members) : members) {
-    const keys = branched ? branchKeys(member, graph) : [...member.episode.turns.map((turn, place) => (turn.aside ? `aside ${member.row.sample} ${place}` : turn.seen)), `end: ${member.episode.final}`];
+    const keys = branched ? branchKeys(member, graph) : [...member.episode.turns.map((turn, place) => (turn.aside ? `aside ${member.row.sample} ${place}` : turn.observation)), `end: ${member.episode.final_observation}`];
     graph.paths.set(member.row.number, keys);
     keys.forEach((key, depth) => visit(graph, key, depth, member));
     member.episode.turns.forEach((turn, place) => pass(graph, keys[place], keys[place + 1], turn, member.advantages[place]));
@@ -28,7 +28,7 @@ const branchKeys = ({ row, episode }, graph) => {
 };
 
 const visit = (graph, key, depth, { row, episode }) => {
-  const node = graph.nodes.get(key) ?? { key, depth, visits: 0, samples: new Set(), owner: row.sample, text: episode.turns[depth]?.seen ?? episode.final, outcome: null };
+  const node = graph.nodes.get(key) ?? { key, depth, visits: 0, samples: new Set(), owner: row.sample, text: episode.turns[depth]?.observation ?? episode.final_observation, outcome: null };
   node.depth = Math.min(node.depth, depth);
   node.visits += 1;
   node.samples.add(row.sample);

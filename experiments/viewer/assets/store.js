@@ -30,7 +30,6 @@ class Store {
       return row;
     });
     this.numbers = new Map(this.rows.map((row) => [row.address, row.number]));
-    this.games = Map.groupBy(this.rows, gameKey);
     this.groups = Map.groupBy(this.rows, groupKey);
     this.flats = new Set([...this.groups.keys()].filter((key) => isFlat(this.groups.get(key))));
     this.tasks = Map.groupBy(this.rows, taskKey);
@@ -69,10 +68,6 @@ class Store {
     return (same.length ? same : there).at(-1);
   }
 
-  sameGame(row) {
-    return this.games.get(gameKey(row));
-  }
-
   word(row, id) {
     return this.vocabularies[row.words]?.[id];
   }
@@ -95,9 +90,7 @@ class Store {
 
 const taskKey = (row) => [row.task, row.game].join("\n");
 
-const gameKey = (row) => [row.run, taskKey(row)].join("\n");
-
-const groupKey = (row) => [gameKey(row), row.stage, row.step].join("\n");
+const groupKey = (row) => [row.run, taskKey(row), row.stage, row.step].join("\n");
 
 const isFlat = (group) => {
   const learned = group.filter((row) => row.stage === "training" && row.trained !== null);
@@ -107,8 +100,8 @@ const isFlat = (group) => {
 const placeOf = (row) => [row.run, row.stage].join("\n");
 
 const searchable = (episode) => {
-  const parts = [episode.goal, episode.final, episode.error];
-  for (const turn of episode.turns) parts.push(turn.seen, turn.thought ?? "", turn.action);
+  const parts = [episode.goal, episode.final_observation, episode.error];
+  for (const turn of episode.turns) parts.push(turn.observation, turn.thought ?? "", turn.action);
   return parts.join("\n").toLowerCase();
 };
 

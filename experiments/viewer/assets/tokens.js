@@ -6,19 +6,19 @@ const READABLE = { "\n": "\u21b5\n", "\t": "\u21e5\t" };
 // All tokens of an episode in the order in which the model saw them, each with its turn (-1: the prompt).
 const tokensOf = (store, row, episode) => {
   const make = (id, kind, turn, numbers = {}) => ({ id, kind, turn, word: store.word(row, id), ...numbers });
-  const parts = { prompt: episode.ids.map((id) => make(id, "prompt", -1)), turns: [] };
+  const parts = { prompt: episode.prompt_ids.map((id) => make(id, "prompt", -1)), turns: [] };
   for (const [number, turn] of episode.turns.entries()) {
     const series = Object.fromEntries(["advantages", "returns", "values"].map((name) => [name, unpackRuns(turn[name] ?? [])]));
     parts.turns.push({
-      window: (number ? turn.window : []).map((id) => make(id, "prompt", number)), // the first turn's is the episode's prompt
-      action: turn.ids.map((id, place) => make(id, turn.sampled ? "sampled" : "given", number, {
+      window: (number ? turn.prompt_ids : []).map((id) => make(id, "prompt", number)), // the first turn's is the episode's prompt
+      action: turn.action_ids.map((id, place) => make(id, turn.sampled ? "sampled" : "given", number, {
         logprob: turn.logprobs.length ? turn.logprobs[place] / store.nats : undefined,
         surprise: turn.logprobs.length ? -turn.logprobs[place] / store.nats : undefined,
         advantage: series.advantages[place],
         return: series.returns[place],
         value: series.values[place],
       })),
-      context: turn.context.map((id) => make(id, "environment", number)),
+      context: turn.context_ids.map((id) => make(id, "environment", number)),
     });
   }
   return parts;
@@ -78,19 +78,4 @@ const facts = (token) => {
     if (typeof token[name] === "number") known.push([name, signed(token[name])]);
   }
   return known;
-};
-
-// Exact numbers of a turn's sampled tokens, for reading and copying.
-const tokenTable = (tokens) => {
-  const columns = [
-    ["token", (token) => JSON.stringify(token.word ?? "")],
-    ["id", (token) => token.id],
-    ["log-prob (nats)", (token) => fixed(token.logprob, 3)],
-    ["probability", (token) => fixed(Math.exp(token.logprob), 3)],
-    ...["advantage", "return", "value"].filter((name) => tokens.some((token) => typeof token[name] === "number"))
-      .map((name) => [name, (token) => short(token[name], 5)]),
-  ];
-  return el("table", {},
-    el("thead", {}, el("tr", {}, columns.map(([name]) => el("th", {}, name)))),
-    el("tbody", {}, tokens.map((token) => el("tr", {}, columns.map(([, read]) => el("td", {}, String(read(token))))))));
 };

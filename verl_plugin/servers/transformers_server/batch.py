@@ -38,7 +38,6 @@ class Rules:
         self.any_greedy = any(t <= 0 for t in temperature)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Continue with these rows only."""
         self.scale, self.greedy = self.scale[rows], self.greedy[rows]
         self.top_p, self.top_k = self.top_p[rows], self.top_k[rows]
 
@@ -66,9 +65,7 @@ def draw(logits: torch.Tensor, rules: Rules, uniform: torch.Tensor) -> tuple[tor
     total = cumulative[:, -1:]
     if not bool(total.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; did its training diverge?")
-    below = torch.nextafter(
-        total, torch.zeros_like(total)
-    )  # rounding must not select a token beyond the last possible one
+    below = torch.nextafter(total, torch.zeros_like(total))  # rounding must select no token beyond the last
     tokens = torch.searchsorted(cumulative, torch.minimum(uniform[:, None] * total, below), right=True).squeeze(1)
     if rules.any_greedy:
         tokens = torch.where(rules.greedy, logits.argmax(-1), tokens)
@@ -86,10 +83,7 @@ def top_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
 
 
 def full_entropies(logits: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Return entropies in nats of the temperature-scaled distribution, as verl does.
-
-    Shape (rows, vocabulary) -> (rows,).
-    """
+    """Return entropies (rows,) in nats of the temperature-scaled distribution, as verl does."""
     logprobs = torch.log_softmax(logits.float() / rules.scale, dim=-1)
     return -(logprobs.exp() * logprobs).sum(-1)
 
@@ -112,7 +106,6 @@ class Batch:
 
     Args:
         forward: maps ids (tokens,) and their packing to each row's last logits, (rows, vocabulary).
-        memory: cached keys and values of earlier turns, to which those of this turn are added.
         eos: ids of tokens that end an answer, on the memory's device.
         requests: best sorted so that neighbours have prompts of similar length.
     """
@@ -140,11 +133,6 @@ class Batch:
         return torch.as_tensor(data, device=self.device)
 
     def run(self) -> list[Sample]:
-        """Return the answer to each request.
-
-        Raises:
-            FloatingPointError: the logits are not finite.
-        """
         logits = self._read_prompts()
         for step in range(self.tokens.shape[1]):
             tokens, logprobs = draw(logits, self.rules, self.uniform[:, step])
@@ -178,7 +166,6 @@ class Batch:
         return logits[[reading.index(reader) for reader in readers]]
 
     def _spans(self, step: int) -> list[Span]:
-        """Return the spans of the tokens sampled in this step."""
         rows = self.rows.tolist()
         return [Span(self.stretches[row].start, len(self.requests[row].prompt_ids) + step, 1) for row in rows]
 
@@ -189,7 +176,6 @@ class Batch:
             column[self.rows, step] = ENTROPIES[name](logits, self.rules)
 
     def _keep(self, going_on: torch.Tensor) -> None:
-        """Continue with these rows only."""
         self.rules.keep(going_on)
         self.rows, self.uniform, self.limit = self.rows[going_on], self.uniform[going_on], self.limit[going_on]
 

@@ -20,9 +20,7 @@ PACKED = "turngrid_packed"  # name of an attention in transformers' registry
 class LlamaForward:
     """Map ids (tokens,) and their packing to logits (rows, vocabulary) after each row's last token.
 
-    Args:
-        model: a causal language model of transformers whose ``model_type`` is one of
-            ``LLAMA_LIKE``.
+    The model is a causal language model of transformers of a type in ``LLAMA_LIKE``.
     """
 
     def __init__(self, model: Any) -> None:
@@ -117,9 +115,5 @@ def packed_attention(
     return packing.attend(layer, query[0].transpose(0, 1), scaling)[None], None
 
 
-def _no_mask(*_: Any, **__: Any) -> None:
-    """Build no mask, since the packing has one."""
-
-
 AttentionInterface.register(PACKED, packed_attention)
-AttentionMaskInterface.register(PACKED, _no_mask)
+AttentionMaskInterface.register(PACKED, lambda *_, **__: None)  # the packing has a mask

@@ -25,10 +25,9 @@ PREFIX_BYTES = 4 * 2**30  # 186,000 tokens of SmolLM2 in bf16; memory that is ne
 
 
 class Generator:
-    """A model with the cached keys and values of its episodes. Not thread-safe.
+    """A causal language model of transformers with the keys and values of its episodes.
 
     Args:
-        model: a causal language model of transformers with full attention in all layers.
         eos_ids: tokens that end an answer.
         prefix_bytes: memory limit for cached keys and values, without the batch's working memory.
 
@@ -52,9 +51,7 @@ class Generator:
 
     @classmethod
     def from_pretrained(cls, path: str, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Generator:
-        """Load a model folder.
-
-        Its tokenizer and generation config name the tokens that end an answer.
+        """Load a model folder, which names the tokens that end an answer.
 
         Raises:
             ModelError: weights are missing or unknown.
@@ -88,7 +85,7 @@ class Generator:
         """Sample all requests as one ragged batch.
 
         Raises:
-            RequestTooLong, ValueError: as ``check``; no request of the batch is sampled.
+            RequestTooLong, ValueError: as ``check``.
             FloatingPointError: the logits are not finite.
         """
         if not requests:
@@ -104,7 +101,7 @@ class Generator:
         return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
 
     def check(self, request: SampleRequest) -> None:
-        """Check a request before it is sampled.
+        """Check a request.
 
         Raises:
             RequestTooLong: prompt and answer exceed the model's context.

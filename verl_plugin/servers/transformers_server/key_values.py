@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turngrid.rollouts.sampling import SampleRequest
-from turngrid.verl_plugin.free_memory import give_back
+from turngrid.verl_plugin.threads import give_back
 
 BLOCK = 256  # tokens; stretches are multiples of it, so that an episode seldom outgrows its own
 
@@ -24,19 +24,13 @@ class KeyValues:
     """Stretches by request id. If memory is short, the least recently used are dropped.
 
     ``buffer`` is (layer, key or value, head, position, head size). A new stretch is filled with 0:
-    attention reads positions that are not yet written, and masks them.
-
-    Args:
-        model: a causal language model of transformers.
-        limit_bytes: memory limit for cached stretches. A batch that needs more gets more.
-
-    Attributes:
-        sharing: query heads that share a key head.
+    attention reads positions that are not yet written, and masks them. A batch that needs more than
+    ``limit_bytes`` gets more.
     """
 
     def __init__(self, model: Any, limit_bytes: int) -> None:
         self._config = config = model.config
-        self.sharing = config.num_attention_heads // config.num_key_value_heads
+        self.sharing = config.num_attention_heads // config.num_key_value_heads  # query heads of a key head
         self.buffer = next(model.parameters()).new_empty(self._shape(0))
         self.limit_bytes = limit_bytes
         self.clear()
@@ -50,22 +44,18 @@ class KeyValues:
         return len(self._kept)
 
     def clear(self) -> None:
-        """Drop all stretches.
-
-        The buffer keeps its size, which does not affect how many stretches fit later.
-        """
+        """Drop all stretches, but not the buffer's memory."""
         self._kept: dict[str, Stretch] = {}
         self._taken = bytearray(self.limit_bytes // self._block_bytes)  # 1 if a block belongs to a stretch
 
     def release(self) -> None:
-        """Drop all stretches and the buffer's memory; the next batch allocates it again."""
+        """Drop all stretches and the buffer's memory."""
         self.clear()
         self.buffer = self.buffer.new_empty(self._shape(0))
         give_back()
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of cached stretches, with their unused ends."""
         return sum(stretch.size for stretch in self._kept.values()) * self.token_bytes
 
     @property
@@ -140,7 +130,6 @@ class KeyValues:
 
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
     if list(a[:n]) == list(b[:n]):
         return n

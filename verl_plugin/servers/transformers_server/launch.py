@@ -8,20 +8,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 
-def server_name(rank: int, role: str = "policy") -> str:
+def server_name(rank: int) -> str:
     """Return the Ray actor name of a replica's server; each run has its own Ray session."""
-    return f"turngrid_{role}_server_{rank}"
+    return f"turngrid_server_{rank}"
 
 
-def start(
-    rank: int,
-    model_path: str,
-    rollout: Any,
-    role: str = "policy",
-    concurrency: int = 1000,
-    node: str = "",
-    gpu: str = "",
-) -> Any:
+def start(rank: int, model_path: str, rollout: Any, node: str = "", gpu: str = "") -> Any:
     """Start a replica's server and return its actor handle.
 
     Args:
@@ -30,13 +22,13 @@ def start(
         gpu: CUDA index on the node; "": the server runs on a CPU. Ray is asked for no GPU, since
             this one is allocated to the trainer's process.
     """
-    settings: dict[str, Any] = {"num_cpus": 0, "max_concurrency": concurrency}
+    settings: dict[str, Any] = {"num_cpus": 0, "max_concurrency": max(1000, 2 * rollout.max_num_seqs)}
     if node:
         visible = {"CUDA_VISIBLE_DEVICES": gpu, "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
         settings["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
         settings["runtime_env"] = {"env_vars": visible}
     actor: Any = ray.remote(TransformersServer)
-    options, device = actor.options(name=server_name(rank, role), **settings), "cuda" if gpu else "cpu"
+    options, device = actor.options(name=server_name(rank), **settings), "cuda" if gpu else "cpu"
     return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)
 
 

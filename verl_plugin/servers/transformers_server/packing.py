@@ -35,20 +35,15 @@ class Span(NamedTuple):
 
 
 class Packing:
-    """The tokens of one forward pass: those of all spans, end to end.
-
-    Attributes:
-        positions: of each token in its row, (tokens,).
-        last: the index of each row's last token, (rows,).
-    """
+    """The tokens of one forward pass: those of all spans, end to end."""
 
     def __init__(self, memory: KeyValues, spans: Sequence[Span]) -> None:
         self._memory, self._spans, device = memory, spans, memory.buffer.device
         start, known, count = torch.tensor(spans, device=device).T
         ends = count.cumsum(0)
-        self.last = ends - 1
+        self.last = ends - 1  # (rows,) the index of each row's last token
         index = torch.arange(sum(span.new for span in spans), device=device)
-        self.positions = index + (known + count - ends).repeat_interleave(count)
+        self.positions = index + (known + count - ends).repeat_interleave(count)  # (tokens,) in their rows
         self._places = self.positions + start.repeat_interleave(count)
 
     @property
@@ -92,10 +87,7 @@ class Packing:
         return [_Together(self._memory, spans[i:j]) for i, j in pairwise(self._cuts(spans, rows))]
 
     def _widest_mask(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Return one mask for all rows, of which each row uses a part.
-
-        A single mask stays in the processor's cache.
-        """
+        """Return one mask of which each row uses a part; it stays in the processor's cache."""
         known, count = max(span.known for span in spans), max(span.new for span in spans)
         positions = torch.arange(known, known + count, device=self._memory.buffer.device)
         return _mask(positions[None], known + count, self._memory)
@@ -161,7 +153,6 @@ class _Together:
         self._real = (index < count).repeat_interleave(sharing, dim=1).flatten().nonzero().squeeze(1)
 
     def __call__(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
-        """Attend as ``_Alone`` does, for all rows."""
         query = query[0].index_select(1, self._queries).unflatten(1, (self._rows, -1))
         keys, values = (self._copied(states) for states in self._memory.buffer[layer])
         seen = attend(query, keys, values, attn_mask=self._mask[:, 0], scale=scale)

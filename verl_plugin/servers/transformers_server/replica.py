@@ -19,16 +19,13 @@ class TransformersReplica(RolloutReplica):
     """One server a replica, on the GPU of its first training process or on a CPU."""
 
     async def launch_servers(self) -> None:
-        role = "reward" if self.is_reward_model else "teacher" if self.is_teacher_model else "policy"
-        role += self.name_suffix
-        try:  # ``early_start`` may have started it
-            self._server_handle = ray.get_actor(server_name(self.replica_rank, role))
+        self._server_address = server_name(self.replica_rank)
+        try:  # ``start_early`` may have started it
+            self._server_handle = ray.get_actor(self._server_address)
         except ValueError:
-            path, concurrency = self.model_config.path, self.max_concurrency
             where = await self._node_and_gpu()
-            self._server_handle = launch.start(self.replica_rank, path, self.config, role, concurrency, *where)
+            self._server_handle = launch.start(self.replica_rank, self.model_config.path, self.config, *where)
         self.servers = [self._server_handle]
-        self._server_address = server_name(self.replica_rank, role)
 
     async def _node_and_gpu(self) -> tuple[str, str]:
         on_gpu = get_device_name() == "cuda" and self.workers
@@ -57,11 +54,9 @@ class WeightSync(BaseRollout):
         **kwargs: Any,
     ) -> None:
         super().__init__(config, model_config, device_mesh)
-        size = devices_of_replica(self.config)
-        rank = int(os.environ.get("RANK", "0"))
-        self._replica, self._leads = rank // size, rank % size == 0
-        if replica_rank is not None:  # if so, ranks are counted within the replica
-            self._replica = replica_rank
+        own, rank = divmod(int(os.environ.get("RANK", "0")), devices_of_replica(self.config))
+        self._leads = rank == 0
+        self._replica = own if replica_rank is None else replica_rank  # if it is given, RANK counts within it
         self._server: Any = None
 
     async def resume(self, tags: list[str]) -> None: ...

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 ABORTED = Sample([], [], stop_reason="aborted")
 GATHER_SECONDS = 0.003  # seconds; single requests this close together share a batch
-
-
 STATS = ("batches", "requests", "sampled_tokens", "generation_seconds", "weight_updates")
 
 
@@ -41,11 +39,8 @@ class TransformersServer:
     Batches run one at a time, in order of arrival, in a thread beside the actor's event loop.
 
     Args:
-        model_path: a model folder as transformers saves it.
         max_batch: limit of ``generate`` requests in a batch; ``generate_batch`` has none.
         response_length: maximum tokens of an answer if the request has no limit.
-        device: device of the model.
-        dtype: torch's name of the weights' dtype.
     """
 
     def __init__(
@@ -190,10 +185,7 @@ class TransformersServer:
                 settle(answer, result)
 
     def _generate(self, requests: list[SampleRequest]) -> list[Sample]:
-        """Sample a batch.
-
-        The step is read in this thread, since the event loop may already have set a later one.
-        """
+        """Read the step in this thread, since the event loop may have set a later one already."""
         start = time.perf_counter()
         results = self._sample(requests, self._with)
         tokens, seconds = sum(len(result.token_ids) for result in results), time.perf_counter() - start

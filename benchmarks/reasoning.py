@@ -1,7 +1,7 @@
 """Correlate metrics with success: mutual information, entropy and others, over several runs.
 
-    python -m experiments.reasoning RUN RUN...
-    python -m experiments.reasoning later=5 runs/*
+    python -m benchmarks.reasoning RUN RUN...
+    python -m benchmarks.reasoning later=5 runs/*
 
 RUN      folders of runs with tracking.reasoning, or their metrics.jsonl; at least two
 later=3  also correlate with the mean success of so many next steps
@@ -36,8 +36,6 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     later: int = 3
 
 

@@ -1,8 +1,8 @@
 """Measure which correction= helps if the policy that samples differs from the one that is trained.
 
-    python -m experiments.mismatch
-    python -m experiments.mismatch samplers=[stale,bf16] turns=24
-    python -m experiments.mismatch corrections=[icepop,icepop:rollout_is_threshold=0.8_1.25]
+    python -m benchmarks.mismatch
+    python -m benchmarks.mismatch samplers=[stale,bf16] turns=24
+    python -m benchmarks.mismatch corrections=[icepop,icepop:rollout_is_threshold=0.8_1.25]
 
 samplers=     what differs, by names or beginnings of names (default: all):
               healthy, bf16, fp8, int, stale, top_p, hidden_top_p, noise
@@ -42,8 +42,6 @@ CHOSEN = sorted(file.stem for file in (CONF / "correction").glob("*.yaml") if fi
 
 @dataclass
 class Options:
-    """The options of this command."""
-
     samplers: str = ""
     turns: str = "[4,12,24]"
     corrections: str = ""
@@ -95,7 +93,7 @@ def _refuse(options: Options) -> None:
 
 def chosen(words: Sequence[str]) -> list[str]:
     """Return the samplers whose names are the words, or begin with them."""
-    from turngrid.experiments.mismatch.samplers import SAMPLERS
+    from benchmarks.mismatch.samplers import SAMPLERS
 
     for word in words:
         if not any(name.startswith(word) for name in SAMPLERS):
@@ -107,9 +105,9 @@ def _measured(options: Options, names: Sequence[str], configs: Mapping[str, Dict
     """Measure what the file has not, a cell at a time, and return the tables."""
     import torch
 
-    from turngrid.experiments.mismatch.results import FILE, TABLES, Key, advice, cells, figures, line, read, whole
-    from turngrid.experiments.mismatch.study import Size, measured
-    from turngrid.verl_plugin.training.corrected import Correction
+    from benchmarks.mismatch.corrected import Correction
+    from benchmarks.mismatch.results import FILE, TABLES, Key, advice, cells, figures, line, read, whole
+    from benchmarks.mismatch.study import Size, measured
 
     torch.set_num_threads(1)  # tensors are small
     size = Size(options.seeds, options.batches, options.steps)

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.mismatch.corrected import Correction, Rows
+from benchmarks.mismatch.game import Episodes, Game, Weights, beginners, flat, log_probs
+from benchmarks.mismatch.samplers import HEALTHY, SAMPLERS, Make
 from turngrid.experiments.credit_quality.measures import without_noise
-from turngrid.experiments.mismatch.game import Episodes, Game, Weights, beginners, flat, log_probs
-from turngrid.experiments.mismatch.samplers import HEALTHY, SAMPLERS, Make
-from turngrid.verl_plugin.training.corrected import Correction, Rows
 
 GROUPS, SAMPLES = 8, 8  # of a step: 64 episodes
 WARM = 8  # updates without a difference before gradients are measured, as many as the stalest sampler is old

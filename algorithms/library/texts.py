@@ -1,12 +1,60 @@
-"""A bank of skills: texts about a game, one of which is chosen for each step (Skill-SD)."""
+"""Texts about finished episodes: by rule or by the policy, and a bank of them (Skill-SD)."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from turngrid.algorithms.library import writer
+from turngrid.algorithms.contexts import SeenTurn
 from turngrid.algorithms.slots import OfferedEpisode, Request
+
+RULE, POLICY = "rule", "policy"
+ACTIONS = 3  # of an entry that a rule writes
+WON, LOST = "In one line: what made this attempt succeed?", "In one line: what made this attempt fail?"
+SKILL = "In three lines: what worked, what went wrong, and the best order of actions."
+
+
+class Moment(NamedTuple):
+    """The last actions up to a turn, and the observation that the first of them answered."""
+
+    observation: str
+    actions: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        return ", then ".join(self.actions)
+
+
+def moment(turns: Sequence[SeenTurn]) -> Moment:
+    """Return the last ``ACTIONS`` of these turns."""
+    shown = turns[-ACTIONS:]
+    return Moment(shown[0].observation, [turn.action for turn in shown])
+
+
+def rises(episode: OfferedEpisode) -> list[Moment]:
+    """Return the actions before each rise of the score, or before a win that no score shows."""
+    turns = episode.turns
+    ends = [number for number, turn in enumerate(turns, start=1) if turn.score_delta > 0]
+    return [moment(turns[:end]) for end in ends or [len(turns)] * episode.won]
+
+
+def workflow(best: OfferedEpisode, group: Sequence[OfferedEpisode]) -> str:
+    """Return a skill: the actions of the best episode, then those not understood in its group."""
+    known = [turn.action for turn in best.turns if turn.valid]
+    unknown = dict.fromkeys(turn.action for episode in group for turn in episode.turns if not turn.valid)
+    parts = (("Workflow", known), ("Not understood", [*unknown][:ACTIONS]))
+    return " ".join(f"{name}: {', '.join(actions)}." for name, actions in parts if actions)
+
+
+def request(episode: OfferedEpisode, question: str, length: int) -> Request:
+    """Return a request to write about an episode."""
+    lines = [f"Goal: {episode.goal}"] if episode.goal else []
+    lines += [line for turn in episode.turns for line in (turn.observation.strip(), f"Action taken: {turn.action}")]
+    return Request([*lines, f"The attempt {'succeeded' if episode.won else 'failed'}."], question, length)
+
+
+def first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 @dataclass
@@ -65,9 +113,9 @@ class Skills:
             if best.reward <= 0:
                 continue
             if self._length is None:
-                self._add(task, writer.workflow(best, own))
+                self._add(task, workflow(best, own))
             else:
-                self._asked.append((writer.request(best, writer.SKILL, self._length), task))
+                self._asked.append((request(best, SKILL, self._length), task))
 
     def requests(self) -> list[Request]:
         return [request for request, _ in self._asked]

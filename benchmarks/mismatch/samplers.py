@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from turngrid.experiments.mismatch.game import VOCABULARY, Weights, log_probs
+from benchmarks.mismatch.game import VOCABULARY, Weights, log_probs
 from turngrid.verl_plugin.servers.transformers_server.batch import Rules, restrict
 
 FORMATS = {"bf16": torch.bfloat16, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}

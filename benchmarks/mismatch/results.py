@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.mismatch.samplers import SAMPLERS
+from benchmarks.mismatch.study import Cell, Size
 from turngrid.experiments.credit_quality.intervals import DRAWS, estimated
-from turngrid.experiments.mismatch.samplers import SAMPLERS
-from turngrid.experiments.mismatch.study import Cell, Size
 from turngrid.experiments.tables import interval, rounded, shown, table
 from turngrid.records.files.json_lines import read_lines
 from turngrid.records.statistics import Interval

@@ -17,19 +17,12 @@ KEYS = ("rollout_is", "rollout_is_threshold", "rollout_rs", "rollout_rs_threshol
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of action tokens alone.
+    """Rows of action tokens alone."""
 
-    Attributes:
-        sampler: (rows, tokens) log-probs that the sampler reported.
-        scores: (rows,) returns.
-        group: (rows,) int64, the prompt of each row.
-        step: (rows,) int64, the step of each row.
-    """
-
-    sampler: Tensor
-    scores: Tensor
-    group: Tensor
-    step: Tensor
+    sampler: Tensor  # (rows, tokens) log-probs that the sampler reported
+    scores: Tensor  # (rows,) returns
+    group: Tensor  # (rows,) int64, the prompt of each row
+    step: Tensor  # (rows,) int64
 
 
 class Correction:
