@@ -1,6 +1,6 @@
 """Write episodes into a page that needs nothing but a browser.
 
-    python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000]
+    python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000] [title=TEXT]
     python -m experiments.viewer runs/NAME
     python -m experiments.viewer runs/NAME/rl/episodes/00002*.jsonl output=late.html
 
@@ -8,14 +8,15 @@ FILE_OR_RUN a run folder, a sweep's folder (runs/sweeps/NAME-SCALE), or a folder
             (rl/episodes/STEP.jsonl, evaluation/**/NAME.jsonl)
 output=     the page; by default trajectories.html, in the run folder if one run is named, else in
             the current folder
-limit=      episodes in the page; if there are more, training steps are left out evenly
+limit=      episodes in the page; if a run has more, training steps are left out evenly
+title=      title of the page; by default the runs' names
 
 docs/viewer.md shows what the page can do."""
 
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
@@ -32,6 +33,7 @@ PAGE = "trajectories.html"
 class Options:
     output: str = ""
     limit: int = LIMIT
+    title: str = ""
 
 
 @command(__doc__, refused=(OSError, DamagedEpisodes), resumes=False)
@@ -53,7 +55,7 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     shown = (item for file in files for item in file.shown())
     names = list(dict.fromkeys(file.run.name if file.run else file.path.name for file in files))
     title = f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
-    text = page(shown, title, limit=options.limit, note=note)
+    text = page(shown, options.title or title, limit=options.limit, note=note)
     # the report of a sweep links to the page in the run's folder
     alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
@@ -66,15 +68,18 @@ def thin(files: Sequence[EpisodeFile], limit: int) -> tuple[list[EpisodeFile], s
     """Choose about ``limit`` episodes, and return a line on what was left out, or "".
 
     Training steps are kept whole and evenly spaced, since an advantage is read beside the other
-    samples of its group.
+    samples of its group. Of each other file the same number of first episodes is kept.
     """
     if _count(files) <= limit:
         return list(files), ""
     steps = [file for file in files if file.stage == TRAINING]
     others = [file for file in files if file.stage != TRAINING]
-    every = -(-_count(steps) // max(1, limit - _count(others))) or 1
-    kept = steps[::-1][::every][::-1]
-    return [*others, *kept], f"a page of {limit:,} episodes: every {every}. training step"
+    share = max(1, (limit // 2 if steps else limit) // max(1, len(others)))
+    others = [replace(file, first=share) for file in others]
+    every = -(-_count(steps) // max(1, limit - _count(others)))
+    kept = steps[::-1][:: max(1, every)][::-1]
+    note = f"the first {share:,} episodes of a file of demonstrations or evaluations, every {every}. training step"
+    return [*others, *kept], f"a page of {limit:,} episodes: {note}"
 
 
 def _count(files: Sequence[EpisodeFile]) -> int:

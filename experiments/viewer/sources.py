@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from turngrid.envs.games.catalogue import cache_root
@@ -62,6 +62,7 @@ class EpisodeFile:
 
     path: Path
     run: Path | None
+    first: int | None = None  # number of its episodes to show
 
     @cached_property
     def relative(self) -> Path:
@@ -76,9 +77,9 @@ class EpisodeFile:
 
     @cached_property
     def count(self) -> int:
-        """Count the episodes."""
+        """Count the episodes to show."""
         with self.path.open("rb") as file:
-            return sum(1 for line in file if line.strip())
+            return sum(1 for line in islice(file, self.first) if line.strip())
 
     def shown(self) -> Iterator[Shown]:
         """Yield the episodes in order.
@@ -98,7 +99,7 @@ class EpisodeFile:
         for step, one in replayed:
             if one.played == self.step:
                 later[one.tokens].append((step, one.advantage))
-        for line, episode in enumerate(read_episodes(self.path)):
+        for line, episode in enumerate(islice(read_episodes(self.path), self.first)):
             credit = credits[line] if line < len(credits) else None
             tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
             if credit is not None and len(credit.advantages) != tokens:

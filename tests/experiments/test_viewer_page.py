@@ -158,7 +158,8 @@ def test_an_evaluation_without_a_run_decodes_each_policies_tokens(tmp_path: Path
 def test_steps_are_left_out_evenly_and_whole(run: Path) -> None:
     files, note = thin(episode_files([run]), 13)
     assert [file.path.name for file in files] == ["demonstrations.jsonl", "rl.jsonl", "000003.jsonl"]
-    assert note == "a page of 13 episodes: every 4. training step"
+    assert [file.count for file in files] == [len(list(file.shown())) for file in files] == [2, 3, 8]
+    assert "a page of 13 episodes: the first " in note
     assert thin(episode_files([run]), limit=31) == (episode_files([run]), "")
 
 
