@@ -46,7 +46,7 @@ class EpisodeView {
     ];
     return el("header", {},
       el("h2", {}, el("span", { class: `badge ${row.outcome}` }, `${mark} ${label}`), ` ${row.task}/`, el("em", {}, row.game),
-        el("a", { class: "link", href: `#${row.address}` }, `#${row.address}`)),
+        el("button", { type: "button", class: "link", title: "copy a link to this episode", onclick: (event) => this.actions.copy(event) }, `#${row.address}`)),
       el("dl", {}, facts.filter(([, value]) => value !== "").map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))),
       this.others(),
       this.group(),
@@ -56,9 +56,12 @@ class EpisodeView {
   others() {
     const { row } = this;
     const siblings = this.store.siblings(row);
+    const elsewhere = this.store.sameGame(row).filter((other) => other.stage !== row.stage || other.step !== row.step);
+    const firsts = elsewhere.filter((other, place) => place === 0 || other.stage !== elsewhere[place - 1].stage || other.step !== elsewhere[place - 1].step);
     return el("div", { class: "others" },
       this.store.flat(row) && el("div", {}, el("span", { class: "quiet-group" }, "no signal: all samples of this group earned the same")),
-      siblings.length > 1 && this.links(`${siblings.length} samples of this game`, siblings));
+      siblings.length > 1 && this.links(`${siblings.length} samples of this game`, siblings, (other) => other.sample),
+      firsts.length > 0 && this.links("the same game in", firsts.slice(0, 24), (other) => (other.step ? `step ${other.step}` : other.stage)));
   }
 
   // What the samples of a group have in common, drawn once somebody looks.
@@ -84,11 +87,11 @@ class EpisodeView {
     return { row, episode, advantages: episode.turns.map((turn) => mean(unpackRuns(turn.advantages ?? []))) };
   }
 
-  links(title, rows) {
+  links(title, rows, label) {
     return el("div", {}, el("span", {}, `${title}: `), rows.map((other) => el("button", {
       type: "button", class: `other ${other.outcome}`, "aria-current": other.number === this.row.number,
       title: `${OUTCOMES[other.outcome].label}, ${plural(other.turns, "turn")}`, onclick: () => this.actions.open(other.number),
-    }, `${OUTCOMES[other.outcome].mark} ${other.sample}`)));
+    }, `${OUTCOMES[other.outcome].mark} ${label(other)}`)));
   }
 
   // ---- as text

@@ -30,6 +30,7 @@ class Store {
       return row;
     });
     this.numbers = new Map(this.rows.map((row) => [row.address, row.number]));
+    this.games = Map.groupBy(this.rows, gameKey);
     this.groups = Map.groupBy(this.rows, groupKey);
     this.flats = new Set([...this.groups.keys()].filter((key) => isFlat(this.groups.get(key))));
     this.tasks = Map.groupBy(this.rows, taskKey);
@@ -68,6 +69,10 @@ class Store {
     return (same.length ? same : there).at(-1);
   }
 
+  sameGame(row) {
+    return this.games.get(gameKey(row));
+  }
+
   word(row, id) {
     return this.vocabularies[row.words]?.[id];
   }
@@ -90,7 +95,9 @@ class Store {
 
 const taskKey = (row) => [row.task, row.game].join("\n");
 
-const groupKey = (row) => [row.run, taskKey(row), row.stage, row.step].join("\n");
+const gameKey = (row) => [row.run, taskKey(row)].join("\n");
+
+const groupKey = (row) => [gameKey(row), row.stage, row.step].join("\n");
 
 const isFlat = (group) => {
   const learned = group.filter((row) => row.stage === "training" && row.trained !== null);

@@ -25,7 +25,7 @@ class Viewer {
     await this.store.open();
     this.filters = new Filters(this.store, () => this.refresh());
     this.list = new List(this.store, (number) => this.open(number, true));
-    const actions = { open: (number) => this.open(number, true) };
+    const actions = { open: (number) => this.open(number, true), copy: (event) => this.copy(event) };
     this.view = new EpisodeView(this.store, this.settings, actions);
     this.other = new EpisodeView(this.store, this.settings, actions); // the same game, played elsewhere
     this.pair = el("div", { class: "pair" }, this.view.node);
@@ -138,6 +138,13 @@ class Viewer {
     if (number === undefined) return false;
     this.open(number);
     return true;
+  }
+
+  async copy(event) {
+    const address = `${location.href.split("#")[0]}#${this.view.row.address}`;
+    history.replaceState(null, "", `#${this.view.row.address}`);
+    await navigator.clipboard?.writeText(address).catch(() => {}); // not allowed everywhere; the address bar has it
+    event.target.classList.add("done");
   }
 
   // ---- keys
