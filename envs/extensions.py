@@ -157,5 +157,5 @@ def _package(point: EntryPoint) -> str:
 
 def _refuse_twice(what: str, point: EntryPoint, ours: bool, other: EntryPoint | None) -> None:
     if ours or other:
-        owner = "turngrid" if ours or not other else _package(other)
+        owner = _package(other) if other and not ours else "turngrid"
         raise UnknownName(f"packages {owner} and {_package(point)} both offer {what}: rename it, or install only one")

@@ -28,7 +28,7 @@ def parsed(arguments: Sequence[str]) -> Namespace:
         Refusal: a flag is unknown, lacks its value, or has no effect here.
     """
     for word in arguments:
-        if re.match(r"-\w[^=]*=", word):  # argparse would read -model.path=x as -m
+        if re.match(r"-(?!p=|cd=)\w[^=]*=", word):  # argparse would read -model.path=x as -m
             raise Refusal(f"unrecognized arguments: {word}; use {USAGE}")
     parser = Parser(usage=USAGE, add_help=False)
     for flag in SWITCHES:

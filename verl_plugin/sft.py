@@ -81,7 +81,7 @@ class Tracking(RunTracking):
     started = time.perf_counter()
 
     def __init__(self, *, config: Mapping[str, Any], **given: Any) -> None:
-        super().__init__(config={**config, "run": self.run}, **given)
+        super().__init__(config={**config, "run": OmegaConf.to_container(self.run, resolve=True)}, **given)
         Tracking.opened = self
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:

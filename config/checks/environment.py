@@ -109,7 +109,8 @@ def bad_prompt(config: DictConfig) -> Iterator[str]:
             yield f"prompt.{name}={shown(value)}: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
     for name in ("history_chars", "history_thoughts", "history_steps"):
         if prompt[name] and not prompt.history and (prompt.history is None or name != "history_steps"):
-            yield f"prompt.{name}={shown(prompt[name])}: prompts repeat no earlier turn; use prompt.history=2"
+            windows = "" if config.env.window_turns is None else " env.window_turns=null"
+            yield f"prompt.{name}={shown(prompt[name])}: prompts repeat no earlier turn; use prompt.history=2{windows}"
     if prompt.history is not None and config.env.window_turns is not None:
         both = f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns}"
         yield f"{both}: both say what is seen of an episode; use prompt.history=null or env.window_turns=null"

@@ -58,6 +58,9 @@ LIMITS: dict[str, Limit] = {
     "rollout_correction.rollout_rs_threshold": Bounds(),
     "kl_ctrl.type": Words(("fixed", "adaptive")),
     "policy_loss.loss_mode": Words(("vanilla", LOSS_MODE, *SCHEMA["losses"])),
+    "policy_loss.clip_cov_ratio": Range(1e-9, 1),
+    "policy_loss.clip_cov_lb": Range(-(10**6)),
+    "policy_loss.clip_cov_ub": Range(-(10**6)),
     "loss_agg_mode": Words(
         ("token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean")
     ),
@@ -67,8 +70,13 @@ LIMITS: dict[str, Limit] = {
     "data_loader_seed": SEED,
     "seed": SEED,
     "optim.lr": SHARE,
+    "optim.betas": Range(0, 0.999999, each=True),
+    "optim.clip_grad": Range(1e-6),
     "optim.optimizer": Words(("AdamW", "Adam", "NAdam", "RAdam", "Adamax", "SGD", "RMSprop", "Adagrad", "Adadelta")),
+    "optim.optimizer_impl": Words(("torch.optim",)),
     "optim.lr_scheduler_type": Words(("constant", "cosine")),
+    "optim.lr_warmup_steps_ratio": SHARE,
+    "optim.min_lr_ratio": SHARE,
     "checkpoint.save_contents": CONTENTS,
     "checkpoint.load_contents": CONTENTS,
     "strategy": Words(("fsdp", "fsdp2")),
@@ -80,6 +88,7 @@ LIMITS: dict[str, Limit] = {
     "rollout.load_format": Words(("auto", "dummy", "hf", "pt", "safetensors")),
     "rollout.dtype": Words(("auto", "half", "float16", "bfloat16", "float", "float32")),
     "rollout.temperature": Range(0.01, 10),  # the trainer divides by it
+    "rollout.over_sample_rate": SHARE,
     "rollout.n_gpus_per_node": NONE_TOO,
     "top_p": Range(0.001, 1),
     "gpu_memory_utilization": Range(0.01, 1),
@@ -88,6 +97,9 @@ LIMITS: dict[str, Limit] = {
     "data.max_prompt_length": OR_NULL,  # filled in at the end
     "data.max_response_length": OR_NULL,
     "reward.num_workers": NONE_TOO,
+    "num_to_backward_prefetch": NONE_TOO,
+    "num_to_forward_prefetch": NONE_TOO,
+    "profile_token_start": NONE_TOO,
     "trainer.logger": Words(
         ("console", "tensorboard", "wandb", "trackio", "mlflow", "swanlab", "vemlp_wandb", "clearml", "file"), each=True
     ),

@@ -69,10 +69,12 @@ def read(file: Path) -> dict[str, Any]:
     """Return the content of a game file.
 
     Raises:
-        Rejected: the file is no JSON, or lacks a part.
+        Rejected: the file cannot be read, is no JSON, or lacks a part.
     """
     try:
         data = json.loads(file.read_text())
+    except OSError as error:
+        raise Rejected(f"the game file cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise Rejected("the game file is not JSON: truncated or corrupt") from error
     if not isinstance(data, dict):
@@ -132,5 +134,6 @@ def fingerprint(engine: Engine, asked: Goal) -> str:
         for predicate in ("receptacletype", "inreceptacle", "isclean", "ishot", "iscool", "istoggled", "opened")
         for arguments in engine.facts.get(predicate, ())
     )
+    # target, receptacle, lamp: the order is part of every fingerprint
     places = ("", asked.place) if asked.task_type == LIGHT else (asked.place, "")
     return hashlib.sha256("\n".join([" ".join((asked.task_type, asked.thing, *places)), *lines]).encode()).hexdigest()

@@ -17,6 +17,7 @@ from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
 START_DEADLINE_S = 120.0
+_MAX_LINE = 1 << 24
 _ROOT = str(Path(__file__).resolve().parents[2])
 _Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
@@ -113,6 +114,8 @@ class WorkerProcess(asyncio.Protocol):
                     pending.set_result(reply)
         except (ValueError, IndexError) as error:  # no JSON, or no request waits for it
             self._lose(f"worker died: {error}")
+        if len(self._partial) > _MAX_LINE:
+            self._lose(f"an answer has more than {_MAX_LINE} bytes")
         if lines:
             self._set_timer()
 

@@ -59,7 +59,7 @@ class RepairEnvironment(Environment):
     @property
     def longest_making_s(self) -> float:  # type: ignore[override]
         """Time for tests of the broken and the repaired repository, and for its checkout."""
-        return 300.0 + 4 * self.settings.tests_deadline_s
+        return 600.0 + 4 * self.settings.tests_deadline_s
 
     def env(self, *, legal: bool = False, expert: bool = False) -> TextEnv:
         return RepairEnv(self.setup(), legal=legal)

@@ -88,7 +88,7 @@ class GitMirror(RepoProvider):
         if commit.startswith("-"):  # git would take it for an option
             raise ProviderError(f"{clone} has no commit {commit}")
         command = ["git", "-c", "safe.directory=*", "-C", str(clone), "archive", "--format=tar", commit]
-        _unpack(_output(command, f"{clone} has no commit {commit}", _GIT_ENVIRONMENT), folder)
+        _unpack(_output(command, f"git cannot read commit {commit} of {clone}", _GIT_ENVIRONMENT), folder)
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         return run_tests(layers, tests, replace(options, autoload=True))

@@ -169,7 +169,14 @@ class Workspace:
         with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
             top = Path(folder) / "top"
             write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
-            yield [self.base, top]
+            yield [self._untouched(Path(folder)) if graded and self.instance.files else self.base, top]
+
+    def _untouched(self, folder: Path) -> Path:
+        """Return a new checkout: without walls the agent's test runs may have changed the first."""
+        base = folder / "base"
+        base.mkdir(mode=0o755)
+        self.provider.checkout(self.instance, base)
+        return base
 
     def hidden_tests(self) -> dict[str, str]:
         """Return the files of ``test_patch`` by path; a removed file has the text "".

@@ -55,9 +55,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
             sized = [f"{name}-{measure}-{level}" for name in names for measure in SIZES for level in SUITES]
             raise self.unknown(task, [*names, *sized])
         self.check_settings()
-        keys = ("provider", "mirror_dir", "container_image", "python", "tests_deadline_s")
-        checked_with = facts_hash([getattr(self.settings, key) for key in keys])[:16]  # others may accept other rows
-        return {**match.groupdict(), "checked_with": checked_with}
+        return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         return {**params, "demonstration": split == "demonstrations"}
@@ -102,3 +100,13 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
             raise TaskError(f"env.mirror_dir={settings.mirror_dir!r}: no such folder")
         self.check_sources()
+
+
+def _checked_with(settings: Settings) -> str:
+    """Hash the settings that instances are checked with, and the names of the clones: others may
+    accept others."""
+    folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
+    paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
+    clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
+    values = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
+    return facts_hash(values)[:16]

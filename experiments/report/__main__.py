@@ -38,7 +38,8 @@ def main(given: list[str]) -> int:
     for subject in chosen:
         folder = asked.out.expanduser() if asked.out else subject.folder
         folder = folder / subject.folder.name if asked.out and len(chosen) > 1 else folder
-        print(f"{text(subject)}\n\n{write(subject, folder)}", flush=True)
+        print(text(subject), flush=True)  # stays if the page cannot be written
+        print(f"\n{write(subject, folder)}", flush=True)
     return 0
 
 

@@ -1,9 +1,12 @@
 """Size of a model and the linear layers that LoRA can adapt, without loading it.
 
-For names of ``conf/model`` the numbers are in a table, for other models in their ``config.json``.
+For names of ``conf/model`` the numbers are in a table. For other models they are read from
+``config.json`` and the headers of the weights.
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,7 @@ from turngrid.records.models.locate import resolve_model
 FILE = Path(__file__).with_name("published.json")
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
 LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # model types that our forward passes on CPUs know; SmolLM2 is a llama
+IN_A_BLOCK = re.compile(r"\.\d+\.(?:.+\.)?(?P<name>[^.]+)\.weight$")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")  # of Qwen's, Mixtral's and DeepSeek's config.json
 
 
@@ -70,17 +74,20 @@ def from_config(config: dict[str, Any]) -> Shape | None:
 def linears(path: str) -> dict[str, int] | None:
     """Return inputs plus outputs of each linear layer by name, summed over all blocks.
 
-    A rank of an adapter costs so many parameters. None if the model is not ``LLAMA_LIKE``.
+    A rank of an adapter costs so many parameters. None if they are not known.
     """
-    config = settings_of(path)
-    if not config or config.get("model_type") not in LLAMA_LIKE:
-        return None
-    layers, hidden, heads = (int(config[k]) for k in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
-    size = int(config.get("head_dim") or hidden // heads)
-    query, key = hidden + heads * size, hidden + int(config.get("num_key_value_heads") or heads) * size
-    each = {"q_proj": query, "k_proj": key, "v_proj": key, "o_proj": query}
-    each |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), hidden + int(config["intermediate_size"]))
-    return {name: layers * ends for name, ends in each.items()}
+    if config := PUBLISHED.get(path):
+        layers, hidden, heads = (int(config[k]) for k in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
+        size = int(config.get("head_dim") or hidden // heads)
+        query, key = hidden + heads * size, hidden + int(config["num_key_value_heads"]) * size
+        each = {"q_proj": query, "k_proj": key, "v_proj": key, "o_proj": query}  # of a Llama or Qwen
+        each |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), hidden + int(config["intermediate_size"]))
+        return {name: layers * ends for name, ends in each.items()}
+    sizes: Counter[str] = Counter()
+    for name, shape in tensors_in(Path(resolve_model(path))):
+        if len(shape) == 2 and (block := IN_A_BLOCK.search(name)):
+            sizes[block["name"]] += sum(shape)
+    return dict(sizes) or None
 
 
 def has_experts(settings: Mapping[str, Any]) -> bool:

@@ -98,7 +98,7 @@ def test_a_mirror_gives_the_commit_and_nothing_outside_of_it(mirror, name):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"base_commit": "f" * 40}, "has no commit ffff"),
+        ({"base_commit": "f" * 40}, "cannot read commit ffff"),
         ({"base_commit": "--output=x"}, "has no commit --output"),
         ({"repo": "shop/other"}, "no mirror of shop/other in"),
         ({"repo": "../mirrors/shop__calc"}, "no mirror of"),
@@ -132,7 +132,7 @@ def test_what_is_no_task_is_skipped_and_counted(mirror, tmp_path):
     none = {
         "a row is not JSON": "{cut off",
         "bare: field repo is missing or empty": {"instance_id": "bare"},
-        "has no commit fff": {**good, "instance_id": "no-commit", "base_commit": "f" * 40},
+        "cannot read commit fff": {**good, "instance_id": "no-commit", "base_commit": "f" * 40},
         "the expert plan does not win": {**good, "instance_id": "no-repair", "patch": GOLD.replace("a + b", "a")},
         "hunk at line 1 of tests/test_calc.py does not fit": of_git(
             broken, instance_id="bad-patch", test_patch=TEST_PATCH.replace("mul", "div")
