@@ -170,6 +170,16 @@ def test_only_source_files_of_the_library_are_edited(env, place):
     assert (really.to_info("")["tests"], really.counts.ratio) == (last.info["tests"], 0.0)
 
 
+def test_what_the_agents_test_runs_changed_is_not_graded():
+    """Without walls a test run of the agent's may write into the checkout."""
+    with Workspace(Instance.from_dict(row()), InlineFiles()) as workspace:
+        broken = (workspace.base / "shop/calc.py").read_text()
+        (workspace.base / "shop/calc.py").write_text(broken.replace("a - b", "a + b"))
+        (workspace.base / "conftest.py").write_text("import os; os._exit(0)")
+        with workspace.layers(graded=True) as (base, _):
+            assert (base / "shop/calc.py").read_text() == broken and not (base / "conftest.py").exists()
+
+
 def test_the_expert_plan_wins(tmp_path):
     """Also a longer one: new files, insertions, removals, several places and files."""
     lines = WRONG.split("\n")
