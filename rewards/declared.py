@@ -20,7 +20,7 @@ CONTEXTS = "contexts"  # the policy scores other sequences by the weights that s
 Names = frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Card:
     """A method's line in docs/methods.md, besides the comment at the head of its YAML.
 
@@ -132,6 +132,6 @@ class Method:
         for item in fields(self):
             value, choices = getattr(self, item.name), item.metadata.get("choices")
             if choices and value not in choices:
-                raise ValueError(f"{item.name}={value} must be one of: {', '.join(choices)}")
+                raise ValueError(f"{item.name}={value} must be one of: {', '.join(map(str, choices))}")
             if "range" in item.metadata and value is not None:
                 in_range(*item.metadata["range"], **{item.name: value})

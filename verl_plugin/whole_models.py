@@ -43,7 +43,8 @@ def with_teacher(usual: Callable[[Any], Any], worker: Any) -> Any:
         kind = worker.ref_worker_cls
 
         def teacher(config: Any) -> Any:
-            model: Any = omega_conf_to_dataclass(OmegaConf.merge(worker.config.model, {"path": path}))
+            own = {"path": path, "hf_config_path": None, "tokenizer_path": None}
+            model: Any = omega_conf_to_dataclass(OmegaConf.merge(worker.config.model, own))
             model.mtp = config.model_config.mtp
             return kind(config=replace(config, model_config=model))
 

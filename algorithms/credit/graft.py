@@ -51,6 +51,7 @@ class Graft(Method):
             return advantages.clone()
         episode, turn = acts.nonzero()
         reward, group, cut = turns.reward.numpy()[acts], turns.group.numpy()[episode], turns.cut_off.numpy()[episode]
+        # equal states of two groups are two nodes
         both = torch.cat([turns.state[turns.acts], turns.after[turns.acts]])
         state, after = np.split(pools(torch.from_numpy(group).repeat(2), both).numpy(), 2)
         last = turn == turns.last.numpy()[episode]

@@ -44,7 +44,8 @@ class CreditLog:
             lines = [_of_episode(credits, name, self._step.layers.get(name, {})) for name in names]
             write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
         if self._step.replayed:
-            replayed = [_replayed(episode, own and names.index(own)) for episode, own in self._step.replayed]
+            places = {None: None} | {name: number for number, name in enumerate(names)}
+            replayed = [_replayed(episode, places[own]) for episode, own in self._step.replayed]
             write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", replayed)
 
 

@@ -54,7 +54,10 @@ class DynamicSampler(ReplayBuffer):
                 break
             self.refill_fn(missing)
         batch = self._materialize_batch(partition_id, self._played(partition_id), dict(self.partitions[partition_id]))
-        return batch, {f"{METRIC}/replaced": replaced, f"{METRIC}/left": len(equal) - len(dropped)}
+        left = len(equal) - len(dropped)
+        if left and replaced:
+            print(f"turngrid: step {global_steps}: {left} of {batch_size} groups still have equal scores", flush=True)
+        return batch, {f"{METRIC}/replaced": replaced, f"{METRIC}/left": left}
 
     def _play_to_the_end(self, partition_id: str) -> None:
         self._sync_metadata_from_transfer_queue()

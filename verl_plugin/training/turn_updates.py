@@ -31,7 +31,7 @@ def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: i
         with with_padding(batch.select_keys(keys), trainer.windows.rows, trainer.tokenizer.eos_token_id) as part:
             updates.append({})
             changes = _update(part, own, trainer, updates[-1])
-        factors |= zip(episodes, method.next_factors(own, changes).tolist(), strict=True)
+        factors.update(zip(episodes, method.next_factors(own, changes).tolist(), strict=True))
     metrics |= means_of(updates) | {"actor/turn_updates": float(len(updates))}
     if factors:
         metrics["actor/turn_factor"] = sum(factors.values()) / len(factors)
