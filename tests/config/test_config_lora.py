@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from omegaconf import DictConfig, OmegaConf
+from safetensors.torch import save_file
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
@@ -124,10 +126,19 @@ def test_adapters_are_as_large_as_published(composed: Composer) -> None:
     assert adapter_parameters(composed(list(GPU)), shape) == 0
 
 
-def test_layers_by_a_folders_config() -> None:
+def test_a_folders_layers_are_those_of_its_weights() -> None:
+    """Of the tiny model, by its config."""
     settings = OmegaConf.load(ROOT / "assets" / "tiny" / "config.json")
     found, hidden = linears("asset://tiny"), settings.hidden_size
     assert found is not None and sorted(found) == sorted(ALL)
     assert found["gate_proj"] == settings.num_hidden_layers * (hidden + settings.intermediate_size)
     assert found["q_proj"] == settings.num_hidden_layers * (hidden + settings.num_attention_heads * settings.head_dim)
     assert linears("nobody/knows") is None
+
+
+def test_layers_of_a_kind_that_no_table_has(tmp_path: Path) -> None:
+    """By the headers of the weights in its folder."""
+    (tmp_path / "config.json").write_text('{"model_type": "mistral"}')
+    layers = {f"model.layers.{number}.self_attn.q_proj.weight": torch.zeros(8, 4) for number in range(2)}
+    save_file({**layers, "lm_head.weight": torch.zeros(16, 4)}, tmp_path / "model.safetensors")
+    assert linears(str(tmp_path)) == {"q_proj": 2 * (8 + 4)}
