@@ -63,8 +63,9 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
     was = composed(run)
     config = compose(_with_recorded(overrides, run))
     before = compose(_with_recorded([text for text in overrides if not _is(_key(text), FREE)], run))
+    recorded = OmegaConf.create(was)
     for key in FREE:
-        OmegaConf.update(before, key, OmegaConf.select(OmegaConf.create(was), key))
+        OmegaConf.update(before, key, OmegaConf.select(recorded, key))
     if identity(before) != run.name[-HASH:]:
         raise ConfigError(_another_past(was, before, run, [_key(text) for text in overrides]))
     _refuse_same_length(config, before, run)

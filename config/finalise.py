@@ -11,7 +11,7 @@ from turngrid.tasks.mixture import mixture_name, task_weights
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, else 4096
 SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096
-# Rows of a micro-batch, if verl does not fill it by tokens; verl needs a divisor of the mini-batch
+# At most so many rows in a micro-batch, if verl does not fill it by tokens and the model says nothing else
 MICRO_BATCH = 4
 MICRO_BATCH_KEYS = (
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
@@ -38,16 +38,21 @@ def finalise(config: DictConfig) -> DictConfig:
     if config.budget.rl_steps is None and config.budget.count == "games":
         config.budget.rl_steps = steps_of_epochs(config.budget, int(config.data.train_batch_size))
     if not config.actor_rollout_ref.actor.use_dynamic_bsz:
-        rows = rows_per_device(config)
-        size = max((size for size in range(1, MICRO_BATCH + 1) if rows % size == 0), default=1)
-        for key in MICRO_BATCH_KEYS:
-            if OmegaConf.select(config, key) is None:
-                OmegaConf.update(config, key, size)
+        _fill_micro_batches(config)
     curriculum_settings.fill_in(config)
     asynchronous.fill_in(config)
     lora.fill_in(config)
     method_settings.fill_in(config)
     return config
+
+
+def _fill_micro_batches(config: DictConfig) -> None:
+    """verl needs a divisor of the mini-batch."""
+    rows, most = rows_per_device(config), config.model.rows_per_pass or MICRO_BATCH
+    size = max((size for size in range(1, min(rows, most) + 1) if rows % size == 0), default=1)
+    for key in MICRO_BATCH_KEYS:
+        if OmegaConf.select(config, key) is None:
+            OmegaConf.update(config, key, size)
 
 
 def _finalise_tasks(config: DictConfig) -> None:

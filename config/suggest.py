@@ -84,6 +84,10 @@ def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
     leaf, words = key.rpartition(".")[2], [*keys, *([] if "." in key else groups())]
     same_leaf = sorted((known for known in keys if known.endswith(f".{leaf}")), key=lambda name: name.count("."))
     near = nearest(key, words, cutoff=0.85) or " or ".join(same_leaf[:3]) or nearest(key, words, cutoff=0.6)
+    node = key.rpartition(".")[0]
+    names = [name for parent, _, name in (known.rpartition(".") for known in keys) if parent == node]
+    if node in keys and near in ("", node):
+        near = f"a key of {node}: {', '.join(names)}"
     return f"unknown key {key}" + (f"; use {near}" if near else "")
 
 

@@ -15,6 +15,7 @@ from turngrid.config.base import CONF
 from turngrid.config.checks.check import check
 from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
+from turngrid.config.finalise import MICRO_BATCH_KEYS
 from turngrid.envs.registry import ENVIRONMENTS, make_environment
 from turngrid.envs.tau2 import environment as tau2
 from turngrid.rewards.registry import REWARDS
@@ -250,6 +251,13 @@ def test_warned_in_one_line(composed: Composer, words: str, expected: str, monke
 )
 def test_accepted_without_a_warning(composed: Composer, words: str) -> None:
     assert check(composed(words.split())) == []
+
+
+def test_a_pass_has_as_many_rows_as_the_model_allows_and_as_divide_the_mini_batch(composed: Composer) -> None:
+    mini_batch = [f"{ACTOR}.ppo_mini_batch_size=2", f"{ROLLOUT}.n=6"]
+    for words, rows in (([], 4), (["model.rows_per_pass=8"], 6), (["model.rows_per_pass=999"], 12)):
+        config = composed([*mini_batch, *words])
+        assert {OmegaConf.select(config, key) for key in MICRO_BATCH_KEYS} == {rows} and check(config) == []
 
 
 @pytest.mark.parametrize("credit", ["gigpo", "hgpo"])

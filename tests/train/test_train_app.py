@@ -61,6 +61,7 @@ TYPOS = {
     "actor_rollout_ref.rollot.n=8": "actor_rollout_ref.rollout.n",
     "lr=1e-3": "actor_rollout_ref.actor.optim.lr",
     "seed=abc": "seed=abc must be a whole number from 0 to 4294967295",
+    "health.foo=1": "unknown key health.foo; use a key of health: not_finite, ",
     "rollout.n=4": "unknown key rollout.n; use actor_rollout_ref.rollout.n or",
     "actor@actor_rollout_ref.actor=megatron_actor": "unknown key actor;",
     "credit.gigpo.weight=0.5": "credit.gigpo.weight is a setting of another option; use credit=[gigpo]",
