@@ -11,7 +11,7 @@ from turngrid.tasks.mixture import mixture_name, task_weights
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, else 4096
 SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096
-# At most so many rows in a micro-batch, if verl does not fill it by tokens and the model says nothing else
+# Most rows of a micro-batch, if verl does not fill it by tokens and model.rows_per_pass is null
 MICRO_BATCH = 4
 MICRO_BATCH_KEYS = (
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",

@@ -255,8 +255,8 @@ def test_accepted_without_a_warning(composed: Composer, words: str) -> None:
 
 def test_a_pass_has_as_many_rows_as_the_model_allows_and_as_divide_the_mini_batch(composed: Composer) -> None:
     mini_batch = [f"{ACTOR}.ppo_mini_batch_size=2", f"{ROLLOUT}.n=6"]
-    for words, rows in (([], 4), (["model.rows_per_pass=8"], 6), (["model.rows_per_pass=999"], 12)):
-        config = composed([*mini_batch, *words])
+    for most, rows in (("null", 4), ("8", 6), ("999", 12)):
+        config = composed([*mini_batch, f"model.rows_per_pass={most}"])
         assert {OmegaConf.select(config, key) for key in MICRO_BATCH_KEYS} == {rows} and check(config) == []
 
 
