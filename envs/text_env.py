@@ -129,7 +129,7 @@ class TextEnv(abc.ABC):
 
     @final
     def step(self, action: str | Action) -> StepResult:
-        """Play one action, which may be any text; calls run in order until the game is over.
+        """Run one action, which may be any text: up to ``MAX_CALLS`` calls until the game is over.
 
         Raises:
             EnvError: no episode is open, or the environment failed.
@@ -218,7 +218,7 @@ class TextEnv(abc.ABC):
         """Start the task's game; return the first observation."""
 
     def step_game(self, command: str) -> RawStep:
-        """Play one command, which is never empty.
+        """Run one command, which is never empty.
 
         Raises:
             InvalidAction: the command changes nothing; the message answers the agent.

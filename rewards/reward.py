@@ -107,5 +107,5 @@ class Transform(Protocol):
     def __call__(self, view: RewardView) -> Mapping[str, Sequence[float]]:
         """Return the changed rewards, by name, one number per turn.
 
-        Rewards other than ``trained`` are recorded, and later transforms see them.
+        All are recorded, and later transforms see them.
         """

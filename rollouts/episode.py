@@ -216,7 +216,7 @@ class Episode:
 
     @property
     def actions_run(self) -> int:
-        """Actions that the environment received, without those of ``prefix``."""
+        """Number of actions that the environment received, without those of ``prefix``."""
         return sum(turn.ran for turn in self.played_turns)
 
     @property

@@ -51,7 +51,7 @@ def fill_ids(
 
 
 def _summary(episode: Episode, number: int, view: View, turns: Sequence[Turn]) -> str | None:
-    """Return the summary after ``number`` turns, written or generated; None if there is none."""
+    """Return the summary after ``number`` turns, the episode's or a template's; or None."""
     before = list(accumulate(int(turn.role != SUMMARY) for turn in episode.turns))
     own = {count: turn.response for count, turn in zip(before, episode.turns, strict=True) if turn.role == SUMMARY}
     rules = view.to_be_summed_up

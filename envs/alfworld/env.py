@@ -1,4 +1,4 @@
-"""Play ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score.
+"""ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score.
 
 A game runs in TextWorld's planner library.
 The commands, effects and texts equal those of ``textworld.envs.pddl.PddlEnv`` with alfworld's

@@ -54,9 +54,9 @@ class Games:
 
 
 def folder(data_dir: str) -> Path | None:
-    """Return the folder of the official data: ``env.data_dir``, else ``$ALFWORLD_DATA``, else None.
+    """Return the newest ``json_2.1.*`` in ``env.data_dir``, else in ``$ALFWORLD_DATA``, else None.
 
-    alfworld sets the variable to ``~/.cache/alfworld`` at import; if empty, it means None.
+    alfworld sets the variable to ``~/.cache/alfworld`` at import; if that has no data: None.
 
     Raises:
         TaskError: the named folder holds no data.

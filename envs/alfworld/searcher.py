@@ -41,7 +41,7 @@ def plan(engine: Engine, limit: int) -> tuple[str, ...]:
 
 
 class Searcher:
-    """Plays one game, without randomness: call ``act``, then ``saw`` with the answer, in turn.
+    """Solves one game, without randomness: call ``act``, then ``saw`` with the answer, in turn.
 
     ``seen`` maps each thing to the receptacle where it was seen last.
     """

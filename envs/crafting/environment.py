@@ -154,7 +154,7 @@ def make(depth: int, seed: int) -> Book:
 
 
 def _recipe(item: str, below: list[list[str]], draw: random.Random) -> Recipe:
-    """Draw one to three ingredients, one of them of the last layer."""
+    """Draw one to three ingredients, one or more of the last layer."""
     first = draw.choice(below[-1])
     others = draw.sample([part for layer in below for part in layer if part != first], draw.randint(0, 2))
     parts = draw.sample([first, *others], len(others) + 1)
@@ -163,7 +163,7 @@ def _recipe(item: str, below: list[list[str]], draw: random.Random) -> Recipe:
 
 
 class CraftingEnv(TextEnv):
-    """One game at a time; a point for each item of the plan of which no more is needed."""
+    """One game at a time; the score counts the needed items that are no longer missing."""
 
     ends = " ."
 

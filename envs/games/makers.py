@@ -1,4 +1,4 @@
-"""Make many games at once: worker processes on all cores, behind a blocking call."""
+"""Make many games at once in worker processes, behind a blocking call."""
 
 import asyncio
 import sys

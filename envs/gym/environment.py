@@ -73,7 +73,7 @@ class Gym(Environment):
 
     @property
     def rewards(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Dense divides the return by the best one, so it needs a positive return."""
+        """``dense`` divides by the best return, so that must be positive."""
         return ("sparse", "dense") if self._best_return() > 0 else ("sparse",)
 
     def parse_task(self, task: str) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | N
 
 
 def replay(game: Any, rules: Rules, plan: Sequence[int]) -> tuple[bool, float]:
-    """Play a plan from the start; return whether it wins, and its return."""
+    """Run a plan from the start; return whether it wins, and its return."""
     game.reset(seed=rules["seed"])
     earned, over = 0.0, False
     for action in plan:

@@ -143,7 +143,7 @@ class Session:
         return msgspec.convert(reply, Observation)
 
     async def step(self, action: str | Action) -> StepResult:
-        """Play one action.
+        """Run one action.
 
         Raises:
             EnvError: no episode is open, or the environment failed. The episode is over.

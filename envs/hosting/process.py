@@ -52,7 +52,7 @@ class WorkerProcess(asyncio.Protocol):
         """Start a process and wait until it has imported the environment ``module:Class``.
 
         Raises:
-            EnvError: the process did not start; the message ends with its output.
+            EnvError: it died (the message ends with its output) or took too long.
         """
         ours, theirs = socket.socketpair()
         with theirs:

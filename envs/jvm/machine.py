@@ -197,7 +197,7 @@ class JvmEnv(TextEnv):
 
     @abc.abstractmethod
     def play(self, command: str) -> RawStep:
-        """Play a command, as ``step_game``."""
+        """Run a command, as ``step_game``."""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = accepted_json(task)

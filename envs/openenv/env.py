@@ -1,4 +1,4 @@
-"""Play an environment behind an OpenEnv server in text: a running one, or that of a container."""
+"""An environment behind an OpenEnv server, in text: a running one, or that of a container."""
 
 import contextlib
 import functools

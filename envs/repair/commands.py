@@ -90,7 +90,7 @@ def show(workspace: Workspace, argument: str, shape: Shape) -> str:
 
 
 def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
-    """Return lines ``first`` to ``last`` (from 1) under a heading with their number."""
+    """Return lines ``first`` to ``last`` (from 1) with their numbers, below path and range."""
     first, last = max(1, first), min(last, len(lines))
     if first > last:
         raise InvalidAction(f"{path} has {len(lines)} lines.")

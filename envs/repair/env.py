@@ -115,7 +115,7 @@ class RepairEnv(TextEnv):
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:
-        """Return the grade without graded edits, which the instance says without a test run."""
+        """Return the grade of an episode without graded edits; no test has to run."""
         instance = self._open.instance
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)

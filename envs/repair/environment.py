@@ -135,7 +135,7 @@ class RepoRepair(RepairEnvironment):
         }
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """List easy repairs, one seed each; longer ones are drawn without end."""
+        """List one seed for each repair of ``lines-easy``; other tasks draw without end (None)."""
         if params["lines"] != "easy":
             return None
         return range(params["first"], params["first"] + len(listed(params)))

@@ -96,7 +96,7 @@ def _start(argv: Sequence[str], layers: Sequence[str], limits: Limits, *, count:
 
 
 def _readable(visible: Sequence[Path]) -> list[Path]:
-    """Return existing paths of the system and of ``visible``, outermost first."""
+    """Return existing paths of ``_ETC`` and ``visible`` outside /usr, outermost first."""
     wanted = [*(Path("/etc") / name for name in _ETC), *(path.absolute() for path in visible)]
     kept = [path for path in wanted if path.exists() and not path.is_relative_to("/usr")]
     return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))

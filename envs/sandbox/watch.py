@@ -191,7 +191,7 @@ def _open_files(pid: int) -> int:
 
 
 def _files_behind_walls(pids: Sequence[int]) -> int:
-    """Return the inode count of bubblewrap's file systems; the last process is the innermost."""
+    """Return the most inodes used on one tmpfs of the sandbox; the last pid is the innermost."""
     outside = os.stat("/")
     for pid in reversed(pids):
         root = f"/proc/{pid}/root"

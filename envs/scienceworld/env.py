@@ -112,7 +112,7 @@ def made(task: str, variation: int, simplifications: str, turns: int, folder: Pa
 
 
 def _replay(simulator: Simulator, task: str, variation: int, simplifications: str, gold: list[str]) -> Replay:
-    """Play the gold path until the task is over, after a fresh load."""
+    """Run the gold path until the task is over, after a fresh load."""
     simulator.load(task, variation, simplifications)
     steps: Replay = []
     for command in gold:

@@ -128,10 +128,10 @@ class Search(Environment):
 
 
 def check_settings(settings: SearchSettings) -> None:
-    """Check what the task's name does not say.
+    """Check ``env.url`` and ``env.corpus``.
 
     Raises:
-        TaskError: bm25s is missing, or a setting cannot be.
+        TaskError: one is invalid, both are set, or ``env.data_dir`` is not.
     """
     if settings.url and not settings.url.startswith(("http://", "https://")):
         raise TaskError(f"env.url={settings.url} is no server's address; use env.url=http://HOST:8000/retrieve")

@@ -1,7 +1,7 @@
 """Users' own questions: ``env.data_dir`` has a folder for each set, with files for its splits.
 
-Rows are read as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them. Exact match and F1
-of an answer are those of SQuAD, HotpotQA and Search-R1.
+Rows are read as FlashRAG, HotpotQA, 2Wiki, MuSiQue and Search-R1 publish them. Exact match is
+that of SQuAD, HotpotQA and Search-R1; F1 is HotpotQA's.
 """
 
 import hashlib

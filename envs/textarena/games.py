@@ -166,7 +166,7 @@ def _minimax(state: Any, player: int) -> list[str]:
 
 
 def _balance(state: Any, player: int) -> list[str]:
-    """Return the moves that leave piles whose binary sum without carry is 0, if there are any."""
+    """Return the moves that make the nim-sum (XOR) of the piles 0; all moves if none does."""
     total, moves = 0, _removals(state, player)
     for pile in state["piles"]:
         total ^= pile

@@ -1,4 +1,4 @@
-"""Play compiled TextWorld games (.z8 with .json beside it) through the interpreter in this process.
+"""Run compiled TextWorld games (.z8 with .json beside it) through the interpreter in this process.
 
 The agent reads one paragraph, as in the study: the room's name as a sentence, the feedback without
 duplicates, the inventory. Neither the interpreter nor TextWorld is thread-safe: one process has one

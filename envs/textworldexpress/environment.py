@@ -134,7 +134,7 @@ def made(params: Params, seed: int, folder: Path) -> GameRecord:
 
 
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:
-    """Play the gold path after a fresh load, without what is not valid when its turn comes."""
+    """Run the gold path after a fresh load, without what is not valid when its turn comes."""
     seen, plan = [simulator.load(**game)], []
     for command in gold:
         if command in seen[-1].validActions and not seen[-1].over:

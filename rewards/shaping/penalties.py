@@ -1,4 +1,4 @@
-"""Penalties for turns without effect, and HiPER's for turns that keep or rename a subgoal."""
+"""Penalties for invalid or unparsed turns, and HiPER's for kept or renamed subgoals."""
 
 from dataclasses import dataclass
 from itertools import pairwise

@@ -15,7 +15,7 @@ TOKENS = 20  # first tokens of an answer
 
 @dataclass(kw_only=True)
 class Arpo(Linear):
-    """ARPO's rollouts: H_t is the sum of the entropies of the answer's first tokens.
+    """ARPO's rollouts: H_t is the sum, or the ``mean``, of the first tokens' entropies.
 
     Samples that did not branch off begin at the game's start. Episodes run to their end before
     branches are drawn in the order of turns; they are independent, so this equals stepping them

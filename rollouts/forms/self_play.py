@@ -101,7 +101,7 @@ class SelfPlay(Linear):
         return 2 if SELF in self.weights and self.train == BOTH else 1
 
     def past(self, step: int) -> list[int]:
-        """Return the steps after which the opponents of ``step`` were kept; 0: before RL."""
+        """Return after which steps the past opponents of ``step`` were saved; 0: before RL."""
         return list(range(0, step, self.past_every))[-self.past_pool :]
 
     def keeps(self, step: int) -> bool:

@@ -30,7 +30,7 @@ def prompt_class(name: str) -> Any:
 
 
 def usual(name: str) -> dict[str, Any]:
-    """Return a form's default settings, from its YAML, ``conf/config.yaml`` and its class."""
+    """Return a form's defaults: its YAML's, else its class's, else ``conf/config.yaml``'s."""
     own = {item.name: item.default for item in fields(prompt_class(name)) if item.default is not MISSING}
     return {**_shared(), **own, **shipped("prompt", name)}
 
