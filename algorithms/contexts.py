@@ -38,7 +38,7 @@ class RowView(Protocol):
 
     Attributes:
         task: key of the game.
-        turns: the row's turns; an index below is one into them.
+        turns: the row's turns; arguments named ``turn`` are indices into it.
         first: index in the episode of the row's first turn.
         won: whether the episode was won.
         plan: actions of the game's expert plan; empty without one.

@@ -68,7 +68,7 @@ def _searched(config_dir: str | None) -> tuple[str, ...]:
     """Return the override that adds folders of options to Hydra's search path.
 
     Raises:
-        ConfigError: two packages offer the same option.
+        ConfigError: an option is offered twice, or a package has no such folder.
     """
     offered = extensions.conf_folders() if suggest.of_packages() else []
     places = [given.quoted(f"file://{folder}") for folder in [*filter(None, [config_dir]), *offered]]

@@ -118,8 +118,8 @@ def fill_in(config: DictConfig) -> None:
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:
     """Resolve ``${in_algo:OURS,THEIRS,WORDS}``: THEIRS if ``algo=`` is one of WORDS, else OURS.
 
-    The file of a method uses it, since an option of ``algo=`` cannot set keys of a method that the
-    command line may not choose.
+    Used in a method's YAML: an ``algo=`` YAML cannot set a method's keys, since a run with that
+    ``algo=`` may leave the method out.
     """
     return theirs if _root_.algo.name in words else ours
 

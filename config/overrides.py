@@ -47,7 +47,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
 def is_value(override: Override) -> bool:
     """Return whether an override gives one key a value, in place of what it had.
 
-    Hydra merges a mapping into a node, except for schedules of methods, which are replaced.
+    A mapping does so only as a method's setting (a schedule). Else Hydra merges it into the node.
     """
     key, value = override.key_or_group, override.value()
     plain = override.package is None and not (override.is_force_add() or override.is_delete())

@@ -23,7 +23,7 @@ def of_scale(laptop: int, paper: int, *, _root_: DictConfig) -> int:
 
 
 def answer_tokens(short: int, long: int, *, _root_: DictConfig) -> int:
-    """Return ``long`` for a pretrained model on a laptop, else the study's ``short``."""
+    """Return ``long`` for a pretrained model at a scale in ``ON_CPUS``, else ``short``."""
     tiny = str(_root_.model.name).startswith("tiny")
     return long if _root_.scale.name in ON_CPUS and not tiny else short
 

@@ -43,7 +43,7 @@ def main(config_file: Path, module: str = TASK) -> None:
 
 
 def start_early(config: DictConfig) -> None:
-    """Start Ray and the rollout server while this process imports; verl would do it later."""
+    """Start Ray, then our rollout server beside this process's imports; verl starts both later."""
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"  # verl sets it through Ray's runtime environment
     start_ray(ray_settings(config, sys.executable))
     rollout = config.actor_rollout_ref.rollout

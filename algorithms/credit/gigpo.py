@@ -158,9 +158,9 @@ class Salt(Method):
 class MtGrpo(Method):
     """``A_t += weight * z(turn reward)``, ``z = (r - mean) / (std + 1e-6)``.
 
-    Mean and deviation are over the group's episodes with such a turn. z is 0 for one alone, or if
-    all are equal. The released code adds 1e-4. With ``outcome=won``, z of having won replaces the
-    advantage.
+    Mean and deviation are over turn t of the group's episodes. z is 0 for one alone, or if all are
+    equal. The released code adds 1e-4. ``scope=first``: only the first turn gets the term.
+    ``outcome=won``: z of having won first replaces the advantage.
     """
 
     turn: str = word("valid", "parsed", "reward")

@@ -1,4 +1,4 @@
-"""Filters that drop groups by their scores, or sample other prompts to replace them."""
+"""Filters that drop or replace groups by their scores, or leave out solved games."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class ZeroStd(Method):
 
 @dataclass(kw_only=True)
 class DynamicSampling(ZeroStd):
-    """Replace groups of equal scores by samples of other prompts; drop the groups that remain."""
+    """Replace groups of equal scores by samples of other prompts; drop those still equal."""
 
     batches: int = number(1)
 
@@ -140,7 +140,7 @@ class StdTopP(ByStd):
 
 @dataclass(kw_only=True)
 class StdMinP(ByStd):
-    """Keep groups whose scores deviate by a share of the largest deviation or more."""
+    """Keep groups whose deviation is above 0 and at least ``share`` of the largest one."""
 
     share: float = number(1e-9, 1)
 

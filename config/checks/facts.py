@@ -74,7 +74,7 @@ class Run:
         return Fact(count, f"{MINI_BATCH}={actor.ppo_mini_batch_size}")
 
     def share_of_a_step(self) -> Fact:
-        """Return whether an update sees only a part of the step's prompts."""
+        """Return whether advantages are computed on a part of a step's prompts (separate_async)."""
         mode, batch = asynchronous.mode(self.config), self.config.data.train_batch_size
         shares = mode == asynchronous.SEPARATE and self.config.actor_rollout_ref.actor.ppo_mini_batch_size != batch
         return Fact(shares, f"trainer.v1.trainer_mode={mode}", f"{MINI_BATCH}={batch}")

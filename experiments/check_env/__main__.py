@@ -186,7 +186,7 @@ def hostile(_: Environment, games: Sequence[GameRollouts]) -> Finding:
 
 
 def no_answer_in_prompt(environment: Environment, games: Sequence[GameRollouts]) -> Finding:
-    """The first message has neither the expert's plan nor a right answer."""
+    """Look in the first message for the expert's plan and answers of 20 characters or more."""
     style = environment.prompt
     leaks = []
     for game in (game for game in games if game.random):

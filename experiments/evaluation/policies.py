@@ -110,14 +110,14 @@ def _with_library(policy: PolicyRef, config: DictConfig) -> list[PolicyRef]:
 
 
 def _rendering(config: DictConfig) -> tuple[str, str, str]:
-    """Return prompt form, summaries and roles, as typed; a policy is evaluated with its own."""
+    """Return prompt form, summaries and roles as overrides; evaluation refuses other ones."""
     prompt = {"name": PLAIN} | changed_text(config.get("prompt"))
     words = [f"prompt={prompt.pop('name')}", *(f"prompt.{key}={value}" for key, value in prompt.items())]
     return " ".join(words), _summaries(config), f"{ROLES}=[{','.join(config.get(ROLES) or ())}]"
 
 
 def _summaries(config: DictConfig) -> str:
-    """Return the rollout form with which the policy writes summaries, as typed."""
+    """Return, as overrides, the rollout form with which the policy writes summaries, or linear."""
     forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
     name = summed_up(forms)
     if not name:

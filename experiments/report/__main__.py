@@ -1,4 +1,4 @@
-"""Make one page from run folders: results beside published ones, comparisons, charts and costs.
+"""Make pages from run folders: results beside published ones, comparisons, charts and costs.
 
     python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]
     python -m experiments.report runs/sweeps/table10_algorithms-laptop
@@ -9,7 +9,7 @@ RUN_OR_SWEEP  folder of a sweep, a grid or a run; or a folder of runs, which get
 --out FOLDER  where report.html and report.md go, by default beside the runs; several reports get a
               folder each there
 
-Prints the report here too, without charts and episodes. docs/report.md explains the tables,
+Prints it to the terminal too, without charts and episodes. docs/report.md explains the tables,
 intervals and verdicts."""
 
 import sys

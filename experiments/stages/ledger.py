@@ -1,10 +1,10 @@
 """The budget spent by a run, read from its folder. An episode that was not recorded is not charged.
 
-Charged: demonstrations, and RL episodes up to the last checkpoint of a killed attempt.
+Charged: demonstrations, their alternatives (``demos.experience``), and RL episodes.
 
-Listed but not charged: the prior (another run whose model this one starts from);
-the run that demonstrations were taken from; SFT passes; dropped groups; groups that were
-too old to be trained on; discarded steps; validation; evaluation.
+Listed but not charged: the run whose model this one starts from (``prior``); the run that
+demonstrations were taken from; SFT passes; dropped groups; groups that were too old to be trained
+on; steps after a killed attempt's last checkpoint; library texts; validation; evaluation.
 """
 
 import json

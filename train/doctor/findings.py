@@ -51,7 +51,7 @@ class Step:
 
     @cached_property
     def in_probability(self) -> float:
-        """The same of probabilities, verl's ``rollout_probs_diff_mean``; never larger."""
+        """Mean |difference| of probabilities (``rollout_probs_diff_mean``); at most ``apart``."""
         return float(np.abs(np.exp(self.server) - np.exp(self.before)).mean())
 
     @cached_property

@@ -49,7 +49,7 @@ class Contexts:
 
     @contextmanager
     def in_pass_of(self, workers: Any) -> Iterator[None]:
-        """Add the contexts to a pass that verl's group of workers runs inside the block."""
+        """Add the contexts to a pass that verl's worker group runs inside the block."""
         usual, self._workers = workers.compute_log_prob, workers
 
         def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:

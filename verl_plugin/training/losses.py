@@ -118,7 +118,7 @@ def fields_of(data: TensorDict) -> list[str]:
 
 
 def _without_kl(config: Any) -> Any:
-    """Return settings without KL and entropy, which replayed rows do not have."""
+    """Return a copy of the loss's settings without KL and entropy terms, for replayed rows."""
     settings = copy.copy(config)
     for key, value in (("use_kl_loss", False), ("entropy_coeff", 0.0)):
         object.__setattr__(settings, key, value)

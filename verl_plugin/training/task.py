@@ -25,7 +25,7 @@ class AsyncTrainer(StepTrainer):
     kind_of_groups = AsyncGroups
 
     def get_llm_client(self) -> Any:
-        """Our own server needs one request id for all turns of an episode."""
+        """Return the client; that of our server has one request id for all turns of an episode."""
         servers = getattr(self, "standalone_server_manager", None) or self.llm_server_manager
         return servers.get_client(client_cls=client_class(self.config.actor_rollout_ref.rollout.name))
 

@@ -81,7 +81,7 @@ class StepTrainer:
     # ---- the step
 
     def parts(self) -> list[Part]:
-        """Return the parts of one update in order: verl's (``self._...``) and ours."""
+        """Return the parts of ``_step_once`` after sampling, in order: verl's and ours."""
         methods, windows = self.methods, self.windows
         ref, critic = self.use_reference_policy, self.use_critic
         rewards_here = self.reward_loop_manager.reward_loop_worker_handles is None

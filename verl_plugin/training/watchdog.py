@@ -22,11 +22,11 @@ FIRST = 4  # until then a phase may take so many times the least limit
 
 
 class Watchdog:
-    """Watches the phases of training; one phase at a time.
+    """Watch the phases of training, one at a time.
 
     Args:
-        factor: a phase may take this many times its median in this process,
-        least: and at least so many seconds.
+        factor: a phase's limit as a multiple of its median duration in this process.
+        least: smallest limit in seconds; 4 times that until the phase has ended 3 times.
     """
 
     def __init__(self, factor: float, least: float) -> None:

@@ -84,7 +84,7 @@ def _norm(module: Any, hidden: torch.Tensor) -> torch.Tensor:
 
 
 class ModuleForward:
-    """Equivalent to ``LlamaForward``, but calls the model's own modules."""
+    """As ``LlamaForward``, for all other models: calls the model's own ``forward``."""
 
     def __init__(self, model: Any) -> None:
         self._model = model

@@ -101,7 +101,7 @@ class Packing:
         return pieces
 
     def _cuts(self, spans: Sequence[Span], rows: int) -> list[int]:
-        """Return the ends of buckets of at most ``rows`` rows and ``MASK_PLACES`` mask elements."""
+        """Return the bounds of buckets of up to ``rows`` rows and ``MASK_PLACES`` mask elements."""
         cuts, most, widest = [0], 0, 0
         for index, span in enumerate(spans):
             most, widest, held = max(most, span.new), max(widest, span.width), index - cuts[-1]

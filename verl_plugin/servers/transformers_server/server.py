@@ -185,7 +185,7 @@ class TransformersServer:
                 settle(answer, result)
 
     def _generate(self, requests: list[SampleRequest]) -> list[Sample]:
-        """Read the step in this thread, since the event loop may have set a later one already."""
+        """Sample a batch, in the thread in which weights are loaded: their step is read here."""
         start = time.perf_counter()
         results = self._sample(requests, self._with)
         tokens, seconds = sum(len(result.token_ids) for result in results), time.perf_counter() - start
