@@ -74,7 +74,7 @@ class Curves:
         return name in READ or any(fnmatchcase(name, pattern) for pattern in PATTERNS)
 
     def readings(self, rule: Rule) -> Iterator[tuple[str, list[int], list[Array]]]:
-        """Yield the metric, the steps with all of a rule's metrics, and an array for each metric."""
+        """Yield a metric, the steps with all of the rule's metrics, and an array for each."""
         if rule.unless in self.columns:
             return
         first, *others = rule.metrics
