@@ -47,7 +47,7 @@ def finalise(config: DictConfig) -> DictConfig:
 
 
 def _fill_micro_batches(config: DictConfig) -> None:
-    """verl needs a divisor of the mini-batch."""
+    """Fill in the null keys of micro-batches; verl needs a divisor of the mini-batch."""
     rows, most = rows_per_device(config), config.model.rows_per_pass or MICRO_BATCH
     size = max((size for size in range(1, min(rows, most) + 1) if rows % size == 0), default=1)
     for key in MICRO_BATCH_KEYS:
