@@ -89,7 +89,7 @@ def help_text() -> str:
         _line(group, defaults.get(group))
         for group in ("env", "reward", "prompt", "algo", *SLOTS, "budget", "curriculum", "model", "scale")
     ]
-    lines += [_line(group, defaults.get(group)) for group in ("cluster", "rollout", "tracking", "health")]
+    lines += [_line(group, defaults.get(group)) for group in ("cluster", "rollout", "correction", "tracking", "health")]
     for group, folder in (("recipe", "recipes"), ("sweep", "sweeps")):
         shipped = sorted(path.stem for path in (ROOT / folder).glob("*.yaml"))
         lines.append(f"  {group + '=':<11}{' | '.join(shipped)}")
