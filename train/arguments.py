@@ -77,7 +77,7 @@ Flags:
                     -m sweep=NAME scale=laptop: a table of the study; dry_run=true only lists its runs,
                     only.AXIS=VALUE,VALUE takes a part of them
   --cfg job         show the composed config instead of running (--resolve, --package NODE)
-  --config-dir DIR  a folder with options of your own
+  --config-dir DIR  a folder with your own options
 
 docs/configuration.md explains how the groups stack."""
 
