@@ -113,7 +113,7 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
             episodes += played
     known = [hour for hour in hours if hour is not None]
     lines = [f"{len(runs)} runs: {', '.join(f'{count} {run_state}' for run_state, count in states.items())}"]
-    lines.append(f"to play: {episodes:,} RL episodes; folders are in {root}")
+    lines.append(f"to run: {episodes:,} RL episodes; folders are in {root}")
     if known:
         lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
     if len(known) < len(hours):
