@@ -83,6 +83,14 @@ def test_refused_before_anything_starts(words: list[str], answer: str, mine: str
     assert not (tmp_path / "runs").exists()
 
 
+def test_the_laboratory_has_the_name_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(one_run, "call", lambda arguments: started.append(list(arguments)) or 0)
+    assert main(["-m", "sweep=mismatch_laptop", "scale=laptop", "turns=[4]"]) == 0
+    assert [words[-2:] for words in started] == [["benchmarks.mismatch", "turns=[4]"]]
+    assert main(["-m", "sweep=mismatch_laptop", "dry_run=true"]) == 2 and len(started) == 1
+
+
 def test_a_dry_run_lists_and_starts_nothing(mine: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = [mine, f"output_dir={tmp_path / 'runs'}"]
     first, _ = prepare_launch(words).sweep.runs
