@@ -70,7 +70,7 @@ class RepairEnvironment(Environment):
         deadline = settings.tests_deadline_s
         limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
         options = Options(settings.sandbox, getattr(settings, "python", "") or sys.executable, limits)
-        return Setup(self.provider, options, Shape(settings.show_lines, settings.show_chars))
+        return Setup(Shape(settings.show_lines, settings.show_chars), self.provider, options)
 
     @abc.abstractmethod
     def cpu_s(self, deadline_s: float) -> float:

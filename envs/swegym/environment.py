@@ -74,11 +74,11 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         demonstration = bool(params.get("demonstration"))
         return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=demonstration)
 
-    def no_rows(self, params: Params, split: str, found: Sequence[Row]) -> str:
-        repos = sorted({row.fields["repo"] for row in found if row.fields})
+    def no_rows(self, params: Params, split: str, of_split: Sequence[Row]) -> str:
+        repos = sorted({row.fields["repo"] for row in of_split if row.fields})
         wanted = params["repo"] + (f"-{params['measure']}-{params['level']}" if params["measure"] else "")
-        known = ", ".join(repos[:12]) or "none"
-        return f"env.task={wanted}: split {split} has no such instance among {len(found)} rows (repositories: {known})"
+        rows = f"{len(of_split)} rows (repositories: {', '.join(repos[:12]) or 'none'})"
+        return f"env.task={wanted}: split {split} has no such instance among {rows}"
 
     def cpu_s(self, deadline_s: float) -> float:
         return 4 * deadline_s

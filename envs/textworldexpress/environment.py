@@ -115,7 +115,7 @@ def _read(answer: str) -> Step:
     return msgspec.json.decode(answer, type=Step)
 
 
-def made(params: Params, seed: int, folder: Path) -> GameRecord:
+def write_game(params: Params, seed: int, folder: Path) -> GameRecord:
     """Write a seed's game.
 
     Raises:
@@ -205,7 +205,7 @@ class TextWorldExpress(Environment):
         return {**params, "fold": _FOLDS.get(split, "train")}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        return made(params, seed, folder)
+        return write_game(params, seed, folder)
 
 
 def _check_option(task: str, name: str, value: Any) -> None:
