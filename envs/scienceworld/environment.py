@@ -166,4 +166,4 @@ def variations(task: str, split: str) -> list[int]:
     mixed = sorted(official(task, part), key=lambda number: hashlib.sha256(f"{task} {number}".encode()).digest())
     if part != "train":
         return mixed
-    return [number for place, number in enumerate(mixed) if _SHARES[place % len(_SHARES)] == split[0]]
+    return [number for index, number in enumerate(mixed) if _SHARES[index % len(_SHARES)] == split[0]]

@@ -100,11 +100,11 @@ class Simulator:
     def _path(self, seed: int, fold: str) -> list[str]:
         names, draws = self.machine.names, self.machine.names.scala.util.Random(seed)
         for _ in range(_ATTEMPTS):
-            made = self._game.gameGenerator().mkGame(seed, fold)
-            agent = f"{made.getClass().getSimpleName().removesuffix('Game')}GoldAgent"
-            found = getattr(names.textworldexpress.goldagent, agent)(made).mkGoldPath(draws)
-            if found._1():
-                return [str(action) for action in found._2()]
+            game = self._game.gameGenerator().mkGame(seed, fold)
+            agent = f"{game.getClass().getSimpleName().removesuffix('Game')}GoldAgent"
+            path = getattr(names.textworldexpress.goldagent, agent)(game).mkGoldPath(draws)
+            if path._1():
+                return [str(action) for action in path._2()]
         return []
 
     def step(self, command: str) -> Step:
@@ -134,7 +134,7 @@ def write_game(params: Params, seed: int, folder: Path) -> GameRecord:
 
 
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:
-    """Run the gold path after a fresh load, without what is not valid when its turn comes."""
+    """Run the gold path after a fresh load; skip a command that is not valid at its turn."""
     seen, plan = [simulator.load(**game)], []
     for command in gold:
         if command in seen[-1].validActions and not seen[-1].over:

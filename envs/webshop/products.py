@@ -163,7 +163,7 @@ def product(number: int) -> Product:
     )
 
 
-def made_shop(count: int) -> Path:
+def own_shop(count: int) -> Path:
     """Return the folder of the shop with the products 0 to ``count`` - 1."""
     return kept_folder("webshop", f"made-{VERSION}-{count}", lambda folder: _write(folder, count))
 
@@ -180,7 +180,7 @@ def _splits(count: int) -> Iterator[int]:
         yield shop.CODES["test"] if draw.random() < _TEST_SHARE else shop.code_of(draw.random())
 
 
-def drawn(shop: Shop, params: Params, seed: int) -> Goal:
+def draw_goal(shop: Shop, params: Params, seed: int) -> Goal:
     """Draw the instruction of a seed, for a product of the split."""
     draw = random.Random(f"webshop {json.dumps(dict(params), sort_keys=True)} {seed}")
     number = int(draw.choice(shop.of_split(params["split"])))
@@ -217,6 +217,6 @@ def same_as(*facts: str | Sequence[str] | dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def place_of(asin: str) -> float:
-    """Return a product's place in [0, 1), by a hash of its number in the trade."""
+def rank_of(asin: str) -> float:
+    """Return a product's rank in [0, 1), by a hash of its number in the trade."""
     return int.from_bytes(hashlib.sha256(asin.encode()).digest()[:6], "big") / 2**48
