@@ -47,7 +47,7 @@ class Scheduled:
         self.schedules: dict[str, Schedule] = {
             key: schedule(value) for key, value in self._settings.items() if is_schedule(self.kind, key, value)
         }
-        self.made = self.new(1)
+        self.current = self.new(1)
 
     def new(self, step: int) -> Any:
         return self.kind(**(self._settings | self._numbers(step)))
@@ -58,8 +58,8 @@ class Scheduled:
     def at(self, step: int) -> Any:
         """Return the method with the values that its schedules have at ``step``."""
         for key, number in self._numbers(step).items():
-            setattr(self.made, key, number)
-        return self.made
+            setattr(self.current, key, number)
+        return self.current
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
@@ -136,26 +136,26 @@ class Chosen:
 
     def asking(self) -> dict[str, Asks]:
         """Return the methods with contexts by ``slot/name``."""
-        return {name: method.made for name, method in self._all.items() if hasattr(method.made, "contexts")}
+        return {name: method.current for name, method in self._all.items() if hasattr(method.current, "contexts")}
 
     def heads(self) -> int:
         """Return the number of the critic's heads."""
-        return max((getattr(method.made, "heads", 1) for method in self._all.values()), default=1)
+        return max((getattr(method.current, "heads", 1) for method in self._all.values()), default=1)
 
     def reads(self) -> frozenset[str]:
         """Return the names of the rewards that methods read, besides the trained one."""
         return self._declared("reads") - {TRAINED}
 
     def _declared(self, what: str) -> frozenset[str]:
-        return frozenset(name for method in self._all.values() for name in getattr(method.made, what, ()))
+        return frozenset(name for method in self._all.values() for name in getattr(method.current, what, ()))
 
     def of_length(self) -> list[str]:
         """Return the settings that are null and so follow from the run's number of steps."""
         return [
             f"{name.replace('/', '.')}.{key}"
             for name, method in self._all.items()
-            for key in getattr(method.made, "of_length", ())
-            if getattr(method.made, key) is None
+            for key in getattr(method.current, "of_length", ())
+            if getattr(method.current, key) is None
         ]
 
     def refuse(self, steps: int) -> None:
@@ -174,14 +174,14 @@ class Chosen:
 
     def in_rollout(self, step: int) -> dict[str, Any]:
         """Return the methods by ``slot/name`` whose state is read where episodes are sampled."""
-        return {name: one.at(step) for name, one in self._all.items() if getattr(one.made, "in_rollout", False)}
+        return {name: one.at(step) for name, one in self._all.items() if getattr(one.current, "in_rollout", False)}
 
     def state(self) -> dict[str, Any]:
         """Return the state of every method that has one, by ``slot/name``."""
-        return {name: method.made.state() for name, method in self._all.items() if hasattr(method.made, "state")}
+        return {name: method.current.state() for name, method in self._all.items() if hasattr(method.current, "state")}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the methods' state; raise KeyError if it lacks a method of this run."""
         for name, method in self._all.items():
-            if hasattr(method.made, "state"):
-                method.made.load(state[name])
+            if hasattr(method.current, "state"):
+                method.current.load(state[name])

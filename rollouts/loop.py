@@ -132,8 +132,8 @@ def _look_up(view: View, spec: EpisodeSpec, goal: str, seen: Observation, stream
     """Get the library's text for the turn that answers this observation."""
     if spec.library is None or stream is None:
         return
-    found = retrieved(spec.library, spec.task.key, seen.text, spec.step, stream)
-    view.retrieve(found, spec.form.head(spec.style, goal, lines_of(spec.guidance, found.text)))
+    passage = retrieved(spec.library, spec.task.key, seen.text, spec.step, stream)
+    view.retrieve(passage, spec.form.head(spec.style, goal, lines_of(spec.guidance, passage.text)))
 
 
 async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepResult:
@@ -273,6 +273,6 @@ class _Run:
             stream.add_sampled(ids)
         fields = {**meaning(form, answer, functions, ids, stream), **reply.as_sampled}
         fields |= {"attempt": len(self.episode.plays), "role": role}
-        found = self.view.retrieved
-        fields |= {"retrieved": found.text, "retrieved_tokens": found.tokens * self.view.fresh}
+        passage = self.view.retrieved
+        fields |= {"retrieved": passage.text, "retrieved_tokens": passage.tokens * self.view.fresh}
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)

@@ -139,11 +139,11 @@ def items(file: Path) -> Iterator[Fields]:
     Raises:
         TaskError: the file is no array of objects.
     """
-    decoder, text, found = json.JSONDecoder(), "", 0
+    decoder, text, count = json.JSONDecoder(), "", 0
     with file.open(encoding="utf-8") as source:
         while chunk := source.read(_CHUNK):
             text = (text + chunk).lstrip()
-            start = 1 if found == 0 and text[:1] == "[" else 0
+            start = 1 if count == 0 and text[:1] == "[" else 0
             while True:
                 start = _GAP.match(text, start).end()  # type: ignore[union-attr]
                 try:
@@ -152,10 +152,10 @@ def items(file: Path) -> Iterator[Fields]:
                     break
                 if not isinstance(item, dict) or "asin" not in item:
                     raise TaskError(f"env.data_dir: {file.name} has an entry that is no product; {_ORIGIN}")
-                found += 1
+                count += 1
                 yield item
             text = text[start:]
-    if text.strip(" \n\r\t,") != "]" or not found:
+    if text.strip(" \n\r\t,") != "]" or not count:
         raise TaskError(f"env.data_dir: {file.name} is no whole JSON list of products; {_ORIGIN}")
 
 
