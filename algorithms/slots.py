@@ -9,10 +9,13 @@ values outside turns or actions are undefined.
 ``algo=``: ``method(turns, tokens)`` returns an ``Estimate``. ``turns.reward`` includes the KL to
     the reference if that is part of the reward. ``grain`` is the unit that gets one advantage:
     "token", "turn" or "episode". ``needs``: "values" trains a critic; with "teacher",
-    ``algo.teacher`` is the reference policy.
+    ``algo.teacher`` is the reference policy. If ``by_turn`` is True, each turn number has an update
+    of its own, in the order of ``in_order(rows, step)``, and ``next_factors(factors, changes)``
+    returns what the advantages of later updates are multiplied by.
 ``filter=``: ``method(turns, step)`` returns (E,) or (E, K) bool, True for an episode or a turn to
     train on. If ``when`` is "before", a dropped episode is not part of its group's baseline. If it
-    is "after", as for every filter over turns, it is, and its tokens are muted.
+    is "after", as for every filter over turns, it is, and its tokens are muted. Optional:
+    ``batches``, how many times a step's episodes are sampled at most.
 ``credit=``: ``method(turns, advantages)`` changes the advantages of turns, (E, K) to (E, K).
     ``grains`` are the grains of advantages that it accepts. A method that accepts "token" may only
     multiply, since advantages then differ inside a turn.
