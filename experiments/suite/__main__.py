@@ -72,7 +72,7 @@ def _usual(overrides: Sequence[str]) -> tuple[Sweep, Path]:
 
 
 def environments(sweep: Sweep) -> dict[str, list[str]]:
-    """Return each environment's overrides: of those that are trained in, then of the others."""
+    """Return the overrides by environment; the environments with training runs come first."""
     trained = {run.coordinates[AXIS]: run.overrides for run in reversed(sweep.runs)}
     return dict(reversed(trained.items())) | (sweep.suite or {})
 

@@ -1,4 +1,4 @@
-"""What is told of an environment: success of policies, speed, lengths, repeated states."""
+"""Measurements of an environment: success of policies, speed, lengths, repeated states."""
 
 from __future__ import annotations
 
