@@ -42,18 +42,18 @@ class Scheduled:
     """
 
     def __init__(self, slot: str, name: str, settings: Mapping[str, Any]) -> None:
-        self.kind = method_class(slot, name, settings)
+        self.cls = method_class(slot, name, settings)
         self._settings = {key: value for key, value in settings.items() if key != TARGET}
         self.schedules: dict[str, Schedule] = {
-            key: schedule(value) for key, value in self._settings.items() if is_schedule(self.kind, key, value)
+            key: schedule(value) for key, value in self._settings.items() if is_schedule(self.cls, key, value)
         }
         self.current = self.new(1)
 
     def new(self, step: int) -> Any:
-        return self.kind(**(self._settings | self._numbers(step)))
+        return self.cls(**(self._settings | self._numbers(step)))
 
     def _numbers(self, step: int) -> dict[str, float]:
-        return {key: _like(self.kind, key, run(step)) for key, run in self.schedules.items()}
+        return {key: _like(self.cls, key, run(step)) for key, run in self.schedules.items()}
 
     def at(self, step: int) -> Any:
         """Return the method with the values that its schedules have at ``step``."""
@@ -77,8 +77,8 @@ def algorithm(word: str) -> Algorithm:
     """
     if not on_turns(word):
         return ALGORITHMS[base_of(word)]
-    kind = method_class(ALGO, word, {})
-    return Algorithm(word, kind.grain, kind.needs, getattr(kind, "requires", frozenset()), estimator=ON_TURNS)
+    cls = method_class(ALGO, word, {})
+    return Algorithm(word, cls.grain, cls.needs, getattr(cls, "requires", frozenset()), estimator=ON_TURNS)
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -87,22 +87,22 @@ def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: {key: node[key] for key in node if key not in OF_NODE}} if node and on_turns(name) else {}
 
 
-def is_schedule(kind: Any, key: str, value: Any) -> bool:
+def is_schedule(cls: Any, key: str, value: Any) -> bool:
     """Return whether a value is a schedule: a mapping for a setting that is a number or a bool."""
-    return isinstance(value, Mapping) and _number(kind, key) is not None
+    return isinstance(value, Mapping) and _number(cls, key) is not None
 
 
-def _like(kind: Any, key: str, value: float) -> float:
+def _like(cls: Any, key: str, value: float) -> float:
     """Convert a schedule's number to the setting's type."""
-    wanted = _number(kind, key)
+    wanted = _number(cls, key)
     if wanted is bool and value not in (0, 1):
         raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")
     return bool(value) if wanted is bool else round(value) if wanted is int else value
 
 
-def _number(kind: Any, key: str) -> type | None:
+def _number(cls: Any, key: str) -> type | None:
     """Return bool, int or float by the setting's annotation; None: it is no number."""
-    hint = get_type_hints(kind).get(key)
+    hint = get_type_hints(cls).get(key)
     either = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return next((number for number in (bool, int, float) if number in either), None)
 

@@ -17,8 +17,8 @@ from turngrid.envs.environment import facts_hash
 
 WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # in the order of minigrid's actions
 FORWARD, PICK_UP, TOGGLE = 2, 3, 5
-_OBJECTS = {OBJECT_TO_IDX[kind] for kind in ("door", "key", "ball", "box")}
-_FREE = {OBJECT_TO_IDX[kind] for kind in ("empty", "floor")}
+_OBJECTS = {OBJECT_TO_IDX[name] for name in ("door", "key", "ball", "box")}
+_FREE = {OBJECT_TO_IDX[name] for name in ("empty", "floor")}
 _DOOR, _WALL, _OPEN = OBJECT_TO_IDX["door"], OBJECT_TO_IDX["wall"], 0
 _HERE = (3, 6)
 VERBS = (*WORDS, "go to ", "pick up ", "open ", "go through ")
@@ -166,11 +166,11 @@ def _object(game: Game, x: int, y: int) -> Any:
 
 
 def _name(game: Game, obj: Any) -> str:
-    kind = f"{obj.color} {obj.type}"
-    known = game.names.setdefault(kind, [])
+    colour_type = f"{obj.color} {obj.type}"
+    known = game.names.setdefault(colour_type, [])
     if not any(obj is other for other in known):
         known.append(obj)
-    return f"{kind} {next(n for n, other in enumerate(known, 1) if other is obj)}"
+    return f"{colour_type} {next(n for n, other in enumerate(known, 1) if other is obj)}"
 
 
 def _state(obj: Any) -> str:

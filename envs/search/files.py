@@ -48,13 +48,13 @@ def read_row(row: Mapping[str, Any]) -> Fields:
     golds = [gold for gold in map(str, golds) if normalised(gold)]
     if not question.strip() or not golds or about.get("answerable") is False:
         raise ValueError("a row has no question, or no answer")
-    kind = about.get("type")
+    form = about.get("type")
     return {
         "question": " ".join(question.split()),
         "golds": golds,
         "facts": facts,
         "paragraphs": paragraphs,
-        "kind": kind if isinstance(kind, str) else "",
+        "kind": form if isinstance(form, str) else "",
     }
 
 

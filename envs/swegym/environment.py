@@ -85,10 +85,10 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return an instance's provider; ``auto``: its own files, else a mirror, else an image."""
-        kind, mirrors = self.settings.provider, self.settings.mirror_dir
-        if kind == "inline" or (kind == "auto" and instance.files):
+        provider, mirrors = self.settings.provider, self.settings.mirror_dir
+        if provider == "inline" or (provider == "auto" and instance.files):
             return InlineFiles()
-        if kind == "git" or (kind == "auto" and mirrors):
+        if provider == "git" or (provider == "auto" and mirrors):
             return GitMirror(Path(mirrors).expanduser())
         return ContainerImage(self.settings.container_image)
 

@@ -140,18 +140,18 @@ DEPARTMENTS = (
 def product(number: int) -> Product:
     """Make a product; its number is its seed."""
     draw = random.Random(f"webshop product {VERSION} {number}")
-    kind = draw.choice(DEPARTMENTS)
-    query, brand = draw.choice(kind.types), draw.choice(_BRANDS)
-    first, second, third, listed, *rest = attributes = draw.sample(kind.attributes, draw.randint(4, 6))
-    looks = draw.sample(kind.looks, draw.randint(4, 6))
-    sizes = sorted(draw.sample(range(len(kind.sizes)), draw.randint(4, 5)))  # in their order
-    options = {kind.look: looks, _SIZE: [kind.sizes[number] for number in sizes]}
-    price = draw.randint(100 * kind.prices[0], 100 * kind.prices[1]) / 100
+    department = draw.choice(DEPARTMENTS)
+    query, brand = draw.choice(department.types), draw.choice(_BRANDS)
+    first, second, third, listed, *rest = attributes = draw.sample(department.attributes, draw.randint(4, 6))
+    looks = draw.sample(department.looks, draw.randint(4, 6))
+    sizes = sorted(draw.sample(range(len(department.sizes)), draw.randint(4, 5)))  # in their order
+    options = {department.look: looks, _SIZE: [department.sizes[number] for number in sizes]}
+    price = draw.randint(100 * department.prices[0], 100 * department.prices[1]) / 100
     return Product(
         asin="B" + hashlib.sha256(f"webshop {number}".encode()).hexdigest()[:9].upper(),
         title=f"{brand} {query.title()}, {first.title()}, {second.title()}",
         query=query,
-        category=f"{kind.name} › {query.title()}",
+        category=f"{department.name} › {query.title()}",
         nouns=query.split(),
         attributes=attributes,
         options=options,

@@ -84,10 +84,10 @@ class Goal:
 
 
 class Lines(Generic[T]):
-    """JSON lines of a file, decoded one by one as ``kind``."""
+    """JSON lines of a file, decoded one by one as ``cls``."""
 
-    def __init__(self, folder: Path, name: str, kind: type[T]) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
+    def __init__(self, folder: Path, name: str, cls: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(cls)
         self._ends = np.load(folder / f"{name}.npy", mmap_mode="r")
         with (folder / f"{name}.jsonl").open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
