@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from turngrid.rollouts.episode import SUMMARY, Episode, Turn
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning, messages_of
-from turngrid.rollouts.stream import Message, TokenStream, joined, runs, user
+from turngrid.rollouts.stream import TokenStream, joined, runs, user
 from turngrid.rollouts.window import Summaries, View, Window
 
 
@@ -34,34 +34,20 @@ def fill_ids(
     view.begin_with("", first)
     for turn, following in zip(prefix, shown[1:], strict=False):
         view.replay(turn, following)
-    opening, shown = view.prompt_ids, shown[len(prefix) :]
-    for number, turn in enumerate(episode.played_turns, start=1):
+    opening, shown, remaining = view.prompt_ids, shown[len(prefix) :], episode.played_turns
+    for number, turn in enumerate(remaining):
         if view.full:
             view.slide(messages_of(form, turn))
         turns.append(_fill(turn, view.begins_with(len(turns)), stream, form))
-        if number == len(shown):
+        if number + 1 == len(shown):
             break
-        _show(shown[number], number, episode, view, turns, window, stream)
+        summary = _summary(episode, number + 1, view, turns) if number + 1 < len(remaining) else None
+        if isinstance(window, Summaries) and summary is not None:
+            _sum_up(window, summary, remaining[number + 1].observation, turns, view, stream)
+            view.begin_with(window.heading(summary), shown[number + 1])
+        else:
+            turns[-1].context_ids = view.show(shown[number + 1])
     return replace(episode, prompt_ids=opening, turns=turns, prefix=prefix)
-
-
-def _show(
-    following: Sequence[Message],
-    number: int,
-    episode: Episode,
-    view: View,
-    turns: list[Turn],
-    window: Window | Summaries | None,
-    stream: TokenStream,
-) -> None:
-    """Show the messages after ``number`` turns, behind a summary if one is due."""
-    remaining = episode.played_turns[number:]
-    summary = _summary(episode, number, view, turns) if remaining else None
-    if isinstance(window, Summaries) and summary is not None:
-        _sum_up(window, summary, remaining[0].observation, turns, view, stream)
-        view.begin_with(window.heading(summary), following)
-    else:
-        turns[-1].context_ids = view.show(following)
 
 
 def _summary(episode: Episode, number: int, view: View, turns: Sequence[Turn]) -> str | None:
