@@ -9,9 +9,8 @@ values outside turns or actions are undefined.
 ``algo=``: ``method(turns, tokens)`` returns an ``Estimate``. ``turns.reward`` includes the KL to
     the reference if that is part of the reward. ``grain`` is the unit that gets one advantage:
     "token", "turn" or "episode". ``needs``: "values" trains a critic; with "teacher",
-    ``algo.teacher`` is the reference policy. If ``by_turn`` is True, each turn number has an update
-    of its own, in the order of ``in_order(rows, step)``, and ``next_factors(factors, changes)``
-    returns what the advantages of later updates are multiplied by.
+    ``algo.teacher`` is the reference policy. Optional: ``by_turn``, each turn number has its own
+    update, in the order of ``in_order(rows, step)``, with advantages times ``next_factors(...)``.
 ``filter=``: ``method(turns, step)`` returns (E,) or (E, K) bool, True for an episode or a turn to
     train on. If ``when`` is "before", a dropped episode is not part of its group's baseline. If it
     is "after", as for every filter over turns, it is, and its tokens are muted. Optional:

@@ -41,8 +41,6 @@ _LINE_DIGITS = 9  # Python refuses to convert thousands of digits
 
 @dataclass(frozen=True)
 class Shape:
-    """How much an observation shows, at most."""
-
     lines: int
     chars: int
 

@@ -89,10 +89,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """A world.
-
-    ``positions`` has for each fact the indices of its passage and of its sentence there.
-    """
+    """A world; ``positions`` has each fact's passage and its sentence there, as indices."""
 
     spec: WorldSpec
     entities: tuple[Entity, ...]

@@ -85,8 +85,7 @@ def _chosen(all_of_them: Mapping[str, list[str]], only: str) -> dict[str, list[s
 
 
 def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overrides: Sequence[str]) -> str:
-    from turngrid.experiments.suite.measures import measured  # imports torch, so only when needed
-    from turngrid.experiments.suite.tables import Suite, text
+    from turngrid.experiments.suite.measures import Suite, measured, text  # imports torch, so only when needed
 
     rows, skipped = [], {}
     for name, own in chosen.items():
