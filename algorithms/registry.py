@@ -125,7 +125,6 @@ SLOTS: dict[str, dict[str, str]] = {
 
 ONE = (FORM, "library", "loss", "buffer")  # slots with at most one method
 
-
 # Options of ``loss=`` that only set keys of verl, with their conflicts; their YAML describes them
 VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {name: () for name in _files("loss") if name not in SLOTS["loss"]} | {
     "gspo": (Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}"),),

@@ -99,9 +99,7 @@ async def run_match(sides: Mapping[str, Side], session: Session) -> dict[str, Ep
     return {seat: run.episode for seat, run in runs.items()}
 
 
-async def _advance(
-    session: Session, run: _Run, runs: Mapping[str, _Run], seen: Observation
-) -> tuple[Observation, bool]:
+async def _advance(session: Session, run: _Run, runs: dict[str, _Run], seen: Observation) -> tuple[Observation, bool]:
     """Run a seat's turn; return the next observation, and whether the match is over."""
     reply = await run.act(seen)
     if reply.out_of_context:

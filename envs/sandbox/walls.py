@@ -102,7 +102,8 @@ def _readable(visible: Sequence[Path]) -> list[Path]:
     return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))
 
 
-def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
+def _tree(binds: list[tuple[Path, str]], limits: Limits) -> list[str]:
+    """Return the options for the file system that the command sees."""
     tree: list[str] = []
     for path in _SYSTEM:  # a folder, or a link such as /bin -> usr/bin
         if os.path.islink(path):
@@ -117,6 +118,10 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
         tree += ["--perms", "0755", "--dir", str(above)]  # bubblewrap's own folders would be closed to other users
     for source, target in binds:
         tree += ["--ro-bind", str(source), target]
+    return tree
+
+
+def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
     apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     user = [] if os.geteuid() == 0 else ["--unshare-user"]
     ends = ["--die-with-parent", "--new-session"]
@@ -124,5 +129,5 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
     code = seccomp.program() if seccomp.available() else b""
     (scratch / _FILTER).write_bytes(code)  # bubblewrap reads it
     filtered = ["--seccomp", "9"] if code else []
-    command = [_tool_path("bwrap") or "bwrap", *filtered, *apart, *user, *ends, *tree, *closed]
+    command = [_tool_path("bwrap") or "bwrap", *filtered, *apart, *user, *ends, *_tree(binds, limits), *closed]
     return ["sh", "-c", 'exec "$@" 9< "$0"', str(scratch / _FILTER), *command, "--chdir", REPO, "--", *start]

@@ -224,7 +224,6 @@ def is_sound(world: World, question: Question) -> bool:
 
 
 def _is_findable(collection: Collection, question: Question, top_k: int, result_chars: int) -> bool:
-    """Return whether each of the expert's searches shows its fact."""
     searches = (action.removeprefix("search ") for action in question.plan)
     shown = (cut(collection.search(query, top_k), result_chars) for query in searches)
     facts = map(collection.gold_fact, question.facts)

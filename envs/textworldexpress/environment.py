@@ -115,24 +115,6 @@ def _read(answer: str) -> Step:
     return msgspec.json.decode(answer, type=Step)
 
 
-def write_game(params: Params, seed: int, folder: Path) -> GameRecord:
-    """Write a seed's game.
-
-    Raises:
-        Rejected: the gold path does not win within the turns of an episode, or not in each replay.
-    """
-    game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
-    simulator = Simulator()
-    gold = simulator.gold(game)
-    first = simulator.load(**game)
-    replays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
-    plan, seen = replays[0]
-    check_gold(seen[-1].score, 1, replays, len(plan), params["turns"])
-    facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
-    about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
-    return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)
-
-
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:
     """Run the gold path after a fresh load; skip a command that is not valid at its turn."""
     seen, plan = [simulator.load(**game)], []
@@ -205,7 +187,17 @@ class TextWorldExpress(Environment):
         return {**params, "fold": _FOLDS.get(split, "train")}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        return write_game(params, seed, folder)
+        """Write a seed's game; reject it if a replay of the gold path does not win in time."""
+        game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
+        simulator = Simulator()
+        gold = simulator.gold(game)
+        first = simulator.load(**game)
+        replays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
+        plan, seen = replays[0]
+        check_gold(seen[-1].score, 1, replays, len(plan), params["turns"])
+        facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
+        about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
+        return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)
 
 
 def _check_option(task: str, name: str, value: Any) -> None:
