@@ -128,12 +128,11 @@ class Jvm:
 
 def _start(archive: Path) -> tuple["subprocess.Popen[str]", int, str]:
     """Start py4j's server; return its process, port and token."""
-    pipe = subprocess.PIPE
     process = subprocess.Popen(
         _command(archive),
         cwd=archive.parent,
-        stdin=pipe,
-        stdout=pipe,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call; for a JVM that is stopped and reads nothing
