@@ -154,8 +154,8 @@ def what_to_set() -> Iterator[None]:
         yield
     except TooFewGames as error:
         none = NO_DEMONSTRATION if error.split == "demonstrations" else NONE_LEFT
-        advice = SHORT_OF[error.split] if error.found else none
-        words = [str(error), advice.format(found=error.found), error.more]
+        advice = SHORT_OF[error.split] if error.count else none
+        words = [str(error), advice.format(found=error.count), error.more]
         raise TaskError("; ".join(filter(None, words))) from error
 
 

@@ -60,7 +60,7 @@ class Hiper(Method):
         begins = _begins(turns)
         first, after = turns.starts(), turns.only(_after_subgoal(turns))
         heads = (tokens.value, *tokens.heads)
-        values = [turns.at(places, head) for places, head in zip((first, after, first), heads, strict=True)]
+        values = [turns.at(where, head) for where, head in zip((first, after, first), heads, strict=True)]
         advantages, learned = (self._advantages(turns, *values, costs_go_on=on) for on in (True, False))
         by_token = torch.zeros(turns.place.shape)
         for matrix, part in zip(advantages, _learned(turns, begins), strict=True):

@@ -113,8 +113,8 @@ def task_of(game: str) -> str:
 def in_order(turns: Turns) -> list[int]:
     """Return the episodes in the order of their names, ``<prompt>_<sample>``."""
 
-    def place(episode: int) -> tuple[str, int]:
+    def name_of(episode: int) -> tuple[str, int]:
         prompt, _, sample = turns.episodes[episode].rpartition("_")
         return prompt, int(sample)
 
-    return sorted(range(len(turns.mask)), key=place)
+    return sorted(range(len(turns.mask)), key=name_of)

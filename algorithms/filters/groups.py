@@ -180,6 +180,7 @@ class Solved(Method):
     share: float = number(0, 1)
 
     when = "before"
+    leaves_out = True
     requires = frozenset({GROUPS, SYNCHRONOUS, GAMES_AGAIN})
     conflicts = (
         Conflict(

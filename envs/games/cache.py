@@ -81,14 +81,14 @@ class GameCache:
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
         return Entry(record, file=entry.with_name(record.file or _ENTRY))
 
-    def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
-        """Move the folder ``made`` to its address; if another process was first, keep its copy."""
+    def publish(self, draft: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
+        """Move the folder ``draft`` to its address; if another process was first, keep its copy."""
         folder = self._folder(params, seed)
         about = {"environment": self._environment.name, "version": self._environment.version, "seed": seed}
-        (made / _ENTRY).write_text(json.dumps({**outcome, **about, "params": dict(params)}))
+        (draft / _ENTRY).write_text(json.dumps({**outcome, **about, "params": dict(params)}))
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
-            made.rename(folder)
+            draft.rename(folder)
         except OSError:
             if not (folder / _ENTRY).is_file():
                 raise

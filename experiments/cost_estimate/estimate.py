@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 from rich.markup import escape
 from rich.table import Table
 
+from turngrid.algorithms.chosen import Chosen, slots_of
 from turngrid.config.errors import ConfigError
 from turngrid.config.machine import check_gpus, checkpoint_bytes
 from turngrid.envs.games.catalogue import cache_root
@@ -100,8 +101,9 @@ def _amounts(config: DictConfig, wanted: Amounts) -> Iterator[tuple[str, str]]:
         yield config.demos.experience, f"{config.demos.alternatives} actions drawn at each state of a demonstration"
     if allocation.steps:
         yield "RL", f"{allocation.steps} steps x {allocation.episodes_per_step} = {allocation.episodes:,} episodes"
-        if sampling := (config.get("filter") or {}).get("dynamic_sampling"):
-            yield "RL at most", f"{sampling.batches} times as many: filter=[dynamic_sampling]"
+        for name, method in Chosen(slots_of(config, ("filter",))).of("filter", 1).items():
+            if batches := getattr(method, "batches", 0):
+                yield "RL at most", f"{batches} times as many: filter=[{name}]"
     if wanted.validation:
         yield "validation", f"{wanted.validation:,} games between steps"
     yield "evaluation", f"{wanted.models} models x {wanted.samples} = {wanted.models * wanted.samples:,} episodes"
