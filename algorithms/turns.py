@@ -45,7 +45,7 @@ class Turns:
         tree: (E,) int64, the tree whose leaf an episode is; None: the rollout form has no branches.
         node: int64, equal if episodes of a group share a turn; None: no branches.
         role: int64, who answered: the number of the seat or of the run's role; None: there is one.
-        attempt: int64, the attempt that the turn belongs to, from 0; None: an episode is one attempt.
+        attempt: int64, the attempt that the turn belongs to, from 0; None: an episode is one.
         label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None:
             the form has no labels.
         spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token
@@ -101,7 +101,7 @@ class Turns:
 
     @property
     def acts(self) -> Tensor:
-        """bool: turns that act on the environment. Summaries do not: they have no state or discount."""
+        """bool: turns that act. Summaries do not act: they have no state or discount."""
         return self.mask if self.aside is None else self.mask & ~self.aside
 
     @property
