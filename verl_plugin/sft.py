@@ -1,7 +1,7 @@
 """The SFT stage's process: verl's SFT trainer on episodes, run from a config file of
 ``turngrid.experiments.stages.sft``.
 
-    python -P -m verl_plugin.sft CONFIG.yaml
+    python -P -m turngrid.verl_plugin.sft CONFIG.yaml
 
 It is one process, or one a GPU under torchrun, without Ray. On CPU the same seed gives
 bit-identical weights.
