@@ -12,7 +12,7 @@ values outside turns or actions are undefined.
     ``algo.teacher`` is the reference policy.
 ``filter=``: ``method(turns, step)`` returns (E,) or (E, K) bool, True for an episode or a turn to
     train on. If ``when`` is "before", a dropped episode is not part of its group's baseline. If it
-    is "after", as for every filter over turns, it is, and its tokens are muted.
+    is "after" (all filters over turns), it stays in the baseline and its tokens are muted.
 ``credit=``: ``method(turns, advantages)`` changes the advantages of turns, (E, K) to (E, K).
     ``grains`` are the grains of advantages that it accepts. A method that accepts "token" may only
     multiply, since advantages then differ inside a turn.

@@ -74,7 +74,7 @@ def usual(slot: str, name: str) -> Any:
 
 
 def calls(step: Step, table: Turns) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What is measured, by name."""
+    """Yield the calls to measure by name."""
     mask, values = step.tokens["loss_mask"].bool(), step.tokens["values"]
     seen = Tokens(mask, step.tokens["reward"], values, heads=(values, values), kl=values)
     yield "turn table", step.table
@@ -93,7 +93,7 @@ def calls(step: Step, table: Turns) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def measured(call: Callable[[], Any]) -> tuple[float, float]:
-    """CPU seconds, and MiB at the peak above what the process held before."""
+    """Return CPU seconds, and MiB at the peak above what the process held before."""
     call()  # whatever torch does once
     ctypes.CDLL(None).malloc_trim(0)  # what is free goes back to the system, so that what is taken shows
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
@@ -112,7 +112,7 @@ def _columns(found: Any) -> float:
 
 
 def _memory(name: str) -> float:
-    """MiB, of Linux's account of this process."""
+    """Return MiB from Linux's ``/proc/self/status``."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(lines[name].split()[0]) / 1024
 

@@ -61,8 +61,9 @@ def checkpoint_size(parameters: int, critic: bool, adapter: int = 0) -> float:
 
 
 def steps_between(number_of_bytes: float) -> int:
-    """Return the multiple of 5, at most ``MOST``, with which saving takes ``SHARE`` of the time or
-    less, if possible.
+    """Return the smallest multiple of 5 with which saving takes at most ``SHARE`` of the time.
+
+    It is ``MOST`` if that is smaller.
     """
     wanted = number_of_bytes / DISK / (SHARE * STEP_SECONDS)
     return min(MOST, 5 * max(1, -int(-wanted // 5)))
