@@ -27,7 +27,7 @@ class Linear(Method):
         branches: whether episodes may begin with turns of others.
         entropies: whether it reads the entropies of sampled tokens.
         several_rows: whether an episode may have several rows without a window.
-        several_plays: whether an episode may play its game again.
+        several_plays: whether an episode may have several attempts at its game.
         needs_plan: whether it needs the expert plan of every game.
         sides: episodes of one sample at most: 2 if both seats of a match are trained on.
     """
