@@ -24,10 +24,11 @@ from rich.table import Table
 
 from turngrid.algorithms.registry import ESTIMATORS, SLOTS
 from turngrid.algorithms.slots import Tokens
-from turngrid.algorithms.turn_table import ENDS, span_field, turn_table
+from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
 from turngrid.algorithms.turns import Turns, credited
 from turngrid.config.compose import compose
 from turngrid.config.method_settings import made as methods_of
+from turngrid.rewards.registry import PLAN_SHARE
 
 GROUP, STATES, ACTIONS, LABELS = 8, 40, 6, 2  # samples a prompt; states of a group; actions; kinds of answer
 FIRST, STEPS = 1, 10  # of a run
@@ -47,10 +48,12 @@ class Step:
         self.tokens |= {name: torch.rand(mask.shape, generator=draw) for name in ("entropy", "values")}
         self.tokens["reward"][:, :: tokens // turns] = 1.0
         most = {"state": STATES, "after": STATES, "action": ACTIONS, "valid": 10, "label": LABELS, "node": 10**6}
+        most |= {"attempt": 2, "role": 2}
         self.columns = {
             name: list(torch.randint(bound, (episodes, turns), generator=draw)) for name, bound in most.items()
         }
         self.columns["parsed"] = self.columns["valid"]
+        self.columns[f"{NAMED}{PLAN_SHARE}"] = list(torch.rand(episodes, turns, generator=draw))
         self.columns["garbled"] = [torch.zeros(turns).bool()] * episodes
         self.columns |= {name: [torch.tensor([row % 4]) for row in range(episodes)] for name in ("outcome", "tree")}
         for number, part in enumerate(PARTS):
