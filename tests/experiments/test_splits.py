@@ -139,7 +139,7 @@ def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="env.task=count-2: .* expert plan; use budget=rl_only"):
         prepare_tasks(planless, allocate_budget(planless), tmp_path)
     alone = composed(cache, POND, "eval.games=1")
-    with pytest.raises(TaskError, match="train has 0 games .*, or choose another task; env.distinct=false"):
+    with pytest.raises(TaskError, match="train has 0 games .*; use a lower eval.games, .*; env.distinct=false"):
         prepare_tasks(alone, allocate_budget(alone), tmp_path)
 
 
