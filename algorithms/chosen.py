@@ -96,7 +96,7 @@ def _like(cls: Any, key: str, value: float) -> float:
     """Convert a schedule's number to the setting's type."""
     wanted = _number(cls, key)
     if wanted is bool and value not in (0, 1):
-        raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")
+        raise ValueError(f"{key}: the schedule gives {value:g}; use 0 or 1")
     return bool(value) if wanted is bool else round(value) if wanted is int else value
 
 
@@ -162,7 +162,7 @@ class Chosen:
         """Check all schedules over the run.
 
         Raises:
-            ValueError: within so many steps, a schedule leaves its setting's range.
+            ValueError: a schedule leaves its setting's range before the run ends.
         """
         scheduled = {name: method for name, method in self._all.items() if method.schedules}
         for (name, method), step in product(scheduled.items(), range(1, steps + 1)):

@@ -131,12 +131,12 @@ _ONE_RATIO = Conflict(("several rows",), lambda _, are: are, "it has one ratio a
 VERLS_LOSSES["gspo"] = (_ONE_RATIO,)
 
 IN_ROLLOUT = (FORM, ROLES, "shaping")  # slots that act while episodes run
-ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act on the turn table
+ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act in the trainer; ``library`` in rollouts too
 
 LOSS_MODE = "turngrid"  # verl's actor.policy_loss.loss_mode if ``loss=`` chooses one of our losses
 
-# What two equal states of a group have in common (``algo.state``): the observation, also the goal,
-# also the turn's number, or all observations and actions before; a library's cluster of it.
+# What equal states of a group share (``algo.state``): the observation; observation and goal;
+# observation and turn number; the full history; or the library's cluster of the observation.
 CLUSTER = "cluster"
 STATES = ("observation", "observation+goal", "observation+turn", "history", CLUSTER)
 

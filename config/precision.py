@@ -75,7 +75,9 @@ def _parameters(model: str) -> int:
 
 
 def begun_in(config: DictConfig) -> str | None:
-    """Return the precision of the run that this config resumes or extends; None without one."""
+    """Return the resumed or extended run's precision, if precision=auto chose it by the processor;
+    otherwise None.
+    """
     chosen_here = config.trainer.device == "cpu" and config.precision == AUTO and not config.fresh
     if not chosen_here or _parameters(config.model.path) <= LARGE:
         return None
@@ -89,7 +91,7 @@ def begun_in(config: DictConfig) -> str | None:
 def dtype(config: DictConfig, model: str) -> str:
     """Return torch's name of the dtype in which a process of the run samples with ``model``.
 
-    An evaluation may play a larger model than the one that its config names.
+    The evaluated model may be larger than the one that the config names.
     """
     if config.trainer.device != "cpu":
         return DTYPES[HALF]

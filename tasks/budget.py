@@ -57,7 +57,7 @@ def allocate_budget(config: DictConfig) -> Allocation:
 
 
 def rollout_forms(config: DictConfig) -> dict[str, Any]:
-    """Return the chosen rollout strategy by name, with its settings of the first step."""
+    """Return the chosen rollout form by name, with its settings of the first step."""
     return Chosen(slots_of(config, (FORM,))).of(FORM, 1)
 
 

@@ -18,13 +18,13 @@ from turngrid.tasks.mixture import shares, spread, task_weights
 
 SKIPPED = Path("tasks") / "skipped.json"
 SHORT_OF = {
-    "test": "set eval.games={found} or fewer",
-    "validation": "set eval.validation_games={found} or fewer",
-    "demonstrations": "demonstrations of {found} games at most: lower budget.units or budget.sft_share",
-    "train": "lower the task's weight in env.tasks, budget.units or budget.rl_steps",  # of a mixture
+    "test": "use eval.games={found} or fewer",
+    "validation": "use eval.validation_games={found} or fewer",
+    "demonstrations": "{found} games can be demonstrated; use a lower budget.units or budget.sft_share",
+    "train": "use a lower weight of the task in env.tasks, or a lower budget.units or budget.rl_steps",  # of a mixture
 }
-NONE_LEFT = "other splits come first: lower eval.games, or choose another task"
-NO_DEMONSTRATION = "choose budget=rl_only, which asks for none, or another task"
+NONE_LEFT = "other splits come first; use a lower eval.games, or another task"
+NO_DEMONSTRATION = "use budget=rl_only, which needs none, or another task"
 
 
 def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoid: Iterable[str] = ()) -> Allocation:
@@ -71,8 +71,8 @@ def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
     file = task_file(folder, "train")
     if file.exists() and read_tasks(file) != list(listings["train"].tasks):
         raise TaskError(
-            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run: "
-            "leave them, and use python -m experiments.evaluate for other test games"
+            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run; "
+            "use the values of that run, and python -m experiments.evaluate for other test games"
         )
 
 
@@ -88,7 +88,10 @@ def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:
 
 
 def demonstration_games(config: DictConfig, demonstrations: int) -> int:
-    """Return the number of games that demonstrations need: of matches ``demos.per_game`` a game."""
+    """Return the number of games to demonstrate.
+
+    In games with seats, each has ``demos.per_game`` matches.
+    """
     if config.demos.source == "episodes":
         return 0
     seats = make_environment(config.env.name, config.env).seats
@@ -136,7 +139,7 @@ def _split(
 
 
 def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
-    """Raise TaskError if the rollout strategy needs expert plans and no training game has one."""
+    """Raise TaskError if the rollout form needs expert plans and no training game has one."""
     form = next((name for name, form in rollout_forms(config).items() if form.needs_plan), None)
     bare = sum(not game.expert_plan for game in games)
     if not form or not bare:
@@ -191,7 +194,7 @@ def validation_games(config: DictConfig, steps: int) -> int:
 
 
 def validation_samples(config: DictConfig, steps: int) -> int:
-    """Return the episodes of all validations: first, every ``test_freq`` steps, at the end."""
+    """Return the number of validation episodes: first, every ``test_freq`` steps, at the end."""
     every = int(config.trainer.test_freq)
     times = (-(-steps // every) if every > 0 else 0) + bool(config.trainer.val_before_train)
     return times * validation_games(config, steps) * int(config.actor_rollout_ref.rollout.val_kwargs.n)

@@ -80,7 +80,7 @@ class RoleMean(Method):
         paper="2510.15414",
         source="notes",
         needs="`rollout_form=self_play`, or `roles=[...]`",
-        ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by player",
+        ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by seat",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:

@@ -45,7 +45,7 @@ def kept_folder(kind: str, name: str, write: Callable[[Path], None]) -> Path:
                 draft.rename(folder)
     except OSError as error:
         problem = f"{kind} cannot be kept in {folder.parent} ({error.strerror or error})"
-        raise TaskError(f"{problem}: name another folder by TURNGRID_CACHE") from error
+        raise TaskError(f"{problem}; use TURNGRID_CACHE=FOLDER") from error
     return folder
 
 
@@ -105,7 +105,7 @@ class GameCache:
             folder.mkdir(parents=True)
         except OSError as error:
             problem = f"games cannot be kept in {self._building.parent} ({error.strerror})"
-            raise TaskError(f"{problem}: name another folder by env.cache_dir or TURNGRID_CACHE") from error
+            raise TaskError(f"{problem}; use env.cache_dir=FOLDER or TURNGRID_CACHE=FOLDER") from error
         try:
             yield folder
         finally:

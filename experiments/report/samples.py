@@ -87,7 +87,7 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
     rows = _measured(chosen, selector)
     first = rows[0][1]
     if len({evaluation.games_hash for _, evaluation in rows}) > 1:
-        raise Unfilled("the runs played different games")
+        raise Unfilled("the runs were evaluated on different games")
     base = first.policy == BASE
     bases = ((run.result and run.result.stage(BASE), evaluation) for run, evaluation in rows)
     models = {(made and made.checkpoint, tested.temperature, tested.max_turns) for made, tested in bases}
@@ -117,7 +117,7 @@ def _measured(chosen: Sequence[Run], selector: Selector) -> list[tuple[Run, Eval
     rows = [(run, evaluation) for run, evaluation in evaluations if evaluation]
     if not rows:
         no_model = all(run.stage(stage) is None for run in finished)
-        raise Unfilled(f"no model {stage_name(stage)}" if no_model else f"not played on {evaluation_set}")
+        raise Unfilled(f"no model {stage_name(stage)}" if no_model else f"not evaluated on {evaluation_set}")
     return rows
 
 

@@ -2,7 +2,7 @@
 
 The model samples in a separate process:
 
-    python -P -m experiments.stages.experience CONFIG.yaml
+    python -P -m turngrid.experiments.stages.experience CONFIG.yaml
 
 ``CONFIG.yaml`` is the run's config with ``run.folder`` and ``run.model``. The process writes
 ``episodes/alternatives.jsonl``.

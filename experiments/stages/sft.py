@@ -1,8 +1,8 @@
 """The SFT stage: verl's SFT trainer on the demonstration episodes, in a process of its own.
 
 A killed SFT stage starts from the beginning, which gives the same weights without any resume code.
-On one core the tiny model takes seconds; the paper's epoch over a hundred demonstrations minutes on
-a GPU.
+On one core the tiny model takes seconds. An epoch over a hundred demonstrations, as in arXiv
+2510.01132, takes minutes on a GPU.
 """
 
 import os
@@ -62,7 +62,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
 def allocator(config: DictConfig) -> dict[str, str]:
     """Return torch's setting against fragmented memory on small cards, unless the user has one.
 
-    RL needs none: verl 0.9.1 makes it in the trainer's process after each transfer of weights.
+    verl 0.9.1 sets it itself in RL, in the trainer's process after each transfer of weights.
     """
     small = config.trainer.device == "cuda" and config.cluster.gpu_memory_gb < SMALL
     return {ALLOCATOR: "expandable_segments:True"} if small and ALLOCATOR not in os.environ else {}

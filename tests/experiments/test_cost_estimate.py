@@ -179,9 +179,11 @@ def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> flo
 def test_names() -> None:
     texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2)}
     assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
-    for text, near in (("H10x8", "H100"), ("A100_40", "A100-40"), ("H100x0", "H100")):
+    for text, near in (("H10x8", "H100"), ("A100_40", "A100-40")):
         with pytest.raises(GpuError, match=f"use {near}x8"):
             gpus.parse(text)
+    with pytest.raises(GpuError, match=r"^estimate_gpu=H100x0: [^;]+; use estimate_gpu=H100x8$"):
+        gpus.parse("H100x0")
 
 
 def test_memory_by_hand(composed: Composer) -> None:

@@ -130,16 +130,16 @@ def test_other_splits_say_what_to_set(cache: Path, tmp_path: Path) -> None:
         lambda: prepare_tasks(config, allocate_budget(config), tmp_path),
         lambda: prepare_evaluation_sets(config, tmp_path, also_own=True),
     ):
-        with pytest.raises(TaskError, match=r"test has 9 games of the 10 .*; set eval.games=9 or fewer"):
+        with pytest.raises(TaskError, match=r"test has 9 games of the 10 .*; use eval.games=9 or fewer"):
             prepare()
     shown = composed(cache, "budget=sft_only", "eval.games=4")
-    with pytest.raises(TaskError, match="demonstrations of 5 games at most: lower budget.units or budget.sft_share"):
+    with pytest.raises(TaskError, match="5 games .*; use a lower budget.units or budget.sft_share"):
         prepare_tasks(shown, allocate_budget(shown), tmp_path)
     planless = compose(["env.name=counting_environment:Planless", "env.task=count-2", f"env.cache_dir={cache}"])
-    with pytest.raises(TaskError, match="env.task=count-2: .* expert plan; choose budget=rl_only"):
+    with pytest.raises(TaskError, match="env.task=count-2: .* expert plan; use budget=rl_only"):
         prepare_tasks(planless, allocate_budget(planless), tmp_path)
     alone = composed(cache, POND, "eval.games=1")
-    with pytest.raises(TaskError, match="train has 0 games .*, or choose another task; env.distinct=false"):
+    with pytest.raises(TaskError, match="train has 0 games .*; use a lower eval.games, .*; env.distinct=false"):
         prepare_tasks(alone, allocate_budget(alone), tmp_path)
 
 

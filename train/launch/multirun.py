@@ -30,7 +30,7 @@ LABORATORY = "sweep=mismatch_laptop"
 
 
 def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
-    """Return a function that starts the runs; its exit code tells whether every run succeeded.
+    """Return a function that starts the runs; its exit code reports whether every run succeeded.
 
     Raises:
         ConfigError: a run cannot be composed or launched; nothing has been started.
@@ -83,7 +83,8 @@ def _make(page: str, *arguments: str) -> None:
 
 def _print(launch: Launch) -> int:
     """Print the table of a dry run, and the script for SLURM."""
-    named = list(zip(launch.labels, launch.configs, strict=True))
+    settings = zip(launch.labels, launch.configs, strict=True)
+    named = list(dict(zip(launch.folders, settings, strict=True)).values())  # each run once, as ``_start``
     print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named))
     config = launch.configs[0]
     if config.cluster.launcher == launching.SLURM:
@@ -91,7 +92,7 @@ def _print(launch: Launch) -> int:
         from turngrid.train.launch import slurm
 
         folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
-        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(launch.configs))}")
+        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(named))}")
     return 0
 
 

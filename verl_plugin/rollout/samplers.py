@@ -23,7 +23,7 @@ class EpisodeClient(FullyAsyncLLMServerClient):
     """The client of our own server, which caches an episode's prefix under its request id."""
 
     def _vllm_request_id(self, request_id: str) -> str:
-        """All turns of an episode have one id; verl gives each turn its own."""
+        """Keep one id for all turns of an episode; verl gives each turn its own."""
         return request_id
 
 

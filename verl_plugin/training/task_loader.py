@@ -68,7 +68,10 @@ class Games:
             self.draws.begin(step)
 
     def metrics(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        """Return metrics of tasks, curriculum and solved games; also pass the results to both."""
+        """Return metrics of tasks, curriculum and solved games.
+
+        Also report the results to the curriculum and the draws.
+        """
         episodes = list(episodes)
         tasks = by_task(episodes) if self._mixed else {}
         metrics = task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)

@@ -123,11 +123,12 @@ def _put(batch: KVBatchMeta, columns: Mapping[str, Tensor]) -> KVBatchMeta:
 
 
 def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]:
-    """Clear both masks of dead rows; return the batch, and whether nothing is left to train on.
+    """Clear both masks of dead rows; return the batch, and whether every row is dead.
 
     A row is dead if rejection dropped its episode whole, or every other sample of its group. verl
     removes the tokens only from ``response_mask``, but the mean of the loss and the turn table use
-    ``loss_mask``. If no row would be left, keep all, since verl's metrics are means over rows.
+    ``loss_mask``. If every row is dead, restore all masks and return True: verl averages metrics
+    over rows.
 
     Args:
         needs_group: whether the baseline needs another sample of the same prompt and seat.
