@@ -18,8 +18,7 @@ from typing import Any
 from turngrid.envs.types import TASK_TYPE
 from turngrid.rewards.reward import TRAINED
 
-# Metadata of a field: its default is recorded too; it is recorded elsewhere or not at all. Another
-# field is recorded if it differs from its default.
+# Metadata of a field: recorded always, or never. Another one is if it differs from its default.
 ALWAYS, NEVER = {"recorded": "always"}, {"recorded": "never"}
 SUMMARY = "summary"  # role of a turn that sums up earlier ones (``turngrid.rollouts.window``)
 
