@@ -15,6 +15,8 @@ from torch import Tensor
 from turngrid.algorithms.pools import pools
 
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context", "drawn")  # the third and fourth: cut off
+# Metadata of an attribute that is read off the rows, if it is not an integer for each turn.
+FLAG, OF_EPISODE = {"column": "yes or no"}, {"column": "one entry per episode"}
 
 
 @dataclass(frozen=True)
@@ -64,23 +66,23 @@ class Turns:
     state: Tensor
     after: Tensor
     action: Tensor
-    valid: Tensor
-    parsed: Tensor
-    outcome: Tensor
+    valid: Tensor = field(metadata=FLAG)
+    parsed: Tensor = field(metadata=FLAG)
+    outcome: Tensor = field(metadata=OF_EPISODE)
     place: Tensor
     episodes: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     entropy: Tensor | None = None
     value: Tensor | None = None
-    garbled: Tensor | None = None
+    garbled: Tensor | None = field(default=None, metadata=FLAG)
     named: Mapping[str, Tensor] = field(default_factory=dict)
-    tree: Tensor | None = None
+    tree: Tensor | None = field(default=None, metadata=OF_EPISODE)
     node: Tensor | None = None
     label: Tensor | None = None
     attempt: Tensor | None = None
     role: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
-    aside: Tensor | None = None
+    aside: Tensor | None = field(default=None, metadata=FLAG)
     log_prob: Tensor | None = None
     contexts: Mapping[str, Tensor] = field(default_factory=dict)
     scored: Tensor | None = None
