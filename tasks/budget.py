@@ -8,12 +8,9 @@ before the first step that would overspend.
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
-from typing import Any
 
 from omegaconf import DictConfig
 
-from turngrid.algorithms.chosen import Chosen, slots_of
-from turngrid.algorithms.registry import FORM
 from turngrid.records.process.exit_codes import Refusal
 
 
@@ -38,27 +35,28 @@ class Allocation:
         return self.steps * self.episodes_per_step
 
 
-def allocate_budget(config: DictConfig) -> Allocation:
+def allocate_budget(budget: DictConfig, prompts: int, samples: int, refills: bool) -> Allocation:
     """Return how many demonstrations, games and steps the budget buys.
+
+    Args:
+        prompts: of a training step.
+        samples: the most episodes of a prompt.
+        refills: a step may get its games one by one, so it needs fewer than ``prompts``.
 
     Raises:
         BudgetError: it buys nothing, or less than one training step.
     """
-    budget = config.budget
     demonstrations, affordable = shares(budget)
     if affordable == 0:
         return _sft_only(budget, demonstrations)
-    prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-    samples = max((form.episodes(samples) for form in rollout_forms(config).values()), default=samples)
-    games, steps, charged = _rl(config, affordable, prompts, samples)
+    if budget.count == "rollouts":
+        games, steps, charged = _rollouts(budget, affordable, prompts, samples)
+    else:
+        games, steps = _games(budget, affordable, prompts, refills)
+        charged = games
     units = demonstrations * demonstration_price(budget) + charged * _exact(budget.episode_cost)
     unspent = _exact(budget.units) - units
     return Allocation(demonstrations, games, steps, prompts * samples, float(units), float(unspent))
-
-
-def rollout_forms(config: DictConfig) -> dict[str, Any]:
-    """Return the chosen rollout strategy by name, with its settings of the first step."""
-    return Chosen(slots_of(config, (FORM,))).of(FORM, 1)
 
 
 def with_games(allocation: Allocation, budget: DictConfig, games: int) -> Allocation:
@@ -102,18 +100,15 @@ def _sft_only(budget: DictConfig, demonstrations: int) -> Allocation:
     return Allocation(demonstrations, 0, 0, 0, float(units), float(_exact(budget.units) - units))
 
 
-def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
-    """Return distinct games, steps, and charged games or episodes."""
-    if config.budget.count == "rollouts":
-        return _rollouts(config.budget, affordable, prompts, samples)
-    if affordable < prompts and not config.trainer.v1.sampler.sync_refill_failed_groups:
+def _games(budget: DictConfig, affordable: int, prompts: int, refills: bool) -> tuple[int, int]:
+    """Return distinct games and steps."""
+    if affordable < prompts and not refills:
         raise BudgetError(
             f"the units buy {affordable} games, fewer than data.train_batch_size={prompts}, which needs "
             "trainer.v1.sampler.sync_refill_failed_groups=true (games one by one)"
         )
-    steps = int(config.budget.rl_steps or 0) or steps_of_epochs(config.budget, prompts)
-    games = min(affordable, _visited(config.budget, steps * prompts))  # only visited games are made and charged
-    return games, steps, games
+    steps = int(budget.rl_steps or 0) or steps_of_epochs(budget, prompts)
+    return min(affordable, _visited(budget, steps * prompts)), steps  # only visited games are made and charged
 
 
 def steps_of_epochs(budget: DictConfig, prompts: int) -> int:

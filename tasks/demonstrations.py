@@ -38,8 +38,8 @@ def make_demonstrations(run: Run, model: str) -> None:
         DemosError: the other run has too few.
     """
     if run.config.demos.source == "episodes":
-        chosen = rejection.draw(run.config, run.allocation.demonstrations)
-        episodes = rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
+        chosen = rejection.draw(run, run.allocation.demonstrations)
+        episodes = rejection.as_demonstrations(chosen, rejection.source(run), model, run.chat)
     else:
         episodes = _from_matches(run) if run.environment.seats else _from_expert_plans(run)
     write_episodes(episodes_file(run.folder), episodes)

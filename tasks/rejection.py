@@ -21,6 +21,7 @@ from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import summed_up
+from turngrid.tasks.run import Run
 
 
 class DemosError(Refusal):
@@ -46,28 +47,28 @@ class Standards:
         return f"more than {self.max_turns} turns" if len(episode.played_turns) > self.max_turns else ""
 
 
-def source(config: DictConfig) -> Path:
+def source(run: Run) -> Path:
     """Return the run whose wins are used.
 
     Raises:
         DemosError: ``demos.run`` is unset, has no training episode, or used other prompts.
     """
+    config = run.config
     if not config.demos.run:
         raise DemosError("demos.source=episodes needs demos.run=RUN_FOLDER, the run whose wins are used")
-    run = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
-    if not any(RlFolder(run).episodes.glob("*.jsonl")):
-        raise DemosError(f"demos.run={run} has no training episodes (rl/episodes/*.jsonl)")
-    run_config = cast(DictConfig, OmegaConf.load(RlFolder(run).config))
-    prompt = OmegaConf.select(run_config, "prompt")
-    if (form := summed_up(run_config.get(FORM))) != summed_up(config.get(FORM)):
-        raise DemosError(f"demos.run={run} used rollout_form={form or 'linear'}; choose it here too")
-    if run_config.get(ROLES):
-        raise DemosError(f"demos.run={run} has the answers of several roles; use a run with roles=[]")
+    folder = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
+    if not any(RlFolder(folder).episodes.glob("*.jsonl")):
+        raise DemosError(f"demos.run={folder} has no training episodes (rl/episodes/*.jsonl)")
+    theirs = cast(DictConfig, OmegaConf.load(RlFolder(folder).config))
+    prompt = OmegaConf.select(theirs, "prompt")
+    if (form := summed_up(theirs.get(FORM))) != summed_up(config.get(FORM)):
+        raise DemosError(f"demos.run={folder} used rollout_form={form or 'linear'}; choose it here too")
+    if theirs.get(ROLES):
+        raise DemosError(f"demos.run={folder} has the answers of several roles; use a run with roles=[]")
     if changed_text(prompt) != changed_text(config.prompt):
-        raise DemosError(
-            f"demos.run={run} was played with prompt={prompt.name if prompt else PLAIN}: choose its prompt settings too"
-        )
-    return run
+        name = prompt.name if prompt else PLAIN
+        raise DemosError(f"demos.run={folder} was played with prompt={name}: choose its prompt settings too")
+    return folder
 
 
 def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[list[Episode], Counter[str]]:
@@ -92,16 +93,17 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
     return (sum(not turn.valid for turn in episode.turns), len(episode.played_turns), -episode.step, episode.sample)
 
 
-def draw(config: DictConfig, wanted: int) -> list[Episode]:
+def draw(run: Run, wanted: int) -> list[Episode]:
     """Return ``wanted`` demonstrations of ``demos.run``; raise DemosError if it has fewer."""
-    run, demos = source(config), config.demos
-    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or config.env.max_turns)
-    episodes = (episode for path in sorted(RlFolder(run).episodes.glob("*.jsonl")) for episode in read_episodes(path))
+    folder, demos = source(run), run.config.demos
+    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or run.config.env.max_turns)
+    files = sorted(RlFolder(folder).episodes.glob("*.jsonl"))
+    episodes = (episode for path in files for episode in read_episodes(path))
     chosen, left_out = select(episodes, wanted, rules)
     if len(chosen) < wanted:
         why = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
         raise DemosError(
-            f"demos.run={run} gives {len(chosen)} demonstrations of the {wanted} to be bought (left out: {why})"
+            f"demos.run={folder} gives {len(chosen)} demonstrations of the {wanted} to be bought (left out: {why})"
         )
     return chosen
 

@@ -12,6 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.algorithms.chosen import Chosen, algorithm, slots_of
 from turngrid.algorithms.registry import FORM, ROLES, Algorithm
 from turngrid.envs.environment import Environment
+from turngrid.envs.extensions import shipped
+from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.records.resume import RlFolder
@@ -19,22 +21,27 @@ from turngrid.records.tracking import StageRun
 from turngrid.rewards.registry import reward
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
-from turngrid.rollouts.policy import ContextLimit
+from turngrid.rollouts.policy import RANDOM, ContextLimit
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
-from turngrid.tasks.budget import Allocation, allocate_budget, rollout_forms
-from turngrid.tasks.evaluation_sets import EvaluationSetting, env_node, evaluation_settings, opponents_of, reward_on
+from turngrid.tasks.budget import Allocation, allocate_budget
+
+# Keys of the run's env node that hold in any environment.
+SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run with its checked config, or an evaluation with a separate folder."""
+    """A run with its config, or an evaluation with a separate folder.
+
+    A config that is only checked or counted has no folder.
+    """
 
     config: DictConfig
-    folder: Path
+    folder: Path = Path()
 
     @classmethod
     def read(cls, folder: Path) -> Run:
@@ -47,15 +54,39 @@ class Run:
     def environment(self) -> Environment:
         return make_environment(self.config.env.name, self.config.env)
 
+    @property
+    def catalogue(self) -> Catalogue:
+        """The games of the environment."""
+        return Catalogue(self.environment, self.cache_dir)
+
+    @property
+    def cache_dir(self) -> Path | None:
+        """The folder of made games, if the config names one."""
+        folder = self.config.env.get("cache_dir")
+        return Path(folder).expanduser() if folder else None
+
     @cached_property
     def prompt(self) -> PromptForm:
         return prompt_form(self.config.get("prompt"))
 
     @cached_property
     def reward(self) -> Reward:
-        """The run's reward if the environment offers it, else the environment's first."""
-        name, settings = reward_on(self.environment, self.config), self.config.turn_reward
+        name, settings = self.reward_name, self.config.turn_reward
         return reward(name, settings if name == settings.name else None)
+
+    @property
+    def reward_name(self) -> str:
+        """The run's reward if the environment offers it, else the environment's first.
+
+        Evaluation counts wins, whatever the reward.
+        """
+        name = str(self.config.turn_reward.name)
+        return name if self.environment.offers(name) else self.environment.rewards[0]
+
+    @property
+    def opponents(self) -> list[str]:
+        """The opponents of evaluations; training has the first."""
+        return list(self.config.eval.get("opponents") or [RANDOM])
 
     @cached_property
     def window(self) -> Window | Summaries | None:
@@ -67,16 +98,26 @@ class Run:
         chosen = Chosen(slots_of(self.config, (ROLES,))).of(ROLES, 1)
         return Roles(chosen) if chosen else None
 
+    @cached_property
+    def forms(self) -> dict[str, Any]:
+        """The chosen rollout form by name, with its settings of the first step; {} if linear."""
+        return Chosen(slots_of(self.config, (FORM,))).of(FORM, 1)
+
     @property
     def several_rows(self) -> bool:
         """Whether an episode may have several rows in training."""
-        forms = rollout_forms(self.config).values()
-        return bool(self.window or self.roles) or any(form.several_rows for form in forms)
+        return bool(self.window or self.roles) or any(form.several_rows for form in self.forms.values())
 
     @cached_property
     def sides(self) -> int:
         """The most episodes that a sample gives in training."""
-        return max((form.sides for form in rollout_forms(self.config).values()), default=1)
+        return max((form.sides for form in self.forms.values()), default=1)
+
+    @property
+    def episodes_per_prompt(self) -> int:
+        """The most episodes that a step samples of a prompt."""
+        samples = int(self.config.actor_rollout_ref.rollout.n)
+        return max((form.episodes(samples) for form in self.forms.values()), default=samples)
 
     @cached_property
     def chat(self) -> ChatSettings:
@@ -84,8 +125,14 @@ class Run:
 
     @cached_property
     def allocation(self) -> Allocation:
-        """What the budget pays for; the environment may have fewer training games."""
-        return allocate_budget(self.config)
+        """What the budget pays for; the environment may have fewer training games.
+
+        Raises:
+            BudgetError: it buys nothing, or less than one training step.
+        """
+        prompts = int(self.config.data.train_batch_size)
+        refills = bool(self.config.trainer.v1.sampler.sync_refill_failed_groups)
+        return allocate_budget(self.config.budget, prompts, self.episodes_per_prompt, refills)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -94,10 +141,6 @@ class Run:
     @cached_property
     def rl(self) -> RlFolder:
         return RlFolder(self.folder)
-
-    @property
-    def evaluation_settings(self) -> list[EvaluationSetting]:
-        return evaluation_settings(self.config, self.folder)
 
     def tracked(self, stage: str) -> StageRun:
         return StageRun.of(self.config, self.folder, stage)
@@ -112,7 +155,7 @@ class Run:
         more: dict[str, Any] = {"grade_unfinished": unfinished, "window": self.window, "form": self.prompt}
         more |= {"max_actions": self.config.env.get("max_actions"), "roles": self.roles}
         if seats := self.environment.seats:
-            more |= {"seat": seats[(task.seed + sample) % 2], "opponent": opponent or opponents_of(self.config)[0]}
+            more |= {"seat": seats[(task.seed + sample) % 2], "opponent": opponent or self.opponents[0]}
         return EpisodeSpec(task, style, max_turns, self.reward, sample=sample, **more)
 
     def limit(self, context: int, response: int | None = None) -> ContextLimit:
@@ -122,10 +165,26 @@ class Run:
         return ContextLimit(prompt, min(longest, context - prompt))
 
     def of_environment(self, name: str) -> Run:
-        """Return the same run with another environment's ``env`` node."""
+        """Return the same run with the ``env`` node of an environment, each made once."""
         if name == self.config.env.name:
             return self
-        return Run(self._with(env=env_node(self.config, name)), self.folder)
+        if name not in self._others:
+            self._others[name] = Run(self._with(env=self.env_node(name)), self.folder)
+        return self._others[name]
+
+    @cached_property
+    def _others(self) -> dict[str, Run]:
+        return {}
+
+    def env_node(self, name: str) -> dict[str, Any]:
+        """Return the ``env`` node of an environment.
+
+        Another environment than the run's has its defaults, with the run's workers and limits.
+        """
+        node: Any = OmegaConf.to_container(self.config.env, resolve=True)
+        if name == node["name"]:
+            return node
+        return {"name": name, **{key: node[key] for key in SHARED}, **shipped("env", name)}
 
     def for_process(self, **node: Any) -> DictConfig:
         """Return a resolved copy of the config for another process, with the node ``run``."""

@@ -12,17 +12,16 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.envs.environment import Environment
-from turngrid.envs.games.catalogue import Catalogue, TooFewGames, cache_root
-from turngrid.envs.registry import make_environment
+from turngrid.envs.games.catalogue import TooFewGames, cache_root
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.records.damage import DISCARDED
 from turngrid.records.stages import stage_seconds
-from turngrid.tasks.budget import Allocation, allocate_budget, with_games
-from turngrid.tasks.evaluation_sets import env_node, own, reward_on, tested
+from turngrid.tasks.budget import Allocation, with_games
+from turngrid.tasks.evaluation_sets import own, tested
 from turngrid.tasks.mixture import shares, task_weights
-from turngrid.tasks.splits import cache_dir, games_wanted, validation_samples, what_to_set
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import games_wanted, validation_samples, what_to_set
 
 STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
 # Keys that may differ between runs of the same throughput
@@ -58,13 +57,13 @@ class Amounts:
 
 def amounts(config: DictConfig) -> Amounts:
     """Count what a run will need; raise TaskError if a task's split has too few games."""
-    allocation = allocate_budget(config)
+    run = Run(config)
     with what_to_set():
-        games = tuple(_games(config, allocation))
-    allocation = with_games(allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
+        games = tuple(_games(run))
+    allocation = with_games(run.allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
     demonstrations, steps, sft = allocation.demonstrations, allocation.steps, config.model.sft
     models = 1 + bool(demonstrations) + bool(steps)
-    evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
+    evaluation_sets = len(tested(run)) * len(config.eval.temperatures)
     samples = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
     units = {
         "demonstrations": demonstrations,
@@ -73,29 +72,28 @@ def amounts(config: DictConfig) -> Amounts:
         "evaluation": models * samples,
     }
     needed = {stage: count for stage, count in units.items() if count}
-    return Amounts(allocation, games, models, samples, validation_samples(config, steps), needed)
+    return Amounts(allocation, games, models, samples, validation_samples(run), needed)
 
 
-def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:
-    environment, weights = make_environment(config.env.name, config.env), task_weights(config.env)
-    for split, count in games_wanted(config, allocation).items():
+def _games(run: Run) -> Iterator[Games]:
+    weights = task_weights(run.config.env)
+    for split, count in games_wanted(run).items():
         for task, share in shares(weights, count).items():
             if share:
-                yield _split(config, environment, task, split, share)
-    for env, task in tested(config):
-        if (env, task) != own(config):
-            yield _split(config, make_environment(env, env_node(config, env)), task, "test", int(config.eval.games))
+                yield _split(run, task, split, share)
+    for env, task in tested(run):
+        if (env, task) != own(run):
+            yield _split(run.of_environment(env), task, "test", int(run.config.eval.games))
 
 
-def _split(config: DictConfig, environment: Environment, task: str, split: str, wanted: int) -> Games:
-    catalogue = Catalogue(environment, cache_dir(config))
-    cached, missing, _ = catalogue.outlook(task, split, wanted, reward_on(environment, config))
+def _split(run: Run, task: str, split: str, wanted: int) -> Games:
+    cached, missing, _ = run.catalogue.outlook(task, split, wanted, run.reward_name)
     most = cached + missing
-    if 0 < most < wanted and split == "train" and not config.env.tasks:
+    if 0 < most < wanted and split == "train" and not run.config.env.tasks:
         wanted = most  # they are revisited
     if most < wanted:
         message = f"{task}: split {split} has at most {most} games of the {wanted} asked for"
-        raise TooFewGames(message, split, most, environment.more_games)
+        raise TooFewGames(message, split, most, run.environment.more_games)
     return Games(split, task, wanted, cached)
 
 

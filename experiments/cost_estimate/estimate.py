@@ -18,8 +18,7 @@ from turngrid.experiments.tables import duration
 from turngrid.records.models.gpus import GB, GpuError
 from turngrid.records.models.shape import Shape, shape_of
 from turngrid.records.run_folder import run_name
-from turngrid.tasks.budget import rollout_forms
-from turngrid.tasks.splits import cache_dir
+from turngrid.tasks.run import Run
 
 GIB = 2**30
 GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the tiny model
@@ -110,7 +109,7 @@ def _amounts(config: DictConfig, wanted: Amounts) -> Iterator[tuple[str, str]]:
 def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[tuple[str, Path, float]]:
     """Return the key that names a folder, the folder, and the bytes that it needs."""
     missing = sum(games.wanted - games.cached for games in wanted.games)
-    yield "env.cache_dir", cache_dir(config) or cache_root(), missing * GAME_BYTES
+    yield "env.cache_dir", Run(config).cache_dir or cache_root(), missing * GAME_BYTES
     allocation = wanted.allocation
     run = EPISODE_BYTES * (allocation.demonstrations + allocation.episodes + wanted.models * wanted.samples)
     if shape:
@@ -118,6 +117,6 @@ def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[t
         at_once = int(min(saved, keep + 1) if keep and keep > 0 else saved)  # with the one that is being written
         after_sft = MODEL_BYTES * shape.parameters if allocation.demonstrations else 0
         run += at_once * checkpoint_bytes(config, shape) + after_sft
-        kept = (form.keeps(step) for form in rollout_forms(config).values() for step in range(1, allocation.steps + 1))
+        kept = (form.keeps(step) for form in Run(config).forms.values() for step in range(1, allocation.steps + 1))
         run += MODEL_BYTES * shape.parameters * sum(kept)
     yield "output_dir", Path(config.output_dir).expanduser().absolute(), run

@@ -20,7 +20,7 @@ from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
 from turngrid.records.run_folder import flattened
-from turngrid.tasks.budget import rollout_forms
+from turngrid.tasks.run import Run
 
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
 KV_BYTES = 2  # bytes of each value in vLLM's KV cache
@@ -172,7 +172,7 @@ class Demand:
 
 def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
     keys = dict(flattened(OmegaConf.to_container(config, resolve=True)))
-    served = 1 + any(form.keeps(1) for form in rollout_forms(config).values())
+    served = 1 + any(form.keeps(1) for form in Run(config).forms.values())
     return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape), served)
 
 

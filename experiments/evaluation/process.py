@@ -27,7 +27,7 @@ from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import write_episodes
-from turngrid.tasks.evaluation_sets import EvaluationSetting, through_servers
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, through_servers
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 from turngrid.verl_plugin.shared_state import frozen_library
@@ -56,7 +56,7 @@ async def evaluate(
         for policy in policies:
             todo = [
                 (item, file)
-                for item in run.evaluation_settings
+                for item in evaluation_settings(run)
                 if not (file := stage.episodes_file(run.folder, policy["name"], item.label)).exists()
             ]
             if not todo:
@@ -81,7 +81,7 @@ async def evaluate(
 @asynccontextmanager
 async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[LoadedModel | ServedModel]:
     """Load a checkpoint in this process, or behind rollout servers on all GPUs of the run."""
-    if not through_servers(run.config):
+    if not through_servers(run):
         yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks, precision.dtype(run.config, path))
         return
     from turngrid.verl_plugin.rollout.served_rollouts import served  # imports verl, which takes seconds
@@ -95,7 +95,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
     from turngrid.records.step_metrics import success_by_type
 
-    tracked, settings = run.tracked("evaluation"), run.evaluation_settings
+    tracked, settings = run.tracked("evaluation"), evaluation_settings(run)
     if not tracked.trackers:
         return
     by_setting = [

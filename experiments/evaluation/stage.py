@@ -24,7 +24,7 @@ from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import START, Policy
 from turngrid.rollouts.store import read_episodes
-from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
 
@@ -49,7 +49,7 @@ def episodes_file(folder: Path, name: str, label: str = "") -> Path:
 
 def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
     """Evaluate the checkpoints in the settings whose episodes are missing, or StageFailed."""
-    folder, settings = run.folder, run.evaluation_settings
+    folder, settings = run.folder, evaluation_settings(run)
     left = sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in settings)
     if not left and not (tracked and not run.tracked("evaluation").is_logged()):
         return

@@ -64,7 +64,7 @@ def make_rows(run: Run, model: str) -> None:
         _draw(run, model)
     demonstrations = {episode.task: episode for episode in read_episodes(episodes_file(run.folder))}
     pairs = [(demonstrations[episode.task], episode) for episode in read_episodes(alternatives_file(run.folder))]
-    if kind_of(run.config) == REFLECTION:
+    if kind_of(run) == REFLECTION:
         rows = _reflected(run, pairs)
     else:
         rows = [world_model_row(alternative) for _, alternative in pairs if alternative.final_observation.strip()]

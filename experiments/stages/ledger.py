@@ -92,7 +92,7 @@ def _priors(run: Run) -> Iterator[Entry]:
     if folder := run_of(model):
         yield _other("prior", folder, _reached(folder, model))
     if OmegaConf.select(run.config, "demos.source") == "episodes":
-        folder = rejection.source(run.config)
+        folder = rejection.source(run)
         yield _other("demonstration_source", folder, _own(folder))
 
 
@@ -140,7 +140,7 @@ def _sft(run: Run) -> Iterator[Entry]:
     path, more = demonstrations.episodes_file(folder), early_experience.rows_file(folder)
     if (folder / "sft" / "model").exists() and path.exists():
         epochs = int(config.model.sft.epochs)
-        ahead = early_experience.kind_of(config) == early_experience.WORLD_MODEL  # predictions in the first epoch
+        ahead = early_experience.kind_of(run) == early_experience.WORLD_MODEL  # predictions in the first epoch
         files = ((path, epochs - 1), (more, 1)) if ahead else ((path, epochs), (more, epochs))
         rows = [(episode, times) for file, times in files if file.exists() for episode in read_episodes(file)]
         tokens = sum(times * len(turn.action_ids) for episode, times in rows for turn in episode.turns)

@@ -88,7 +88,7 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
         if teacher := OmegaConf.select(config, "algo.teacher"):
             result.actor_rollout_ref.teacher = resolve_model(str(teacher), cache_root())
         result.actor_rollout_ref.model.lora.merge = bool(config.model.lora_rank) and lora.merges(config)
-        validation = "validation" if validates(config) else "train"  # verl wants a file
+        validation = "validation" if validates(run) else "train"  # verl wants a file
         result.data.train_files = str(task_file(run.folder, "train"))
         result.data.val_files = str(task_file(run.folder, validation))
         optim = result.actor_rollout_ref.actor.optim

@@ -76,7 +76,7 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
     config = run.config
     actor = config.actor_rollout_ref.actor
     context = int(config.data.max_prompt_length) + int(config.data.max_response_length)
-    kind = early_experience.kind_of(config)
+    kind = early_experience.kind_of(run)
     run_node = {
         "episodes": str(episodes_file),
         "metrics": str(run.folder / "sft" / "metrics.jsonl"),
@@ -139,7 +139,7 @@ def _launch(config: DictConfig) -> tuple[str, list[str]]:
 
 def _steps(run: Run, episodes_file: Path) -> int:
     rows = sum(rows_of(len(episode.played_turns), run.window) for episode in read_episodes(episodes_file))
-    if early_experience.kind_of(run.config) == early_experience.REFLECTION:
+    if early_experience.kind_of(run) == early_experience.REFLECTION:
         rows += sum(1 for _ in read_episodes(early_experience.rows_file(run.folder)))
     settings = run.config.model.sft
     return int(settings.epochs) * -(-rows // int(settings.batch_size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +22,7 @@ from turngrid.experiments.sweep.definition import SweepRun
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.step_metrics import repeated_states
 from turngrid.rollouts.episode import Episode
-from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
 
@@ -94,10 +94,10 @@ def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], outp
 
 
 def _scripted(policy: str, overrides: list[str]) -> tuple[Run, EvaluationSetting, list[Episode]]:
-    config = composed([policy], overrides)
-    run = Run(config, evaluation_folder(config))
-    hold(run, policies([policy], None, config), 1)
-    (item,) = run.evaluation_settings
+    run = Run(composed([policy], overrides))
+    run = replace(run, folder=evaluation_folder(run))
+    hold(run, policies([policy], None, run), 1)
+    (item,) = evaluation_settings(run)
     return run, item, played(run.folder, policy, item.label)
 
 

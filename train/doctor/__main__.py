@@ -189,7 +189,7 @@ def train(run: Run, model: str, peak: Peak) -> None:
     from turngrid.experiments.stages.rl import PROCESS, rl_config
 
     check_hub(model)
-    config = rl_config(run, prepare_tasks(run.config, run.allocation, run.folder), model)
+    config = rl_config(run, prepare_tasks(run), model)
     config.trainer.save_freq = -1
     run.rl.root.mkdir(parents=True)
     OmegaConf.save(config, run.rl.config)

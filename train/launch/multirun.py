@@ -20,7 +20,7 @@ from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.sweep import record
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import put_aside, run_name
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 from turngrid.train.launch import launching, one_run
 from turngrid.train.launch.sweep import Launch, prepare_launch
 
@@ -103,7 +103,7 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
     for label, config in runs:
-        name, played, each = run_name(config), allocate_budget(config).episodes, recorded(config)
+        name, played, each = run_name(config), Run(config).allocation.episodes, recorded(config)
         seconds = forecast(amounts(config), each)["all"] if each else None
         hour, run_state = None if seconds is None else seconds / 3600, state(root / name)
         table.add_row(label, run_state, f"{played:,}", "?" if hour is None else f"{hour:.2f}", name)

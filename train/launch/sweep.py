@@ -32,6 +32,7 @@ from turngrid.experiments.sweep.definition import (
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import outside_identity, run_name
+from turngrid.tasks.run import Run
 from turngrid.train.launch.one_run import WATCHED, plain
 
 DEFAULT_SCALE = "laptop"
@@ -146,7 +147,7 @@ def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) ->
     for run in tqdm(runs, "composing", leave=False, disable=not sys.stderr.isatty()):
         try:
             configs.append(composed(run.overrides))
-            for problem in unusable_folders(configs[-1]):
+            for problem in unusable_folders(Run(configs[-1])):
                 raise ConfigError(problem)
             if checked:
                 check(configs[-1])
