@@ -24,12 +24,12 @@ from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
 from turngrid.train.launch import one_run
-from turngrid.train.launch.one_run import LAUNCHED, STARTED, Run, command
+from turngrid.train.launch.one_run import LAUNCHED, STARTED, LaunchedRun, command
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 
 
-Launcher = Callable[[Sequence[Run]], list[str]]  # starts runs and returns a line for each that failed
+Launcher = Callable[[Sequence[LaunchedRun]], list[str]]  # starts runs and returns a line for each that failed
 
 
 def elsewhere(config: DictConfig) -> bool:
@@ -58,7 +58,7 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
     return partial(launch, config.cluster.slurm, folder, config_dir=config_dir)
 
 
-def _one_by_one(runs: Sequence[Run], config_dir: str | None) -> list[str]:
+def _one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
     failed = []
     for run in runs:
         print(f"\nturngrid: run {run.number} of {len(runs)}: {run.label}", file=sys.stderr, flush=True)
@@ -95,7 +95,7 @@ def check_slurm(config: DictConfig) -> None:
 
 
 def run_all(
-    folder: Path, devices: Sequence[str | None], runs: Sequence[Run], config_dir: str | None = None
+    folder: Path, devices: Sequence[str | None], runs: Sequence[LaunchedRun], config_dir: str | None = None
 ) -> list[str]:
     """Run all, as many at once as there are ``devices``; return a line for each that failed."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def run_all(
     for device in devices:
         free.put(device)
 
-    def one(run: Run) -> str:
+    def one(run: LaunchedRun) -> str:
         device, log, start = free.get(), folder / f"{run.number}.log", time.monotonic()
         variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
         with log.open("ab") as output:

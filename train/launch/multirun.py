@@ -51,7 +51,7 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     runs = dict(zip(launch.folders, zip(launch.sweep.runs, launch.labels, strict=True), strict=True))
     left = [run for path, run in runs.items() if state(path) is not State.FINISHED]
     say(f"{launch.sweep.title}: {len(left)} runs to go, {len(runs) - len(left)} finished")
-    jobs = [one_run.Run(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
+    jobs = [one_run.LaunchedRun(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
     failed = start(jobs)
     for line in failed:
         say(f"failed: {line}")

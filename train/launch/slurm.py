@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
-from turngrid.train.launch.one_run import LAUNCHED, Run, command
+from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
 from turngrid.train.launch.slurm_job import Job
 
 NAME = "turngrid"
@@ -26,10 +26,10 @@ STAND_IN = "#!/bin/sh\necho Submitted batch job 1\n"
 NOT_SBATCH = ("wait", "lost_after_s", "max_num_timeout")
 ANY_CLUSTER = ("nodes", "gpus_per_node", "cpus_per_task", "mem_gb", "timeout_min")  # not submitit's slurm_...
 TIMED_OUT = "timed-out too many times"  # submitit's words
-Jobs = dict[Run, "submitit.Job[int]"]
+Jobs = dict[LaunchedRun, "submitit.Job[int]"]
 
 
-def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> list[str]:
+def launch(slurm: DictConfig, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
     """Submit the runs and wait for them; return a line for each that failed.
 
     A run whose job of an earlier launch is still in the queue is waited for, not submitted again.
@@ -46,7 +46,7 @@ def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
     return wait(jobs, float(slurm.lost_after_s))
 
 
-def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> Jobs:
+def submit(slurm: DictConfig, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> Jobs:
     """Submit the runs; raise FailedJobError if sbatch refuses them."""
     if not runs:
         return {}
@@ -115,7 +115,7 @@ def script(slurm: DictConfig, folder: Path, runs: int) -> str:
     return text.strip().replace(stand_ins, str(folder))
 
 
-def still_there(folder: Path, runs: Sequence[Run]) -> Jobs:
+def still_there(folder: Path, runs: Sequence[LaunchedRun]) -> Jobs:
     """Return the runs that an earlier launch submitted and that SLURM has not ended."""
     earlier: dict[str, str] = {}  # a run's overrides -> its last job
     for file in sorted(folder.glob(f"*_{RECORD}"), key=lambda path: path.stat().st_mtime):
@@ -140,7 +140,7 @@ def queue() -> set[str] | None:
         return None
 
 
-def wait(jobs: Mapping[Run, submitit.Job[int]], lost_after_s: float) -> list[str]:
+def wait(jobs: Mapping[LaunchedRun, submitit.Job[int]], lost_after_s: float) -> list[str]:
     """Wait for all jobs and return a line for each that failed.
 
     submitit asks only ``sacct``, so without accounting it would wait for a cancelled job forever.
