@@ -206,7 +206,7 @@ async def _roll_out_in_text(
                     if candidate.kind == "expert" and without:
                         few = f"{len(without)} of {len(specs)} games have no expert plan, first: {without[0]}"
                         raise PolicyError(f"expert: {few}")
-                    several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.config.eval.seed
+                    several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.eval.seed
                     async with acting(run, candidate, item) as policy:
                         episodes = await stage.roll_out_in_text(policy, specs, pool, several, bar.update, seed)
                     if cause := stage.common_failure(episodes):

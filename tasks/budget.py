@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 
-from omegaconf import DictConfig
-
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.tasks.schema import Budget
 
 
 class BudgetError(Refusal):
@@ -35,7 +34,7 @@ class Allocation:
         return self.steps * self.episodes_per_step
 
 
-def allocate_budget(budget: DictConfig, prompts: int, samples: int, refills: bool) -> Allocation:
+def allocate_budget(budget: Budget, prompts: int, samples: int, refills: bool) -> Allocation:
     """Return how many demonstrations, games and steps the budget buys.
 
     Args:
@@ -59,7 +58,7 @@ def allocate_budget(budget: DictConfig, prompts: int, samples: int, refills: boo
     return Allocation(demonstrations, games, steps, prompts * samples, float(units), float(unspent))
 
 
-def with_games(allocation: Allocation, budget: DictConfig, games: int) -> Allocation:
+def with_games(allocation: Allocation, budget: Budget, games: int) -> Allocation:
     """Return the allocation if the environment has only this many training ``games``.
 
     They are revisited as often as the steps need; missing games are not charged.
@@ -69,7 +68,7 @@ def with_games(allocation: Allocation, budget: DictConfig, games: int) -> Alloca
     return replace(allocation, games=games, units=units, unspent=unspent)
 
 
-def shares(budget: DictConfig) -> tuple[int, int]:
+def shares(budget: Budget) -> tuple[int, int]:
     """Return how many demonstrations and how many RL episodes (or games) the units buy.
 
     Units that demonstrations leave over go to RL. The arithmetic is exact in decimals: with floats,
@@ -83,9 +82,9 @@ def shares(budget: DictConfig) -> tuple[int, int]:
     return demonstrations, int(left // _exact(budget.episode_cost))
 
 
-def demonstration_price(budget: DictConfig) -> Fraction:
+def demonstration_price(budget: Budget) -> Fraction:
     """Return the price of a demonstration, early experience (``demos.experience``) included."""
-    return _exact(budget.demo_cost) + _exact(budget.get("experience_cost") or 0)
+    return _exact(budget.demo_cost) + _exact(budget.experience_cost or 0)
 
 
 def _exact(number: float) -> Fraction:
@@ -93,14 +92,14 @@ def _exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
-def _sft_only(budget: DictConfig, demonstrations: int) -> Allocation:
+def _sft_only(budget: Budget, demonstrations: int) -> Allocation:
     if demonstrations == 0:
         raise BudgetError(f"budget.units={budget.units} buys no demonstration at budget.demo_cost={budget.demo_cost}")
     units = demonstrations * demonstration_price(budget)
     return Allocation(demonstrations, 0, 0, 0, float(units), float(_exact(budget.units) - units))
 
 
-def _games(budget: DictConfig, affordable: int, prompts: int, refills: bool) -> tuple[int, int]:
+def _games(budget: Budget, affordable: int, prompts: int, refills: bool) -> tuple[int, int]:
     """Return distinct games and steps."""
     if affordable < prompts and not refills:
         raise BudgetError(
@@ -111,13 +110,13 @@ def _games(budget: DictConfig, affordable: int, prompts: int, refills: bool) -> 
     return min(affordable, _visited(budget, steps * prompts)), steps  # only visited games are made and charged
 
 
-def steps_of_epochs(budget: DictConfig, prompts: int) -> int:
+def steps_of_epochs(budget: Budget, prompts: int) -> int:
     """Return the steps of ``rl_epochs`` passes over the bought games; 0 without epochs."""
     _, games = shares(budget)
     return int(-(-_exact(budget.rl_epochs or 0) * games // prompts))
 
 
-def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
+def _rollouts(budget: Budget, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
     """Return distinct games, whole steps, and their episodes."""
     steps = affordable // (prompts * samples)
     if steps == 0:
@@ -129,6 +128,6 @@ def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -
     return _visited(budget, steps * prompts), steps, steps * prompts * samples
 
 
-def _visited(budget: DictConfig, prompts: int) -> int:
+def _visited(budget: Budget, prompts: int) -> int:
     """Return the number of distinct games among the prompts."""
-    return min(prompts, budget.get("games") or prompts)
+    return min(prompts, budget.games or prompts)

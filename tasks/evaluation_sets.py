@@ -11,7 +11,6 @@ from turngrid.envs.games.catalogue import games_hash
 from turngrid.envs.registry import known
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.names import file_name
-from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import list_games, read_tasks, task_file, what_to_set, write_tasks
 
@@ -63,7 +62,7 @@ def tested(run: Run) -> list[tuple[str, str]]:
         env, _, task = name.partition("/")
         return (env, task) if task and known(env) else (own(run)[0], name)
 
-    return [named(str(name)) for name in run.config.eval.tasks] or [own(run)]
+    return [named(str(name)) for name in run.eval.tasks] or [own(run)]
 
 
 def own(run: Run) -> tuple[str, str]:
@@ -71,7 +70,7 @@ def own(run: Run) -> tuple[str, str]:
 
     A mixture's evaluation set has the tasks in proportion to their weights.
     """
-    return str(run.config.env.name), str(run.config.env.task)
+    return str(run.env.name), str(run.env.task)
 
 
 def turns_of(run: Run, env: str, task: str) -> int:
@@ -80,27 +79,27 @@ def turns_of(run: Run, env: str, task: str) -> int:
     Raises:
         TaskError: the environment or task does not exist.
     """
-    if run.config.eval.max_turns is not None:
-        return int(run.config.eval.max_turns)
+    if run.eval.max_turns is not None:
+        return run.eval.max_turns
     if (env, task) == own(run):
-        return int(run.config.env.max_turns)
+        return run.max_turns
     return run.of_environment(env).environment.max_turns(task)
 
 
 def response_length(run: Run, turns: int) -> int:
     """Return the response's token limit, raised in proportion to ``turns`` up to the context."""
     length = int(run.config.data.max_response_length)
-    longer = -(-length * turns // int(run.config.env.max_turns))
-    return max(length, min(longer, int(run.config.model.context) - int(run.config.data.max_prompt_length)))
+    longer = -(-length * turns // run.max_turns)
+    return max(length, min(longer, run.model.context - int(run.config.data.max_prompt_length)))
 
 
 def evaluation_settings(run: Run) -> list[EvaluationSetting]:
     """Return every evaluation set at every temperature; their games must have been listed."""
-    node, sets = run.config.eval, [_evaluation_set(run, *names) for names in tested(run)]
+    node, sets = run.eval, [_evaluation_set(run, *names) for names in tested(run)]
     settings: list[EvaluationSetting] = []
     for one, temperature in itertools.product(sets, map(float, node.temperatures)):
         seats = run.of_environment(one.env).environment.seats
-        samples = int(node.samples_per_game) * max(1, len(seats))
+        samples = node.samples_per_game * max(1, len(seats))
         for opponent in run.opponents if seats else [""]:
             name = label(own(run)[0], one.env, one.task, temperature, opponent) if settings else ""
             settings.append(EvaluationSetting(name, one, temperature, samples, opponent))
@@ -109,10 +108,9 @@ def evaluation_settings(run: Run) -> list[EvaluationSetting]:
 
 def through_servers(run: Run) -> bool:
     """Return whether rollout servers run the evaluation; by default with vLLM on GPUs."""
-    config = run.config
-    if config.eval.servers is not None:
-        return bool(config.eval.servers)
-    return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")
+    if run.eval.servers is not None:
+        return run.eval.servers
+    return bool(run.config.trainer.device == "cuda" and run.config.actor_rollout_ref.rollout.name == "vllm")
 
 
 def label(own_env: str, env: str, task: str, temperature: float, opponent: str = "") -> str:
@@ -179,9 +177,9 @@ def prepare_evaluation_sets(run: Run, also_own: bool = False) -> frozenset[str]:
     for env, task in tested(run):
         if also_own or (env, task) != own(run):
             there = run.of_environment(env)
-            weights = task_weights(run.config.env) if (env, task) == own(run) else {task: 1.0}
+            weights = run.weights if (env, task) == own(run) else {task: 1.0}
             with what_to_set():
-                listed = list_games(there.catalogue, weights, {"test": run.config.eval.games}, there.reward_name)
+                listed = list_games(there.catalogue, weights, {"test": run.eval.games}, there.reward_name)
             games = listed["test"].tasks
             write_tasks(_file(run, env, task), games)
             fingerprints |= {game.fingerprint for game in games}

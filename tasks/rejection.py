@@ -53,19 +53,18 @@ def source(run: Run) -> Path:
     Raises:
         DemosError: ``demos.run`` is unset, has no training episode, or used other prompts.
     """
-    config = run.config
-    if not config.demos.run:
+    if not run.demos.run:
         raise DemosError("demos.source=episodes needs demos.run=RUN_FOLDER, the run whose wins are used")
-    folder = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
+    folder = Path(run.demos.run.removeprefix("run://")).expanduser().absolute()
     if not any(RlFolder(folder).episodes.glob("*.jsonl")):
         raise DemosError(f"demos.run={folder} has no training episodes (rl/episodes/*.jsonl)")
     theirs = cast(DictConfig, OmegaConf.load(RlFolder(folder).config))
     prompt = OmegaConf.select(theirs, "prompt")
-    if (form := summed_up(theirs.get(FORM))) != summed_up(config.get(FORM)):
+    if (form := summed_up(theirs.get(FORM))) != summed_up(run.config.get(FORM)):
         raise DemosError(f"demos.run={folder} used rollout_form={form or 'linear'}; choose it here too")
     if theirs.get(ROLES):
         raise DemosError(f"demos.run={folder} has the answers of several roles; use a run with roles=[]")
-    if changed_text(prompt) != changed_text(config.prompt):
+    if changed_text(prompt) != changed_text(run.config.prompt):
         name = prompt.name if prompt else PLAIN
         raise DemosError(f"demos.run={folder} was played with prompt={name}: choose its prompt settings too")
     return folder
@@ -95,8 +94,8 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
 
 def draw(run: Run, wanted: int) -> list[Episode]:
     """Return ``wanted`` demonstrations of ``demos.run``; raise DemosError if it has fewer."""
-    folder, demos = source(run), run.config.demos
-    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or run.config.env.max_turns)
+    folder, demos = source(run), run.demos
+    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or run.max_turns)
     files = sorted(RlFolder(folder).episodes.glob("*.jsonl"))
     episodes = (episode for path in files for episode in read_episodes(path))
     chosen, left_out = select(episodes, wanted, rules)

@@ -28,6 +28,8 @@ from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
 from turngrid.tasks.budget import Allocation, allocate_budget
+from turngrid.tasks.mixture import task_weights
+from turngrid.tasks.schema import Budget, Demos, Env, Eval, Model
 
 # Keys of the run's env node that hold in any environment.
 SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
@@ -37,7 +39,8 @@ SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
 class Run:
     """A run with its config, or an evaluation with a separate folder.
 
-    A config that is only checked or counted has no folder.
+    A config that is only checked or counted has no folder. Our nodes are read as ``env``, ``eval``
+    and so on, by the types of ``schema.py``; verl's are read in ``config``.
     """
 
     config: DictConfig
@@ -50,9 +53,43 @@ class Run:
         assert isinstance(config, DictConfig)
         return cls(config, folder)
 
+    @property
+    def env(self) -> Env:
+        return self.config.env
+
+    @property
+    def eval(self) -> Eval:
+        return self.config.eval
+
+    @property
+    def demos(self) -> Demos:
+        return self.config.demos
+
+    @property
+    def budget(self) -> Budget:
+        return self.config.budget
+
+    @property
+    def model(self) -> Model:
+        return self.config.model
+
+    @property
+    def seed(self) -> int:
+        return int(self.config.seed)
+
+    @property
+    def max_turns(self) -> int:
+        """The most turns of a training episode; composition fills in the default."""
+        return int(self.config.env.max_turns)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the tasks that the run trains on."""
+        return task_weights(self.config.env)
+
     @cached_property
     def environment(self) -> Environment:
-        return make_environment(self.config.env.name, self.config.env)
+        return make_environment(self.env.name, self.config.env)
 
     @property
     def catalogue(self) -> Catalogue:
@@ -62,8 +99,7 @@ class Run:
     @property
     def cache_dir(self) -> Path | None:
         """The folder of made games, if the config names one."""
-        folder = self.config.env.get("cache_dir")
-        return Path(folder).expanduser() if folder else None
+        return Path(self.env.cache_dir).expanduser() if self.env.cache_dir else None
 
     @cached_property
     def prompt(self) -> PromptForm:
@@ -86,7 +122,7 @@ class Run:
     @property
     def opponents(self) -> list[str]:
         """The opponents of evaluations; training has the first."""
-        return list(self.config.eval.get("opponents") or [RANDOM])
+        return list(self.eval.opponents or [RANDOM])
 
     @cached_property
     def window(self) -> Window | Summaries | None:
@@ -132,7 +168,7 @@ class Run:
         """
         prompts = int(self.config.data.train_batch_size)
         refills = bool(self.config.trainer.v1.sampler.sync_refill_failed_groups)
-        return allocate_budget(self.config.budget, prompts, self.episodes_per_prompt, refills)
+        return allocate_budget(self.budget, prompts, self.episodes_per_prompt, refills)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -166,7 +202,7 @@ class Run:
 
     def of_environment(self, name: str) -> Run:
         """Return the same run with the ``env`` node of an environment, each made once."""
-        if name == self.config.env.name:
+        if name == self.env.name:
             return self
         if name not in self._others:
             self._others[name] = Run(self._with(env=self.env_node(name)), self.folder)

@@ -11,7 +11,7 @@ from turngrid.envs.types import TaskError, TaskRef
 from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.budget import Allocation, with_games
-from turngrid.tasks.mixture import shares, spread, task_weights
+from turngrid.tasks.mixture import shares, spread
 from turngrid.tasks.run import Run
 
 SKIPPED = Path("tasks") / "skipped.json"
@@ -41,8 +41,8 @@ def prepare_tasks(run: Run, avoid: Iterable[str] = ()) -> Allocation:
     """
     allocation = run.allocation
     with what_to_set():
-        weights, reward = task_weights(run.config.env), run.config.turn_reward.name
-        listings = list_games(run.catalogue, weights, games_wanted(run), reward, avoid, at_most=["train"])
+        reward = run.config.turn_reward.name
+        listings = list_games(run.catalogue, run.weights, games_wanted(run), reward, avoid, at_most=["train"])
     _refuse_without_plans(run, listings)
     if run.config.get("extend"):
         _refuse_other_games(run.folder, listings)
@@ -50,16 +50,16 @@ def prepare_tasks(run: Run, avoid: Iterable[str] = ()) -> Allocation:
     games = len(listings["train"].tasks) if allocation.games else 0
     if games == allocation.games:
         return allocation
-    task, paid = run.config.env.task, allocation.games
+    task, paid = run.env.task, allocation.games
     say(f"note: {task} has {games} training games, the budget pays for {paid}: they are revisited")
-    return with_games(allocation, run.config.budget, games)
+    return with_games(allocation, run.budget, games)
 
 
 def _refuse_without_plans(run: Run, listings: Mapping[str, Listing]) -> None:
     """Refuse demonstrations and training games that need an expert plan and have none."""
     demonstrations = listings["demonstrations"].tasks if "demonstrations" in listings else []
     if not run.environment.seats and not all(game.expert_plan for game in demonstrations):
-        raise TaskError(f"env.task={run.config.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
+        raise TaskError(f"env.task={run.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
     if run.allocation.games:
         look_for_plans(run, listings["train"].tasks)
 
@@ -86,7 +86,7 @@ def games_wanted(run: Run) -> dict[str, int]:
     counts = {
         "demonstrations": demonstration_games(run),
         "train": run.allocation.games,
-        "test": int(run.config.eval.games),
+        "test": run.eval.games,
         "validation": validation_games(run),
     }
     return {split: count for split, count in counts.items() if count}
@@ -94,9 +94,9 @@ def games_wanted(run: Run) -> dict[str, int]:
 
 def demonstration_games(run: Run) -> int:
     """Return the number of games that demonstrations need: of matches ``demos.per_game`` a game."""
-    if run.config.demos.source == "episodes":
+    if run.demos.source == "episodes":
         return 0
-    per_game = int(run.config.demos.per_game) if run.environment.seats else 1
+    per_game = run.demos.per_game if run.environment.seats else 1
     return -(-run.allocation.demonstrations // per_game)
 
 
@@ -188,7 +188,7 @@ def validates(run: Run) -> bool:
 
 def validation_games(run: Run) -> int:
     """Return the number of validation games, neither trained on nor tested; 0 without RL."""
-    return int(run.config.eval.validation_games) if run.allocation.steps and validates(run) else 0
+    return run.eval.validation_games if run.allocation.steps and validates(run) else 0
 
 
 def validation_samples(run: Run) -> int:

@@ -19,7 +19,7 @@ from turngrid.records.damage import DISCARDED
 from turngrid.records.stages import stage_seconds
 from turngrid.tasks.budget import Allocation, with_games
 from turngrid.tasks.evaluation_sets import own, tested
-from turngrid.tasks.mixture import shares, task_weights
+from turngrid.tasks.mixture import shares
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import games_wanted, validation_samples, what_to_set
 
@@ -76,20 +76,19 @@ def amounts(config: DictConfig) -> Amounts:
 
 
 def _games(run: Run) -> Iterator[Games]:
-    weights = task_weights(run.config.env)
     for split, count in games_wanted(run).items():
-        for task, share in shares(weights, count).items():
+        for task, share in shares(run.weights, count).items():
             if share:
                 yield _split(run, task, split, share)
     for env, task in tested(run):
         if (env, task) != own(run):
-            yield _split(run.of_environment(env), task, "test", int(run.config.eval.games))
+            yield _split(run.of_environment(env), task, "test", int(run.eval.games))
 
 
 def _split(run: Run, task: str, split: str, wanted: int) -> Games:
     cached, missing, _ = run.catalogue.outlook(task, split, wanted, run.reward_name)
     most = cached + missing
-    if 0 < most < wanted and split == "train" and not run.config.env.tasks:
+    if 0 < most < wanted and split == "train" and not run.env.tasks:
         wanted = most  # they are revisited
     if most < wanted:
         message = f"{task}: split {split} has at most {most} games of the {wanted} asked for"

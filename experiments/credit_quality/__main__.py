@@ -91,7 +91,7 @@ def _refuse(options: Options, run: Run, policy: PolicyRef) -> None:
         f"noise={options.noise}: it is a share; use noise=0.0 to noise=1.0": not share,
         f"noise={options.noise}: it is the expert's, and this is {policy.label}; use noise=0": options.noise != "0"
         and policy.kind != "expert",
-        "eval.tasks: one task is measured; use env.task=": run.config.eval.tasks,
+        "eval.tasks: one task is measured; use env.task=": run.eval.tasks,
     }
     if reason := next((text for text, holds in reasons.items() if holds), None):
         raise Refusal(reason)
@@ -127,7 +127,7 @@ def _measured(options: Options, run: Run, policy: PolicyRef, chosen: Sequence[Me
 
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
     study, reward = study_of(run, policy, float(options.noise)), str(run.config.turn_reward.name)
-    folder, env = study.run.folder, run.config.env
+    folder, env = study.run.folder, run.env
     with held(folder):
         say(f"credit quality folder {folder}")
         taken = study.measured(size)

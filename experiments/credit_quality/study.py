@@ -112,7 +112,7 @@ class Study:
         """Call ``screen`` or ``measure`` of each game's ``Measurement``, and save the game."""
         with ticking_bar(total=len(tasks), desc=what, unit="game", disable=not tasks) as bar:
             for task in tasks:
-                spec = self.run.spec(task, int(self.run.config.env.max_turns))
+                spec = self.run.spec(task, self.run.max_turns)
                 measurement = Measurement(self.rollouts, self._make, spec, self.run.reward.name)
                 game = self.read(task)
                 asyncio.run(getattr(measurement, what)(game, *numbers))
@@ -214,7 +214,7 @@ class ModelRollouts:
 
 def rollouts_of(run: Run, policy: PolicyRef, noise: float) -> Rollouts:
     """Return the policy's rollouts; ``noise``: probability of a random action of the expert."""
-    config, seed = run.config, int(run.config.seed)
+    config, seed = run.config, run.seed
     if policy.kind == "expert":
         return TextRollouts(NoisyExpert(noise, seed))
     if policy.kind == "random":

@@ -59,7 +59,7 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, run: Run) -> list[
         PolicyError: a name is unknown or repeated, or no policy is named.
         ModelError: a folder holds no model.
     """
-    candidates = [each for word in words for each in _with_library(_policy(word, run), run.config.eval.library)]
+    candidates = [each for word in words for each in _with_library(_policy(word, run), run.eval.library)]
     if endpoint is not None:
         if endpoint.tools and not run.prompt.calls:
             raise PolicyError("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
@@ -77,7 +77,7 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, run: Run) -> list[
 
 
 def _policy(word: str, run: Run) -> PolicyRef:
-    model = run.config.model
+    model = run.model
     if word in SCRIPTED:
         return PolicyRef(word, word, word)
     if word == "base":
@@ -144,7 +144,7 @@ def _contents(path: str) -> str:
 
 def trained_on(word: str) -> str | None:
     """Return the environment of the policy's run; None without a run."""
-    return str(run.config.env.name) if (run := _run_of(word)) else None
+    return str(run.env.name) if (run := _run_of(word)) else None
 
 
 def _run_of(word: str) -> Run | None:

@@ -65,9 +65,9 @@ async def evaluate(
             async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
                 for item, file in todo:
                     pool = await pool_of(run, item.evaluation_set.env)
-                    params = SamplingParams(item.temperature, max_action_tokens=int(run.config.env.max_action_tokens))
+                    params = SamplingParams(item.temperature, max_action_tokens=int(run.env.max_action_tokens))
                     limit = run.limit(model.context, item.evaluation_set.max_response_length)
-                    rules = Rules(params, limit, run.config.eval.seed, models or {})
+                    rules = Rules(params, limit, run.eval.seed, models or {})
                     specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
                     episodes = await model.roll_out(specs, rules, pool, count)
                     if cause := stage.common_failure(episodes):

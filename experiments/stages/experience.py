@@ -100,7 +100,7 @@ async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: 
     """Return the writer's thought for each pair, in order."""
     endpoint, gate = writer(run.config), asyncio.Semaphore(AT_ONCE)
     async with endpoint.client() as client:
-        policy = ChatPolicy(endpoint, client, temperature=1.0, max_tokens=THOUGHT_TOKENS, run_seed=run.config.seed)
+        policy = ChatPolicy(endpoint, client, temperature=1.0, max_tokens=THOUGHT_TOKENS, run_seed=run.seed)
 
         async def think(pair: Pair) -> str:
             other = pair[1]

@@ -37,10 +37,9 @@ def execute(run: Run) -> RunResult:
         ModelError: the model is not available; it is checked before any game is made.
         StageFailed: a stage's process failed; its log has the reason.
     """
-    config = run.config
-    base = resolve_model(config.model.path, cache_root())
+    base = resolve_model(run.model.path, cache_root())
     check_hub(base)
-    if teacher := OmegaConf.select(config, "algo.teacher"):
+    if teacher := OmegaConf.select(run.config, "algo.teacher"):
         check_hub(resolve_model(str(teacher), cache_root()))
     with stage(run.folder, "games"):
         allocation = prepare_tasks(run, avoid=prepare_evaluation_sets(run))
@@ -63,7 +62,7 @@ def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
 
 def _after_rl(run: Run, model: str) -> list[Checkpoint]:
     """Return the last checkpoint, of a run with a library twice (``eval.library``)."""
-    wanted = (run.config.eval.library or "both") if run.config.get("library") else "none"
+    wanted = (run.eval.library or "both") if run.config.get("library") else "none"
     return {
         "none": [Checkpoint("rl", model)],
         "frozen": [Checkpoint("rl", model, library=True)],
@@ -92,7 +91,7 @@ TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl"
 
 def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
-    config, folder = run.config, run.folder
+    folder = run.folder
     entries, seconds, settings = ledger(run), stage_seconds(folder), evaluation_settings(run)
     metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
@@ -106,15 +105,15 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     result = RunResult(
         name=folder.name,
         folder=str(folder),
-        seed=config.seed,
+        seed=run.seed,
         stages=stages,
         units=units,
-        units_left=config.budget.units - units,
+        units_left=run.budget.units - units,
         seconds=sum(seconds.values()),
         notes={
-            "spent": spent(config, entries),
+            "spent": spent(run.budget, entries),
             "skipped": skipped_games(folder),
-            "precision": precision.explained(config),
+            "precision": precision.explained(run.config),
             "no_signal": _no_signal(run, metrics),
         },
         matrix=matrix,

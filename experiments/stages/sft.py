@@ -38,15 +38,15 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
     Raises:
         StageFailed: the trainer's process failed.
     """
-    stage, config = run.folder / "sft", run.config
+    stage = run.folder / "sft"
     if (stage / "model").exists():
         return stage / "model"
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
     set_evaluation_aside(run.folder, "sft")
     OmegaConf.save(sft_config(run, episodes_file, model), stage / "config.yaml")
-    variables = {"PYTHONSAFEPATH": "1", **ALONE, **allocator(config)}
-    module, arguments = _launch(config)
+    variables = {"PYTHONSAFEPATH": "1", **ALONE, **allocator(run)}
+    module, arguments = _launch(run)
     with ticking_bar(total=_steps(run, episodes_file), desc="SFT", unit="step") as bar:
 
         def update() -> None:
@@ -55,16 +55,16 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
                 bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
                 bar.update(len(lines) - bar.n)
 
-        run_stage(config, run.folder, "sft", module, [*arguments, str(stage / "config.yaml")], update, **variables)
+        run_stage(run.config, run.folder, "sft", module, [*arguments, str(stage / "config.yaml")], update, **variables)
     return _publish(stage)
 
 
-def allocator(config: DictConfig) -> dict[str, str]:
+def allocator(run: Run) -> dict[str, str]:
     """Return torch's setting against fragmented memory on small cards, unless the user has one.
 
     RL needs none: verl 0.9.1 makes it in the trainer's process after each transfer of weights.
     """
-    small = config.trainer.device == "cuda" and config.cluster.gpu_memory_gb < SMALL
+    small = run.config.trainer.device == "cuda" and run.config.cluster.gpu_memory_gb < SMALL
     return {ALLOCATOR: "expandable_segments:True"} if small and ALLOCATOR not in os.environ else {}
 
 
@@ -129,9 +129,10 @@ def _plain(node: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in container.items()}
 
 
-def _launch(config: DictConfig) -> tuple[str, list[str]]:
+def _launch(run: Run) -> tuple[str, list[str]]:
     """Return the module and its arguments: torchrun if this node has several GPUs."""
-    ranks = 1 if config.trainer.device == "cpu" else int(config.trainer.n_gpus_per_node)
+    trainer = run.config.trainer
+    ranks = 1 if trainer.device == "cpu" else int(trainer.n_gpus_per_node)
     if ranks == 1:
         return "turngrid.verl_plugin.sft", []
     return "torch.distributed.run", ["--standalone", f"--nproc-per-node={ranks}", "-m", "turngrid.verl_plugin.sft"]
@@ -141,7 +142,7 @@ def _steps(run: Run, episodes_file: Path) -> int:
     rows = sum(rows_of(len(episode.played_turns), run.window) for episode in read_episodes(episodes_file))
     if early_experience.kind_of(run) == early_experience.REFLECTION:
         rows += sum(1 for _ in read_episodes(early_experience.rows_file(run.folder)))
-    settings = run.config.model.sft
+    settings = run.model.sft
     return int(settings.epochs) * -(-rows // int(settings.batch_size))
 
 

@@ -81,14 +81,14 @@ def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], outp
     trained = {BASE: bases[0]} if bases else {}
     trained |= {training: result.stages[-1] for training, result in ended.items()}
     return Row(
-        env=str(run.config.env.name),
+        env=str(run.env.name),
         task=item.evaluation_set.task,
         scripted={policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()},
         trained=trained,
         steps_per_second=pace,
         repeated=repeated_states(list(own) for _, own in groupby(shown["random"][2], lambda one: one.task)),
         optimal=(fmean(lengths), min(lengths), max(lengths)),
-        tokens=_tokens(expert, str(run.config.model.path)),
+        tokens=_tokens(expert, str(run.model.path)),
         max_turns=item.evaluation_set.max_turns,
     )
 

@@ -13,8 +13,8 @@ from omegaconf import DictConfig
 from turngrid.config import machine
 from turngrid.config.base import ROOT
 from turngrid.config.compose import composer
-from turngrid.config.schema import Slurm
 from turngrid.records.run_folder import identity
+from turngrid.tasks.schema import Slurm
 from turngrid.train.app import main
 from turngrid.train.launch import launching, one_run
 

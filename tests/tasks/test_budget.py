@@ -12,13 +12,15 @@ from turngrid.config.compose import Composer
 from turngrid.tasks.budget import Allocation, BudgetError, shares
 from turngrid.tasks.run import Run
 
+OTHERS = {"rl_epochs": None, "experience_cost": None, "games": None}
+
 
 def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -> DictConfig:
     """The part of a config that decides what can be bought."""
     defaults = {"units": 1000.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": "games", "rl_steps": 25}
     return OmegaConf.create(
         {
-            "budget": {**defaults, "rl_epochs": None, "sft_share": share, **other},
+            "budget": {**defaults, **OTHERS, "sft_share": share, **other},
             "data": {"train_batch_size": prompts},
             "actor_rollout_ref": {"rollout": {"n": samples}},
             "trainer": {"v1": {"sampler": {"sync_refill_failed_groups": True}}},

@@ -97,7 +97,7 @@ async def _play(run: Run, settings: PlaySettings) -> None:
 
 def _game(run: Run, split: str, number: int) -> TaskRef:
     name, progress = run.config.turn_reward.name, sys.stderr.isatty()
-    return run.catalogue.tasks(run.config.env.task, split, number, name, progress=progress)[number - 1]
+    return run.catalogue.tasks(run.env.task, split, number, name, progress=progress)[number - 1]
 
 
 async def _one_game(run: Run, settings: PlaySettings, session: Session, task: TaskRef, screen: Screen) -> str:
@@ -120,7 +120,7 @@ async def _one_game(run: Run, settings: PlaySettings, session: Session, task: Ta
 def _spec(run: Run, task: TaskRef, watch: bool) -> EpisodeSpec:
     if watch and not task.expert_plan:
         raise TaskError(f"{task.key} has no expert plan to watch; drop watch=true or choose another game")
-    environment, turns = run.environment, run.config.env.max_turns
+    environment, turns = run.environment, run.env.max_turns
     return EpisodeSpec(
         task,
         environment.prompt,
