@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.envs.games.catalogue import TooFewGames, cache_root
 from turngrid.envs.utils.files import write_whole
@@ -55,16 +55,15 @@ class Amounts:
     units: dict[str, int]  # stage -> demonstrations, SFT or RL steps, or evaluation episodes
 
 
-def amounts(config: DictConfig) -> Amounts:
+def amounts(run: Run) -> Amounts:
     """Count what a run will need; raise TaskError if a task's split has too few games."""
-    run = Run(config)
     with what_to_set():
         games = tuple(_games(run))
-    allocation = with_games(run.allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
-    demonstrations, steps, sft = allocation.demonstrations, allocation.steps, config.model.sft
+    allocation = with_games(run.allocation, run.budget, sum(part.wanted for part in games if part.split == "train"))
+    demonstrations, steps, sft = allocation.demonstrations, allocation.steps, run.model.sft
     models = 1 + bool(demonstrations) + bool(steps)
-    evaluation_sets = len(tested(run)) * len(config.eval.temperatures)
-    samples = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
+    evaluation_sets = len(tested(run)) * len(run.eval.temperatures)
+    samples = evaluation_sets * run.eval.games * run.eval.samples_per_game
     units = {
         "demonstrations": demonstrations,
         "sft": int(sft.epochs) * -(-demonstrations // int(sft.batch_size)),
@@ -82,7 +81,7 @@ def _games(run: Run) -> Iterator[Games]:
                 yield _split(run, task, split, share)
     for env, task in tested(run):
         if (env, task) != own(run):
-            yield _split(run.of_environment(env), task, "test", int(run.eval.games))
+            yield _split(run.of_environment(env), task, "test", run.eval.games)
 
 
 def _split(run: Run, task: str, split: str, wanted: int) -> Games:
@@ -110,9 +109,9 @@ def machine() -> str:
     return f"{len(os.sched_getaffinity(0))} cores of {next(names, platform.processor())}"
 
 
-def record_file(config: DictConfig) -> Path:
+def record_file(run: Run) -> Path:
     """Return the record's path; runs with the same throughput on this machine share it."""
-    settings: Any = OmegaConf.to_container(config, resolve=True)
+    settings: Any = OmegaConf.to_container(run.config, resolve=True)
     for key in FREE:
         *above, last = key.split(".")
         (settings[above[0]] if above else settings).pop(last, None)
@@ -120,20 +119,21 @@ def record_file(config: DictConfig) -> Path:
     return cache_root() / "throughput" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def recorded(config: DictConfig) -> Seconds:
+def recorded(run: Run) -> Seconds:
     """Return what runs of this kind recorded on this machine; {} if there is none."""
-    return json.loads(file.read_text(encoding="utf-8")) if (file := record_file(config)).exists() else {}
+    return json.loads(file.read_text(encoding="utf-8")) if (file := record_file(run)).exists() else {}
 
 
-def record(config: DictConfig, folder: Path) -> None:
+def record(run: Run) -> None:
     """Record a run that has ended, unless it was interrupted, damaged or too short.
 
     Stages that this run did not have keep their earlier values.
     """
+    folder = run.folder
     attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
     whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
-    wanted, took = amounts(config), stage_seconds(folder)
-    if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
+    wanted, took = amounts(run), stage_seconds(folder)
+    if whole and run.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
         each = {stage: took[stage] / count for stage, count in wanted.units.items() if stage in took}
         with suppress(OSError):  # a record that cannot be written must not fail a finished run
-            write_whole(record_file(config), json.dumps(recorded(config) | each, indent=2) + "\n")
+            write_whole(record_file(run), json.dumps(recorded(run) | each, indent=2) + "\n")

@@ -77,8 +77,8 @@ def facts(config: DictConfig) -> Iterator[tuple[str, str]]:
 class Peak:
     """The peak memory of a run: of the fullest GPU, or on CPUs of this process and all below it."""
 
-    def __init__(self, config: DictConfig) -> None:
-        self._config, self._on_gpus, self._bytes, self._looked = config, config.trainer.device != "cpu", 0.0, 0.0
+    def __init__(self, run: Run) -> None:
+        self._run, self._on_gpus, self._bytes, self._looked = run, run.config.trainer.device != "cpu", 0.0, 0.0
 
     def look(self) -> None:
         """Called a few times a second."""
@@ -96,8 +96,8 @@ class Peak:
         return total
 
     def beside_estimate(self) -> str:
-        shape, where = shape_of(self._config.model.path), devices(self._config)
-        expected = f"{demand(self._config, shape, where).peak() / GB:.1f} GB" if shape and where else "not known"
+        shape, where = shape_of(self._run.model.path), devices(self._run)
+        expected = f"{demand(self._run, shape, where).peak() / GB:.1f} GB" if shape and where else "not known"
         return f"{self._bytes / GB:.1f} GB{' of the fullest GPU' if self._on_gpus else ''}; the estimate is {expected}"
 
 
@@ -161,10 +161,11 @@ def examine(config: DictConfig) -> int:
     """
     from transformers import AutoTokenizer
 
-    estimate.check(config, say)
-    output, start, peak = Path(config.output_dir).expanduser().absolute(), time.monotonic(), Peak(config)
+    estimate.check(Run(config), say)
+    output, start = Path(config.output_dir).expanduser().absolute(), time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     run = Run(config, Path(tempfile.mkdtemp(prefix="doctor-", dir=output)))
+    peak = Peak(run)
     train(run, model := resolve_model(config.model.path, cache_root()), peak)
     steps, episodes = findings.read_steps(run.folder)
     dtypes = findings.dtypes_of(config)

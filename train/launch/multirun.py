@@ -103,8 +103,9 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
     for label, config in runs:
-        name, played, each = run_name(config), Run(config).allocation.episodes, recorded(config)
-        seconds = forecast(amounts(config), each)["all"] if each else None
+        run = Run(config)
+        name, played, each = run_name(config), run.allocation.episodes, recorded(run)
+        seconds = forecast(amounts(run), each)["all"] if each else None
         hour, run_state = None if seconds is None else seconds / 3600, state(root / name)
         table.add_row(label, run_state, f"{played:,}", "?" if hour is None else f"{hour:.2f}", name)
         states[run_state] += 1
