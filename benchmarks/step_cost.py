@@ -44,9 +44,9 @@ from turngrid.config.compose import composer
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.stages.rl import rl_config
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.process.child import stage_variables
 from turngrid.records.resume import RlFolder
 from turngrid.tasks.splits import prepare_tasks
+from turngrid.tasks.stage_process import stage_variables
 from turngrid.verl_plugin import rl
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
 from turngrid.verl_plugin.training import task, trainer, zero_advantages
@@ -132,7 +132,7 @@ def composed(choices: Sequence[str], steps: int, more: Sequence[str], folder: Pa
     first = found[choices[0]]
     (folder / "tasks").mkdir(parents=True)
     prepare_tasks(first)
-    os.environ |= stage_variables(first.config, folder)
+    os.environ |= stage_variables(first)
     model = resolve_model(first.config.model.path, cache_root())
     return {choice: rl_config(run, first.allocation, model) for choice, run in found.items()}
 

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
-from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.store import read_episodes
@@ -58,7 +58,7 @@ def source(run: Run) -> Path:
     folder = Path(run.demos.run.removeprefix("run://")).expanduser().absolute()
     if not any(RlFolder(folder).episodes.glob("*.jsonl")):
         raise DemosError(f"demos.run={folder} has no training episodes (rl/episodes/*.jsonl)")
-    theirs = cast(DictConfig, OmegaConf.load(RlFolder(folder).config))
+    theirs = _rl_run(folder).config
     prompt = OmegaConf.select(theirs, "prompt")
     if (form := summed_up(theirs.get(FORM))) != summed_up(run.config.get(FORM)):
         raise DemosError(f"demos.run={folder} used rollout_form={form or 'linear'}; choose it here too")
@@ -68,6 +68,11 @@ def source(run: Run) -> Path:
         name = prompt.name if prompt else PLAIN
         raise DemosError(f"demos.run={folder} was played with prompt={name}: choose its prompt settings too")
     return folder
+
+
+def _rl_run(folder: Path) -> Run:
+    """Read the config of a run's RL stage."""
+    return Run(cast(DictConfig, OmegaConf.load(RlFolder(folder).config)), folder)
 
 
 def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[list[Episode], Counter[str]]:
@@ -116,9 +121,8 @@ def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: 
     They keep the sampled ids if the model has the same tokens and renders messages alike. Else they
     have no ids and are not marked as sampled; the SFT stage then adds its own.
     """
-    config = OmegaConf.load(RlFolder(run).config)
-    assert isinstance(config, DictConfig)
-    keep = same_tokens(model, str(config.actor_rollout_ref.model.path)) and chat == chat_settings(config)
+    theirs = _rl_run(run)
+    keep = same_tokens(model, str(theirs.config.actor_rollout_ref.model.path)) and chat == theirs.chat
     named = [replace(e, policy=f"{e.policy} of {run.name}", trains_thoughts=True) for e in episodes]
     return named if keep else [without_ids(episode) for episode in named]
 

@@ -17,10 +17,9 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.records.resume import RlFolder
-from turngrid.records.tracking import StageRun
 from turngrid.rewards.registry import reward
 from turngrid.rewards.reward import Reward
-from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.policy import RANDOM, ContextLimit
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import prompt_form
@@ -157,7 +156,9 @@ class Run:
 
     @cached_property
     def chat(self) -> ChatSettings:
-        return chat_settings(self.config)
+        kwargs = OmegaConf.select(self.config, "data.apply_chat_template_kwargs")
+        plain: Any = OmegaConf.to_container(kwargs, resolve=True) if kwargs else {}
+        return ChatSettings(plain, OmegaConf.select(self.config, "actor_rollout_ref.model.custom_chat_template"))
 
     @cached_property
     def allocation(self) -> Allocation:
@@ -177,9 +178,6 @@ class Run:
     @cached_property
     def rl(self) -> RlFolder:
         return RlFolder(self.folder)
-
-    def tracked(self, stage: str) -> StageRun:
-        return StageRun.of(self.config, self.folder, stage)
 
     def spec(self, task: TaskRef, max_turns: int, sample: int = 0, opponent: str = "") -> EpisodeSpec:
         """Return the spec of an episode, with the run's sampling settings.

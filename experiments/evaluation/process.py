@@ -29,6 +29,7 @@ from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, through_servers
 from turngrid.tasks.run import Run
+from turngrid.tasks.stage_process import tracked
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 from turngrid.verl_plugin.shared_state import frozen_library
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 async def evaluate(
-    run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False, models: Mapping[str, str] | None = None
+    run: Run, policies: Sequence[Mapping[str, Any]], log: bool = False, models: Mapping[str, str] | None = None
 ) -> None:
     """Evaluate the policies in turn, each in the settings whose episodes are missing.
 
@@ -74,7 +75,7 @@ async def evaluate(
                         task = item.evaluation_set.task
                         raise Failure(f"{policy['name']}: every game of {task} failed: {cause}")
                     write_episodes(file, episodes)
-    if tracked:
+    if log:
         log_evaluation(run, [policy["name"] for policy in policies])
 
 
@@ -95,15 +96,15 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
     from turngrid.records.step_metrics import success_by_type
 
-    tracked, settings = run.tracked("evaluation"), evaluation_settings(run)
-    if not tracked.trackers:
+    stage_run, settings = tracked(run, "evaluation"), evaluation_settings(run)
+    if not stage_run.trackers:
         return
     by_setting = [
         (item, {policy: stage.played(run.folder, policy, item.label) for policy in policies}) for item in settings
     ]
     names = set_names(settings)
     evaluations = {item.label: evaluations_of(item, episodes) for item, episodes in by_setting}
-    trackers = Trackers(tracked)
+    trackers = Trackers(stage_run)
     for step, policy in enumerate(policies):
         # the results of a mixture's tasks follow those of the whole
         whole = {names[label]: of_set[step] for label, of_set in evaluations.items()}
@@ -112,7 +113,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
             metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
         trackers.log(step, metrics)
     trackers.finish()
-    tracked.mark_logged()
+    stage_run.mark_logged()
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from turngrid.config.experience import writer
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import Observation, TaskRef
 from turngrid.envs.utils.bar import ticking_bar
-from turngrid.records.process.child import run_stage, stage_exit_code
+from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure, say
 from turngrid.rollouts.chat_policy import ChatPolicy, EndpointError
 from turngrid.rollouts.episode import Episode
@@ -46,6 +46,7 @@ from turngrid.tasks.early_experience import (
 )
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks, task_file
+from turngrid.tasks.stage_process import run_stage
 
 AT_ONCE = 16  # requests to the writer
 THOUGHT_TOKENS = 256
@@ -75,7 +76,7 @@ def _draw(run: Run, model: str) -> None:
     file = run.folder / "episodes" / "alternatives.yaml"
     OmegaConf.save(run.for_process(model=model), file)
     with ticking_bar(desc="alternatives", bar_format="{desc}: {elapsed}"):
-        run_stage(run.config, run.folder, "alternatives", "turngrid.experiments.stages.experience", [str(file)])
+        run_stage(run, "alternatives", "turngrid.experiments.stages.experience", [str(file)])
     file.unlink()
 
 

@@ -19,12 +19,12 @@ from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files.checkpoints import seal
 from turngrid.records.metrics import read_metrics
-from turngrid.records.process.child import run_stage
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import rows_of, summed_up
 from turngrid.tasks import early_experience
 from turngrid.tasks.run import Run
+from turngrid.tasks.stage_process import run_stage, tracked
 
 ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
@@ -55,7 +55,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
                 bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
                 bar.update(len(lines) - bar.n)
 
-        run_stage(run.config, run.folder, "sft", module, [*arguments, str(stage / "config.yaml")], update, **variables)
+        run_stage(run, "sft", module, [*arguments, str(stage / "config.yaml")], update, **variables)
     return _publish(stage)
 
 
@@ -88,7 +88,7 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
         "seed": int(config.seed),
         "template_kwargs": dict(run.chat.kwargs),
-        "tracking": asdict(run.tracked("sft")),
+        "tracking": asdict(tracked(run, "sft")),
     }
     verl_node = {
         "model": _model(config.actor_rollout_ref.model, model),

@@ -26,7 +26,7 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, open_pools, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
-from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.rollouts.store import read_episodes, write_episodes
@@ -129,7 +129,7 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
     for _, _, body in stub.seen:
         settings = body.get("chat_template_kwargs", {})
-        assert settings == chat_settings(config).kwargs
+        assert settings == Run(config).chat.kwargs
         yield tokenizer.apply_chat_template(body["messages"], add_generation_prompt=True, return_dict=False, **settings)
 
 

@@ -35,11 +35,11 @@ from turngrid.experiments.cost_estimate.memory import demand, devices
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.models.shape import shape_of
-from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import command, say
 from turngrid.records.provenance import Attempt
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks
+from turngrid.tasks.stage_process import run_stage
 from turngrid.train.arguments import parsed
 from turngrid.train.doctor import findings
 from turngrid.train.doctor.findings import Step
@@ -194,7 +194,7 @@ def train(run: Run, model: str, peak: Peak) -> None:
     config.trainer.save_freq = -1
     run.rl.root.mkdir(parents=True)
     OmegaConf.save(config, run.rl.config)
-    run_stage(run.config, run.folder, "rl", PROCESS, [str(run.rl.config), PROBE], peak.look)
+    run_stage(run, "rl", PROCESS, [str(run.rl.config), PROBE], peak.look)
 
 
 def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str, str]]:
