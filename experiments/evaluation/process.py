@@ -10,6 +10,7 @@ Episodes that are on disk are kept.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, through_servers
@@ -38,45 +40,42 @@ if TYPE_CHECKING:
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 
-async def evaluate(
-    run: Run, policies: Sequence[Mapping[str, Any]], log: bool = False, models: Mapping[str, str] | None = None
-) -> None:
+async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapping[str, str] | None = None) -> None:
     """Evaluate the policies in turn, each in the settings whose episodes are missing.
 
     ``models``: folders of opponents that are models, by name.
     """
-    done = 0
+    numbers = itertools.count(1)
 
     def count() -> None:
         """Update the progress bar of the process that started this one."""
-        nonlocal done
-        done += 1
-        stage.progress_file(run.folder).write_text(str(done))
+        stage.progress_file(run.folder).write_text(str(next(numbers)))
 
     async with stage.open_pools(legal=run.prompt.admissible) as pool_of:
         for policy in policies:
-            todo = [
-                (item, file)
-                for item in evaluation_settings(run)
-                if not (file := stage.episodes_file(run.folder, policy["name"], item.label)).exists()
-            ]
-            if not todo:
-                continue
-            library = frozen_library(policy["path"]) if policy["library"] else None
-            async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
-                for item, file in todo:
-                    pool = await pool_of(run, item.evaluation_set.env)
-                    params = SamplingParams(item.temperature, max_action_tokens=int(run.env.max_action_tokens))
-                    limit = run.limit(model.context, item.evaluation_set.max_response_length)
-                    rules = Rules(params, limit, run.eval.seed, models or {})
-                    specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
-                    episodes = await model.roll_out(specs, rules, pool, count)
-                    if cause := stage.common_failure(episodes):
-                        task = item.evaluation_set.task
-                        raise Failure(f"{policy['name']}: every game of {task} failed: {cause}")
-                    write_episodes(file, episodes)
-    if log:
-        log_evaluation(run, [policy["name"] for policy in policies])
+            if missing := _missing(run, policy["name"]):
+                library = frozen_library(policy["path"]) if policy["library"] else None
+                async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
+                    for item, file in missing:
+                        params = SamplingParams(item.temperature, max_action_tokens=run.env.max_action_tokens)
+                        limit = run.limit(model.context, item.evaluation_set.max_response_length)
+                        rules = Rules(params, limit, run.eval.seed, models or {})
+                        specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
+                        pool = await pool_of(run, item.evaluation_set.env)
+                        _write(file, policy["name"], item, await model.roll_out(specs, rules, pool, count))
+
+
+def _missing(run: Run, policy: str) -> list[tuple[EvaluationSetting, Path]]:
+    """Return the settings that a policy has no episodes of, and their files."""
+    files = [(item, stage.episodes_file(run.folder, policy, item.label)) for item in evaluation_settings(run)]
+    return [(item, file) for item, file in files if not file.exists()]
+
+
+def _write(file: Path, policy: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> None:
+    """Write episodes; raise Failure if every one of them failed."""
+    if cause := stage.common_failure(episodes):
+        raise Failure(f"{policy}: every game of {item.evaluation_set.task} failed: {cause}")
+    write_episodes(file, episodes)
 
 
 @asynccontextmanager
@@ -147,7 +146,10 @@ def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, flo
 def main() -> None:
     config: Any = OmegaConf.load(sys.argv[1])
     policies: Any = OmegaConf.to_container(config.run.policies)
-    asyncio.run(evaluate(Run(config, Path(config.run.folder)), policies, config.run.tracked, config.run.models))
+    run = Run(config, Path(config.run.folder))
+    asyncio.run(evaluate(run, policies, config.run.models))
+    if config.run.tracked:
+        log_evaluation(run, [policy["name"] for policy in policies])
 
 
 if __name__ == "__main__":
