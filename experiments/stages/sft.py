@@ -69,61 +69,76 @@ def allocator(run: Run) -> dict[str, str]:
 
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
-    """Return the config of the stage's process: ``run`` is ours, ``verl`` over verl's defaults.
+    """Return the config of the stage's process: ``run`` is ours, ``verl`` over verl's defaults."""
+    return OmegaConf.create({"run": _ours(run, episodes_file), "verl": _verls(run, model)})
 
-    Model and engine settings are those of the RL actor, so one model option applies to both stages.
-    """
-    config = run.config
-    actor = config.actor_rollout_ref.actor
-    context = int(config.data.max_prompt_length) + int(config.data.max_response_length)
-    kind = early_experience.kind_of(run)
-    run_node = {
+
+def _ours(run: Run, episodes_file: Path) -> dict[str, Any]:
+    config, kind = run.config, early_experience.kind_of(run)
+    return {
         "episodes": str(episodes_file),
         "metrics": str(run.folder / "sft" / "metrics.jsonl"),
-        "max_tokens": context,
+        "max_tokens": _longest(run),
         "window_turns": OmegaConf.select(config, "env.window_turns"),
         "window_keep": OmegaConf.select(config, "env.window_keep"),
         **({"prompt": _plain(config.prompt)} if non_default(config.get("prompt")) else {}),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
-        "seed": int(config.seed),
+        "seed": run.seed,
         "template_kwargs": dict(run.chat.kwargs),
         "tracking": asdict(tracked(run, "sft")),
     }
-    verl_node = {
-        "model": _model(config.actor_rollout_ref.model, model),
-        "engine": {**_plain(actor.fsdp_config), "seed": run_node["seed"], "forward_only": False},
-        "optim": {"lr": config.model.sft.lr, "weight_decay": config.model.sft.weight_decay},
+
+
+def _longest(run: Run) -> int:
+    """Return the most tokens of a row."""
+    return int(run.config.data.max_prompt_length) + int(run.config.data.max_response_length)
+
+
+def _verls(run: Run, model: str) -> dict[str, Any]:
+    """Return verl's settings.
+
+    Model and engine are those of the RL actor, so one model option applies to both stages.
+    """
+    policy, sft = run.config.actor_rollout_ref, run.model.sft
+    return {
+        "model": _model(policy.model, model),
+        "engine": {**_plain(policy.actor.fsdp_config), "seed": run.seed, "forward_only": False},
+        "optim": {"lr": sft.lr, "weight_decay": sft.weight_decay},
         "data": {
             "train_files": None,
-            "train_batch_size": config.model.sft.batch_size,
-            "max_token_len_per_gpu": max(int(config.model.sft.tokens_per_pass), context),
+            "train_batch_size": sft.batch_size,
+            "max_token_len_per_gpu": max(int(sft.tokens_per_pass), _longest(run)),
             "num_workers": 0,
         },
         "checkpoint": {"save_contents": ["hf_model"]},
-        "trainer": {
-            "default_local_dir": str(run.folder / "sft" / "checkpoints"),
-            "project_name": config.trainer.project_name,
-            "experiment_name": f"{run.folder.name}-sft",
-            "total_epochs": config.model.sft.epochs,
-            "logger": [],  # those of run.tracking
-            "resume_mode": "disable",
-            "device": config.trainer.device,
-            "nnodes": 1,
-            "n_gpus_per_node": config.trainer.n_gpus_per_node,
-        },
+        "trainer": _verls_trainer(run),
     }
-    return OmegaConf.create({"run": run_node, "verl": verl_node})
 
 
-def _model(settings: DictConfig, path: str) -> dict[str, Any]:
+def _verls_trainer(run: Run) -> dict[str, Any]:
+    trainer = run.config.trainer
+    return {
+        "default_local_dir": str(run.folder / "sft" / "checkpoints"),
+        "project_name": trainer.project_name,
+        "experiment_name": f"{run.folder.name}-sft",
+        "total_epochs": run.model.sft.epochs,
+        "logger": [],  # those of run.tracking
+        "resume_mode": "disable",
+        "device": trainer.device,
+        "nnodes": 1,
+        "n_gpus_per_node": trainer.n_gpus_per_node,
+    }
+
+
+def _model(settings: Any, path: str) -> dict[str, Any]:
     keys = ["trust_remote_code", "override_config", "custom_chat_template"]
     keys += ["enable_gradient_checkpointing", "use_remove_padding", "use_fused_kernels"]
     keys += ["lora_rank", "lora_alpha", "target_modules"] if settings.lora_rank else []
     return {"path": path, **{key: value for key, value in _plain(settings).items() if key in keys}}
 
 
-def _plain(node: DictConfig) -> dict[str, Any]:
+def _plain(node: Any) -> dict[str, Any]:
     container = OmegaConf.to_container(node, resolve=True)
     assert isinstance(container, dict)
     return {str(key): value for key, value in container.items()}

@@ -100,42 +100,57 @@ def run_all(
     """Run all, as many at once as there are ``devices``; return a line for each that failed."""
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{len(runs)} runs, {len(devices)} at a time; their output goes to {folder}/")
-    running: set[subprocess.Popen[bytes]] = set()
-    stopped = threading.Event()
-    free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    for device in devices:
-        free.put(device)
+    processes = Processes(folder, devices, config_dir)
+    with ThreadPoolExecutor(len(devices)) as pool:
+        ends = [pool.submit(processes.run, run) for run in runs]
+        try:
+            return [line for end in ends if (line := end.result())]
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            processes.stop()
+            raise
 
-    def one(run: LaunchedRun) -> str:
-        device, log, start = free.get(), folder / f"{run.number}.log", time.monotonic()
+
+class Processes:
+    """Runs in processes of their own, each on one of the ``devices``."""
+
+    def __init__(self, folder: Path, devices: Sequence[str | None], config_dir: str | None) -> None:
+        self._folder, self._config_dir = folder, config_dir
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = threading.Event()
+        self._free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        for device in devices:
+            self._free.put(device)
+
+    def run(self, run: LaunchedRun) -> str:
+        """Wait for a free device and run; return a line if the run failed, else ""."""
+        device, log, start = self._free.get(), self._folder / f"{run.number}.log", time.monotonic()
+        process = self._start(run, device, log)
+        self._running.add(process)
+        if self._stopped.is_set():
+            process.terminate()
+        say(f"run {run.number} starts: {run.label}")
+        code = process.wait()
+        self._running.discard(process)
+        self._free.put(device)
+        how = "ended well" if code == 0 else f"failed with exit code {code}"
+        say(f"run {run.number} {how} after {(time.monotonic() - start) / 60:.1f} min: {run.label}")
+        return f"{run.label} (exit code {code}; {log})" if code else ""
+
+    def _start(self, run: LaunchedRun, device: str | None, log: Path) -> subprocess.Popen[bytes]:
         variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
         with log.open("ab") as output:
-            process = subprocess.Popen(
-                command(run, config_dir),
+            return subprocess.Popen(
+                command(run, self._config_dir),
                 env=child_variables(variables),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
             )
-        running.add(process)
-        if stopped.is_set():
-            process.terminate()
-        say(f"run {run.number} starts: {run.label}")
-        code = process.wait()
-        running.discard(process)
-        free.put(device)
-        how = "ended well" if code == 0 else f"failed with exit code {code}"
-        say(f"run {run.number} {how} after {(time.monotonic() - start) / 60:.1f} min: {run.label}")
-        return f"{run.label} (exit code {code}; {log})" if code else ""
 
-    with ThreadPoolExecutor(len(devices)) as pool:
-        ends = [pool.submit(one, run) for run in runs]
-        try:
-            return [line for end in ends if (line := end.result())]
-        except KeyboardInterrupt:
-            stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(running):
-                process.terminate()
-            raise
+    def stop(self) -> None:
+        """End the running processes, and each that starts from now on."""
+        self._stopped.set()
+        for process in list(self._running):
+            process.terminate()
