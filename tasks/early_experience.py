@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from turngrid.envs.functions import Function
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode, Turn
@@ -22,7 +20,6 @@ from turngrid.rollouts.prompt_forms.form import PromptForm, meaning
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.stream import Message, assistant, user
 from turngrid.tasks.rejection import bare
-from turngrid.tasks.run import Run
 
 WORLD_MODEL, REFLECTION = "world_model", "reflection"
 ALTERNATIVES = {WORLD_MODEL: 8, REFLECTION: 3}  # samples at each state; the paper has 8, and 2 to 4
@@ -33,11 +30,6 @@ WRITE = (
     "to the best action and say why it is better than the other. "
     "Speak as somebody who has not acted yet. Do not end with the action itself."
 )
-
-
-def kind_of(run: Run) -> str | None:
-    """Return the kind of early experience, or None without it."""
-    return OmegaConf.select(run.config, "demos.experience")
 
 
 def alternatives_file(folder: Path) -> Path:

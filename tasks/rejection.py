@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.records.process.exit_codes import Refusal
@@ -58,7 +58,7 @@ def source(run: Run) -> Path:
     folder = Path(run.demos.run.removeprefix("run://")).expanduser().absolute()
     if not any(RlFolder(folder).episodes.glob("*.jsonl")):
         raise DemosError(f"demos.run={folder} has no training episodes (rl/episodes/*.jsonl)")
-    theirs = _rl_run(folder).config
+    theirs = Run.read(folder, "rl/config.yaml").config
     prompt = OmegaConf.select(theirs, "prompt")
     if (form := summed_up(theirs.get(FORM))) != summed_up(run.config.get(FORM)):
         raise DemosError(f"demos.run={folder} used rollout_form={form or 'linear'}; choose it here too")
@@ -68,11 +68,6 @@ def source(run: Run) -> Path:
         name = prompt.name if prompt else PLAIN
         raise DemosError(f"demos.run={folder} was played with prompt={name}: choose its prompt settings too")
     return folder
-
-
-def _rl_run(folder: Path) -> Run:
-    """Read the config of a run's RL stage."""
-    return Run(cast(DictConfig, OmegaConf.load(RlFolder(folder).config)), folder)
 
 
 def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[list[Episode], Counter[str]]:
@@ -121,7 +116,7 @@ def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: 
     They keep the sampled ids if the model has the same tokens and renders messages alike. Else they
     have no ids and are not marked as sampled; the SFT stage then adds its own.
     """
-    theirs = _rl_run(run)
+    theirs = Run.read(run, "rl/config.yaml")
     keep = same_tokens(model, str(theirs.config.actor_rollout_ref.model.path)) and chat == theirs.chat
     named = [replace(e, policy=f"{e.policy} of {run.name}", trains_thoughts=True) for e in episodes]
     return named if keep else [without_ids(episode) for episode in named]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,12 @@ class Run:
 
     config: DictConfig
     folder: Path = Path()
+    _others: dict[str, Run] = field(default_factory=dict, init=False, repr=False)  # by environment
 
     @classmethod
-    def read(cls, folder: Path) -> Run:
-        """Read the config that the run in ``folder`` was started with."""
-        config = OmegaConf.load(folder / "config.yaml")
+    def read(cls, folder: Path, file: str = "config.yaml") -> Run:
+        """Read the run in ``folder``: the config that it was started with, or a stage's."""
+        config = OmegaConf.load(folder / file)
         assert isinstance(config, DictConfig)
         return cls(config, folder)
 
@@ -148,12 +149,6 @@ class Run:
         """The most episodes that a sample gives in training."""
         return max((form.sides for form in self.forms.values()), default=1)
 
-    @property
-    def episodes_per_prompt(self) -> int:
-        """The most episodes that a step samples of a prompt."""
-        samples = int(self.config.actor_rollout_ref.rollout.n)
-        return max((form.episodes(samples) for form in self.forms.values()), default=samples)
-
     @cached_property
     def chat(self) -> ChatSettings:
         kwargs = OmegaConf.select(self.config, "data.apply_chat_template_kwargs")
@@ -167,9 +162,10 @@ class Run:
         Raises:
             BudgetError: it buys nothing, or less than one training step.
         """
-        prompts = int(self.config.data.train_batch_size)
+        prompts, samples = int(self.config.data.train_batch_size), int(self.config.actor_rollout_ref.rollout.n)
+        samples = max((form.episodes(samples) for form in self.forms.values()), default=samples)
         refills = bool(self.config.trainer.v1.sampler.sync_refill_failed_groups)
-        return allocate_budget(self.budget, prompts, self.episodes_per_prompt, refills)
+        return allocate_budget(self.budget, prompts, samples, refills)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -205,10 +201,6 @@ class Run:
         if name not in self._others:
             self._others[name] = Run(self._with(env=self.env_node(name)), self.folder)
         return self._others[name]
-
-    @cached_property
-    def _others(self) -> dict[str, Run]:
-        return {}
 
     def env_node(self, name: str) -> dict[str, Any]:
         """Return the ``env`` node of an environment.

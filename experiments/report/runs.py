@@ -184,6 +184,12 @@ def family(name: str) -> str | None:
     return next((key for key in SHOWN if name == key or (key.endswith("/") and name.startswith(key))), None)
 
 
+def drawn(runs: Sequence[ReportedRun]) -> list[str]:
+    """Return the metrics of ``SHOWN`` that the runs have, in its order."""
+    names = {name for run in runs for name in run.curve if family(name)}
+    return sorted(names, key=lambda name: (list(SHOWN).index(str(family(name))), name))
+
+
 def title_of(name: str) -> tuple[str, str]:
     """Return title and unit of a drawn metric."""
     key = str(family(name))

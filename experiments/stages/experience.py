@@ -37,7 +37,6 @@ from turngrid.tasks.early_experience import (
     TEMPERATURE,
     alternatives_file,
     distinct,
-    kind_of,
     question,
     reflection_row,
     rows_file,
@@ -65,7 +64,7 @@ def make_rows(run: Run, model: str) -> None:
         _draw(run, model)
     demonstrations = {episode.task: episode for episode in read_episodes(episodes_file(run.folder))}
     pairs = [(demonstrations[episode.task], episode) for episode in read_episodes(alternatives_file(run.folder))]
-    if kind_of(run) == REFLECTION:
+    if run.demos.experience == REFLECTION:
         rows = _reflected(run, pairs)
     else:
         rows = [world_model_row(alternative) for _, alternative in pairs if alternative.final_observation.strip()]

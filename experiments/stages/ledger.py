@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from turngrid.records.files.json_lines import read_lines, write_lines
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import local_folder, run_of
@@ -92,7 +90,7 @@ def _priors(run: Run) -> Iterator[Entry]:
     model = str(run.model.path)
     if folder := run_of(model):
         yield _other("prior", folder, _reached(folder, model))
-    if OmegaConf.select(run.config, "demos.source") == "episodes":
+    if run.demos.source == "episodes":
         folder = rejection.source(run)
         yield _other("demonstration_source", folder, _own(folder))
 
@@ -140,7 +138,7 @@ def _sft(run: Run) -> Iterator[Entry]:
     path, more = demonstrations.episodes_file(run.folder), early_experience.rows_file(run.folder)
     if (run.folder / "sft" / "model").exists() and path.exists():
         epochs = int(run.model.sft.epochs)
-        ahead = early_experience.kind_of(run) == early_experience.WORLD_MODEL  # predictions in the first epoch
+        ahead = run.demos.experience == early_experience.WORLD_MODEL  # predictions in the first epoch
         files = ((path, epochs - 1), (more, 1)) if ahead else ((path, epochs), (more, epochs))
         rows = [(episode, times) for file, times in files if file.exists() for episode in read_episodes(file)]
         tokens = sum(times * len(turn.action_ids) for episode, times in rows for turn in episode.turns)

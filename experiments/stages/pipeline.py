@@ -77,7 +77,7 @@ def _imitate(run: Run, base: str) -> str:
     if not shown.exists():
         with stage(folder, "demonstrations"):
             demonstrations.make_demonstrations(run, base)
-    if early_experience.kind_of(run) and not early_experience.rows_file(folder).exists():
+    if run.demos.experience and not early_experience.rows_file(folder).exists():
         with stage(folder, "experience"):
             experience.make_rows(run, base)
     with stage(folder, "sft"):

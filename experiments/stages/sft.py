@@ -70,17 +70,18 @@ def allocator(run: Run) -> dict[str, str]:
 
 def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
     """Return the config of the stage's process: ``run`` is ours, ``verl`` over verl's defaults."""
-    return OmegaConf.create({"run": _ours(run, episodes_file), "verl": _verls(run, model)})
+    longest = int(run.config.data.max_prompt_length) + int(run.config.data.max_response_length)
+    return OmegaConf.create({"run": _ours(run, episodes_file, longest), "verl": _verls(run, model, longest)})
 
 
-def _ours(run: Run, episodes_file: Path) -> dict[str, Any]:
-    config, kind = run.config, early_experience.kind_of(run)
+def _ours(run: Run, episodes_file: Path, longest: int) -> dict[str, Any]:
+    config, kind = run.config, run.demos.experience
     return {
         "episodes": str(episodes_file),
         "metrics": str(run.folder / "sft" / "metrics.jsonl"),
-        "max_tokens": _longest(run),
-        "window_turns": OmegaConf.select(config, "env.window_turns"),
-        "window_keep": OmegaConf.select(config, "env.window_keep"),
+        "max_tokens": longest,
+        "window_turns": run.env.window_turns,
+        "window_keep": run.env.window_keep,
         **({"prompt": _plain(config.prompt)} if non_default(config.get("prompt")) else {}),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
@@ -90,12 +91,7 @@ def _ours(run: Run, episodes_file: Path) -> dict[str, Any]:
     }
 
 
-def _longest(run: Run) -> int:
-    """Return the most tokens of a row."""
-    return int(run.config.data.max_prompt_length) + int(run.config.data.max_response_length)
-
-
-def _verls(run: Run, model: str) -> dict[str, Any]:
+def _verls(run: Run, model: str, longest: int) -> dict[str, Any]:
     """Return verl's settings.
 
     Model and engine are those of the RL actor, so one model option applies to both stages.
@@ -108,26 +104,19 @@ def _verls(run: Run, model: str) -> dict[str, Any]:
         "data": {
             "train_files": None,
             "train_batch_size": sft.batch_size,
-            "max_token_len_per_gpu": max(int(sft.tokens_per_pass), _longest(run)),
+            "max_token_len_per_gpu": max(sft.tokens_per_pass, longest),
             "num_workers": 0,
         },
         "checkpoint": {"save_contents": ["hf_model"]},
-        "trainer": _verls_trainer(run),
-    }
-
-
-def _verls_trainer(run: Run) -> dict[str, Any]:
-    trainer = run.config.trainer
-    return {
-        "default_local_dir": str(run.folder / "sft" / "checkpoints"),
-        "project_name": trainer.project_name,
-        "experiment_name": f"{run.folder.name}-sft",
-        "total_epochs": run.model.sft.epochs,
-        "logger": [],  # those of run.tracking
-        "resume_mode": "disable",
-        "device": trainer.device,
-        "nnodes": 1,
-        "n_gpus_per_node": trainer.n_gpus_per_node,
+        "trainer": {
+            "default_local_dir": str(run.folder / "sft" / "checkpoints"),
+            "experiment_name": f"{run.folder.name}-sft",
+            "total_epochs": sft.epochs,
+            "logger": [],  # those of run.tracking
+            "resume_mode": "disable",
+            "nnodes": 1,
+            **{key: run.config.trainer[key] for key in ("project_name", "device", "n_gpus_per_node")},
+        },
     }
 
 
@@ -155,7 +144,7 @@ def _launch(run: Run) -> tuple[str, list[str]]:
 
 def _steps(run: Run, episodes_file: Path) -> int:
     rows = sum(rows_of(len(episode.played_turns), run.window) for episode in read_episodes(episodes_file))
-    if early_experience.kind_of(run) == early_experience.REFLECTION:
+    if run.demos.experience == early_experience.REFLECTION:
         rows += sum(1 for _ in read_episodes(early_experience.rows_file(run.folder)))
     settings = run.model.sft
     return int(settings.epochs) * -(-rows // int(settings.batch_size))

@@ -24,6 +24,7 @@ def config(count: str, model: str = "asset://tiny") -> DictConfig:
     return OmegaConf.create(
         {
             "budget": {"units": 100.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": count, "experience_cost": None},
+            "demos": {"source": "expert", "experience": None},
             "model": {"path": model, "sft": {"epochs": 2}},
             "actor_rollout_ref": {"rollout": {"n": 4}},
         }

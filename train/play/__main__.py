@@ -7,7 +7,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
@@ -19,6 +19,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.tasks.run import Run
 from turngrid.train.arguments import parsed
 from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
@@ -120,16 +121,9 @@ async def _one_game(run: Run, settings: PlaySettings, session: Session, task: Ta
 def _spec(run: Run, task: TaskRef, watch: bool) -> EpisodeSpec:
     if watch and not task.expert_plan:
         raise TaskError(f"{task.key} has no expert plan to watch; drop watch=true or choose another game")
-    environment, turns = run.environment, run.env.max_turns
-    return EpisodeSpec(
-        task,
-        environment.prompt,
-        max(turns, len(task.expert_plan)) if watch else turns,
-        run.reward,
-        grade_unfinished=environment.grades_unfinished,
-        seat=environment.seats[task.seed % 2] if environment.seats else "",
-        opponent=run.opponents[0] if environment.seats else "",
-    )
+    turns = max(run.max_turns, len(task.expert_plan)) if watch else run.max_turns
+    # a person reads the whole episode, and types actions
+    return replace(run.spec(task, turns), window=None, form=PLAIN_FORM, max_actions=None, roles=None)
 
 
 def _show_end(screen: Screen, episode: Episode, max_turns: int, reward: str) -> None:
