@@ -106,8 +106,8 @@ def reflection_row(
 
 def _row(alternative: Episode, before: Sequence[Turn], messages: Sequence[Message], target: Turn) -> Episode:
     """Return a row without ids; SFT adds those of its model."""
-    said, prefix = [*messages, assistant(target.response)], [*map(bare, before)]
-    row = replace(alternative, messages=said, prompt_ids=[], prefix=prefix, turns=[target])
+    answered, prefix = [*messages, assistant(target.response)], [*map(bare, before)]
+    row = replace(alternative, messages=answered, prompt_ids=[], prefix=prefix, turns=[target])
     return replace(row, final_observation="", trains_thoughts=True)
 
 

@@ -88,9 +88,9 @@ def method(word: str, overrides: Sequence[str]) -> Method:
         config = compose([*overrides, *chosen, *settings])
     except ConfigError as error:
         raise ConfigError(f"methods: {word}: {error}") from error
-    found = Method(word, Run(config))
-    _refuse(found)
-    return found
+    parsed = Method(word, Run(config))
+    _refuse(parsed)
+    return parsed
 
 
 def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:

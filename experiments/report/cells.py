@@ -151,12 +151,12 @@ class Table:
 def tables() -> dict[str, Table]:
     """Return all tables by name, in the paper's order."""
     nodes: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-    found = {}
+    by_name = {}
     for name, node in nodes.items():
         if name != "source":
             rows = {row: dict(zip(node["columns"], cells, strict=True)) for row, cells in node["rows"].items()}
-            found[name] = Table(name, rows, node.get("protocol", {}), node.get("note", ""))
-    return found
+            by_name[name] = Table(name, rows, node.get("protocol", {}), node.get("note", ""))
+    return by_name
 
 
 @cache

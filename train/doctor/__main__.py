@@ -212,8 +212,8 @@ def by_turn(steps: Sequence[Step]) -> str:
     lines = ["server and trainer differ by turn, in nats:"]
     lines += ["turn  " + "  ".join(f"{f'step {step.number}: mean, 99 %':>22}" for step in steps)]
     for turn in range(1 + int(max(step.turn.max() for step in steps))):
-        found = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
-        cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in found]
+        differences = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
+        cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in differences]
         lines.append(f"{turn + 1:>4}  " + "  ".join(f"{cell:>22}" for cell in cells))
     return "\n".join([*lines, ""])
 

@@ -101,7 +101,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     # a grid's name, such as algo-lr-3f2a9c1e, is the same for other seeds
     group = Path(name).stem or file_name("-".join([*(axis.split(".")[-1] for axis in axes), digits]))
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
-    runs = [_placed(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
+    runs = [_with_folder(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
     about = (definition.title, definition.question, definition.published)
     suite, extra = {} if definition.suite and only else definition.suite, changed if name else []
     sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, extra, runs, suite)
@@ -156,7 +156,7 @@ def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) ->
     return configs
 
 
-def _placed(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
+def _with_folder(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
     """Return a run with its folder and seed; in a group, also with its names in trackers."""
     run = msgspec.structs.replace(point, folder=run_name(config), seed=int(config.seed))
     names = dict(zip(WATCHED, (config.tracking.group or group, config.tracking.run_name or run.label), strict=True))
