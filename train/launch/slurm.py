@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import submitit
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
+from turngrid.tasks.schema import Slurm
 from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
 from turngrid.train.launch.slurm_job import Job
 
@@ -29,7 +30,7 @@ TIMED_OUT = "timed-out too many times"  # submitit's words
 Jobs = dict[LaunchedRun, "submitit.Job[int]"]
 
 
-def launch(slurm: DictConfig, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
+def launch(slurm: Slurm, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
     """Submit the runs and wait for them; return a line for each that failed.
 
     A run whose job of an earlier launch is still in the queue is waited for, not submitted again.
@@ -46,7 +47,7 @@ def launch(slurm: DictConfig, folder: Path, runs: Sequence[LaunchedRun], config_
     return wait(jobs, float(slurm.lost_after_s))
 
 
-def submit(slurm: DictConfig, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> Jobs:
+def submit(slurm: Slurm, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> Jobs:
     """Submit the runs; raise FailedJobError if sbatch refuses them."""
     if not runs:
         return {}
@@ -62,7 +63,7 @@ def submit(slurm: DictConfig, folder: Path, runs: Sequence[LaunchedRun], config_
     return jobs
 
 
-def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
+def start(slurm: Slurm, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
     """Submit one array job with a task for each command, or raise FailedJobError."""
     # PYTHONPATH also for whatever the job starts
     environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
@@ -77,7 +78,7 @@ def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:
     return submitit.SlurmJob(folder, job_id, tasks=[0])
 
 
-def _executor(slurm: DictConfig, folder: Path) -> submitit.AutoExecutor:
+def _executor(slurm: Slurm, folder: Path) -> submitit.AutoExecutor:
     executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=slurm.max_num_timeout)
     node: Any = OmegaConf.to_container(slurm, resolve=True)
     settings = {key: value for key, value in node.items() if value is not None and key not in NOT_SBATCH}
@@ -96,7 +97,7 @@ def _executor(slurm: DictConfig, folder: Path) -> submitit.AutoExecutor:
     return executor
 
 
-def script(slurm: DictConfig, folder: Path, runs: int) -> str:
+def script(slurm: Slurm, folder: Path, runs: int) -> str:
     """Return the script that ``sbatch`` would get for this many runs.
 
     submitit writes it only when it submits, so programs that do nothing stand in for SLURM's.
