@@ -46,7 +46,7 @@ def bad_experience(run: Run) -> Iterator[str]:
         yield f"{asked}: budget={config.budget.name} buys no demonstrations; use budget=sft_rl"
     if demos.source != "expert":
         yield f"{asked} and demos.source={demos.source}: it replays expert plans; use demos.source=expert"
-    if key := several_rows(config):
+    if key := several_rows(run):
         yield f"{asked} and {key}: it replays turns, of which rows leave some out; use {one_row(key)}"
     if kind == WORLD_MODEL:
         for key in WRITER.values():

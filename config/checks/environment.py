@@ -156,7 +156,7 @@ def not_where_evaluated(run: Run, *also: str) -> Iterator[str]:
 def little_room(run: Run) -> Iterator[str]:
     """Warn if thoughts may use up the tokens of an episode that has one row."""
     env, room, form = run.config.env, run.config.data.max_response_length, run.prompt
-    one_row = (form.thinks or form.parts) and not several_rows(run.config)
+    one_row = (form.thinks or form.parts) and not several_rows(run)
     if one_row and env.max_turns * env.max_action_tokens > room:
         turns, tokens = room // env.max_action_tokens, f"env.max_action_tokens={env.max_action_tokens}"
         reason = f"with answers of {tokens} an episode ends out of context after {turns} of {env.max_turns} turns"

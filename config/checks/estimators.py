@@ -19,13 +19,14 @@ CORRECTION = "algorithm.rollout_correction"
 BOUNDS = {"k1": "0.999_1.001", "k2": "0.01", "k3": "0.01"}  # verl's presets
 
 
-def verls_keys(config: DictConfig) -> Iterator[str]:
+def verls_keys(run: Run) -> Iterator[str]:
     """Refuse values of verl's keys that are wrong for every method."""
+    config = run.config
     if OmegaConf.select(config, LOSS) == LOSS_MODE and not config.get("loss"):
         first = next(iter(SLOTS["loss"]))
         yield f"{LOSS}={LOSS_MODE}: it stands for a loss of ours and none is chosen; use loss={first}"
     for key in ("actor_rollout_ref.actor.loss_agg_mode", "critic.loss_agg_mode"):
-        if OmegaConf.select(config, key) == ROW_MEAN and (rows := several_rows(config)):
+        if OmegaConf.select(config, key) == ROW_MEAN and (rows := several_rows(run)):
             reason = "it is a mean over rows, and an episode has several"
             yield f"{key}={ROW_MEAN} and {rows}: {reason}; use {key}=token-mean or {one_row(rows)}"
     if config.distillation.enabled:

@@ -107,9 +107,9 @@ FACTS: dict[str, Callable[[Facts], Fact]] = {
     "before": lambda facts: facts.beside(after=False),
     "after": lambda facts: facts.beside(after=True),
     "schedules": Facts.schedules,
-    "several rows": lambda facts: _rows(several_rows(facts.run.config)),
-    "windows": lambda facts: _rows(in_windows(facts.run.config)),  # the policy sees a part of an episode's turns
-    "asides": lambda facts: _rows(in_asides(facts.run.config)),  # answers that do not reach the environment
+    "several rows": lambda facts: _rows(several_rows(facts.run)),
+    "windows": lambda facts: _rows(in_windows(facts.run)),  # the policy sees only a part of an episode's turns
+    "asides": lambda facts: _rows(in_asides(facts.run)),  # answers that do not reach the environment
     "shared turns": lambda facts: facts.form(lambda form: not form.compares_turns),
     "branches": lambda facts: facts.form(lambda form: form.branches),
     "several plays": lambda facts: facts.form(lambda form: form.several_plays),

@@ -124,7 +124,7 @@ LABELLED = Conflict(
 
 def bad_methods(run: Run) -> Iterator[str]:
     yield from _conflicts(run, warns=False)
-    yield from estimators.verls_keys(run.config)
+    yield from estimators.verls_keys(run)
     yield from estimators.reasons(run.config)
     for slot in ONE:
         if len(names := list(run.config.get(slot) or {})) > 1:

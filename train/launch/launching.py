@@ -125,7 +125,16 @@ class Processes:
     def run(self, run: LaunchedRun) -> str:
         """Wait for a free device and run; return a line if the run failed, else ""."""
         device, log, start = self._free.get(), self._folder / f"{run.number}.log", time.monotonic()
-        process = self._start(run, device, log)
+        variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command(run, self._config_dir),
+                env=child_variables(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
+            )
         self._running.add(process)
         if self._stopped.is_set():
             process.terminate()
@@ -136,18 +145,6 @@ class Processes:
         how = "ended well" if code == 0 else f"failed with exit code {code}"
         say(f"run {run.number} {how} after {(time.monotonic() - start) / 60:.1f} min: {run.label}")
         return f"{run.label} (exit code {code}; {log})" if code else ""
-
-    def _start(self, run: LaunchedRun, device: str | None, log: Path) -> subprocess.Popen[bytes]:
-        variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
-        with log.open("ab") as output:
-            return subprocess.Popen(
-                command(run, self._config_dir),
-                env=child_variables(variables),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
-            )
 
     def stop(self) -> None:
         """End the running processes, and each that starts from now on."""
