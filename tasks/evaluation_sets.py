@@ -11,6 +11,7 @@ from turngrid.envs.games.catalogue import games_hash
 from turngrid.envs.registry import known
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.names import file_name
+from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import list_games, read_tasks, task_file, what_to_set, write_tasks
 
@@ -177,7 +178,7 @@ def prepare_evaluation_sets(run: Run, also_own: bool = False) -> frozenset[str]:
     for env, task in tested(run):
         if also_own or (env, task) != own(run):
             there = run.of_environment(env)
-            weights = run.weights if (env, task) == own(run) else {task: 1.0}
+            weights = task_weights(run.config.env) if (env, task) == own(run) else {task: 1.0}
             with what_to_set():
                 listed = list_games(there.catalogue, weights, {"test": run.eval.games}, there.reward_name)
             games = listed["test"].tasks

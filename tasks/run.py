@@ -27,7 +27,6 @@ from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
 from turngrid.tasks.budget import Allocation, allocate_budget
-from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.schema import Budget, Demos, Env, Eval, Model
 
 # Keys of the run's env node that hold in any environment.
@@ -82,11 +81,6 @@ class Run:
         """The most turns of a training episode; composition fills in the default."""
         return int(self.config.env.max_turns)
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weights of the tasks that the run trains on."""
-        return task_weights(self.config.env)
-
     @cached_property
     def environment(self) -> Environment:
         return make_environment(self.env.name, self.config.env)
@@ -112,10 +106,7 @@ class Run:
 
     @property
     def reward_name(self) -> str:
-        """The run's reward if the environment offers it, else the environment's first.
-
-        Evaluation counts wins, whatever the reward.
-        """
+        """The run's reward if the environment offers it, else its first: evaluation counts wins."""
         name = str(self.config.turn_reward.name)
         return name if self.environment.offers(name) else self.environment.rewards[0]
 
@@ -157,11 +148,7 @@ class Run:
 
     @cached_property
     def allocation(self) -> Allocation:
-        """What the budget pays for; the environment may have fewer training games.
-
-        Raises:
-            BudgetError: it buys nothing, or less than one training step.
-        """
+        """What the budget pays for, or BudgetError; the environment may have fewer games."""
         prompts, samples = int(self.config.data.train_batch_size), int(self.config.actor_rollout_ref.rollout.n)
         samples = max((form.episodes(samples) for form in self.forms.values()), default=samples)
         refills = bool(self.config.trainer.v1.sampler.sync_refill_failed_groups)

@@ -11,7 +11,7 @@ from turngrid.envs.types import TaskError, TaskRef
 from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.budget import Allocation, with_games
-from turngrid.tasks.mixture import shares, spread
+from turngrid.tasks.mixture import shares, spread, task_weights
 from turngrid.tasks.run import Run
 
 SKIPPED = Path("tasks") / "skipped.json"
@@ -41,8 +41,8 @@ def prepare_tasks(run: Run, avoid: Iterable[str] = ()) -> Allocation:
     """
     allocation = run.allocation
     with what_to_set():
-        reward = run.config.turn_reward.name
-        listings = list_games(run.catalogue, run.weights, games_wanted(run), reward, avoid, at_most=["train"])
+        weights, reward = task_weights(run.config.env), run.config.turn_reward.name
+        listings = list_games(run.catalogue, weights, games_wanted(run), reward, avoid, at_most=["train"])
     _refuse_without_plans(run, listings)
     if run.config.get("extend"):
         _refuse_other_games(run.folder, listings)

@@ -19,7 +19,7 @@ from turngrid.records.damage import DISCARDED
 from turngrid.records.stages import stage_seconds
 from turngrid.tasks.budget import Allocation, with_games
 from turngrid.tasks.evaluation_sets import own, tested
-from turngrid.tasks.mixture import shares
+from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import games_wanted, validation_samples, what_to_set
 
@@ -76,7 +76,7 @@ def amounts(run: Run) -> Amounts:
 
 def _games(run: Run) -> Iterator[Games]:
     for split, count in games_wanted(run).items():
-        for task, share in shares(run.weights, count).items():
+        for task, share in shares(task_weights(run.config.env), count).items():
             if share:
                 yield _split(run, task, split, share)
     for env, task in tested(run):

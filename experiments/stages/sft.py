@@ -92,10 +92,7 @@ def _ours(run: Run, episodes_file: Path, longest: int) -> dict[str, Any]:
 
 
 def _verls(run: Run, model: str, longest: int) -> dict[str, Any]:
-    """Return verl's settings.
-
-    Model and engine are those of the RL actor, so one model option applies to both stages.
-    """
+    """Return verl's settings; model and engine are those of RL, so an option is for both stages."""
     policy, sft = run.config.actor_rollout_ref, run.model.sft
     return {
         "model": _model(policy.model, model),
@@ -128,9 +125,7 @@ def _model(settings: Any, path: str) -> dict[str, Any]:
 
 
 def _plain(node: Any) -> dict[str, Any]:
-    container = OmegaConf.to_container(node, resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+    return dict(OmegaConf.to_container(node, resolve=True))
 
 
 def _launch(run: Run) -> tuple[str, list[str]]:
