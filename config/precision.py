@@ -110,10 +110,9 @@ def explained(config: DictConfig) -> str:
 
 
 def of_gpus(run: Run) -> Iterator[str]:
-    config = run.config
-    if config.trainer.device != "cpu" and config.precision != AUTO:
-        cluster = config.cluster.name
-        yield f"precision={config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
+    if run.config.trainer.device != "cpu" and run.config.precision != AUTO:
+        cluster = run.config.cluster.name
+        yield f"precision={run.config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
 
 
 def without_instructions(run: Run) -> Iterator[str]:

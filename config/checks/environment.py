@@ -102,17 +102,16 @@ def too_few_turns(run: Run) -> Iterator[str]:
 
 
 def bad_prompt(run: Run) -> Iterator[str]:
-    config = run.config
-    prompt, thinks = config.prompt, form_of(config).thinks
+    prompt, env, thinks = run.config.prompt, run.config.env, form_of(run.config).thinks
     for name, value in {"train_thoughts": False, "thinking": True, "history_thoughts": True}.items():
         if prompt[name] == value and not thinks:
             yield f"prompt.{name}={shown(value)}: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
     for name in ("history_chars", "history_thoughts", "history_steps"):
         if prompt[name] and not prompt.history and (prompt.history is None or name != "history_steps"):
-            windows = "" if config.env.window_turns is None else " env.window_turns=null"
+            windows = "" if env.window_turns is None else " env.window_turns=null"
             yield f"prompt.{name}={shown(prompt[name])}: prompts repeat no earlier turn; use prompt.history=2{windows}"
-    if prompt.history is not None and config.env.window_turns is not None:
-        both = f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns}"
+    if prompt.history is not None and env.window_turns is not None:
+        both = f"prompt.history={prompt.history} and env.window_turns={env.window_turns}"
         yield f"{both}: both say what is seen of an episode; use prompt.history=null or env.window_turns=null"
 
 
