@@ -5,7 +5,7 @@ from itertools import product
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.registry import (
@@ -27,7 +27,7 @@ TARGET = "target"  # key of a method's node: ``module:Name`` of a class without 
 OF_NODE = ("name", "state")  # keys of the node ``algo`` that are no settings of an estimator
 
 
-def slots_of(config: DictConfig, slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
+def slots_of(config: Mapping[str, Any], slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
     """Return the nodes of these slots as plain settings, for ``Chosen``."""
     chosen = {*config}  # OmegaConf is slow to report a missing key
     nodes = {slot: config.get(slot) if slot in chosen else None for slot in slots}

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.records.models.locate import ModelError
 from turngrid.records.models.shape import LLAMA_LIKE, settings_of, shape_of
 from turngrid.records.run_folder import composed, run_name
+from turngrid.tasks.run import Run
 
 AUTO, FULL, HALF = WORDS = ("auto", "fp32", "bf16")
 DTYPES = {FULL: "float32", HALF: "bfloat16"}
@@ -110,13 +111,13 @@ def explained(config: DictConfig) -> str:
     return f"computes in {word}: {reason if chosen == word else 'as this run began'}"
 
 
-def of_gpus(config: DictConfig) -> Iterator[str]:
-    if config.trainer.device != "cpu" and config.precision != AUTO:
-        cluster = config.cluster.name
-        yield f"precision={config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
+def of_gpus(run: Run) -> Iterator[str]:
+    if run.config.trainer.device != "cpu" and run.config.precision != AUTO:
+        cluster = run.config.cluster.name
+        yield f"precision={run.config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
 
 
-def without_instructions(config: DictConfig) -> Iterator[str]:
-    if config.trainer.device == "cpu" and config.cluster.computes_in == HALF and not instructions():
+def without_instructions(run: Run) -> Iterator[str]:
+    if run.config.trainer.device == "cpu" and run.config.cluster.computes_in == HALF and not instructions():
         reason = f"{NONE}, so {FULL} is faster: 1.3 times with AVX-512, 4 times without"
         yield f"cluster.computes_in={HALF}: {reason}; use precision={FULL}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -24,7 +24,7 @@ from turngrid.experiments.sweep.definition import SweepRun
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.step_metrics import repeated_states
 from turngrid.rollouts.episode import Episode
-from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
 
@@ -84,23 +84,23 @@ def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], outp
     trained = {BASE: bases[0]} if bases else {}
     trained |= {training: result.stages[-1] for training, result in ended.items()}
     return Row(
-        env=str(run.config.env.name),
+        env=str(run.env.name),
         task=item.evaluation_set.task,
         scripted={policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()},
         trained=trained,
         steps_per_second=pace,
         repeated=repeated_states(list(own) for _, own in groupby(shown["random"][2], lambda one: one.task)),
         optimal=(fmean(lengths), min(lengths), max(lengths)),
-        tokens=_tokens(expert, str(run.config.model.path)),
+        tokens=_tokens(expert, str(run.model.path)),
         max_turns=item.evaluation_set.max_turns,
     )
 
 
 def _scripted(policy: str, overrides: list[str]) -> tuple[Run, EvaluationSetting, list[Episode]]:
-    config = composed([policy], overrides)
-    run = Run(config, evaluation_folder(config))
-    hold(run, policies([policy], None, config), 1)
-    (item,) = run.evaluation_settings
+    run = Run(composed([policy], overrides))
+    run = replace(run, folder=evaluation_folder(run))
+    hold(run, policies([policy], None, run), 1)
+    (item,) = evaluation_settings(run)
     return run, item, played(run.folder, policy, item.label)
 
 

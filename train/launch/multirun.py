@@ -21,7 +21,7 @@ from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.sweep import record
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import put_aside, run_name
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 from turngrid.train.launch import launching, one_run
 from turngrid.train.launch.sweep import TAKEN_BY_SWEEPS, Launch, prepare_launch
 
@@ -66,7 +66,7 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     runs = dict(zip(launch.folders, zip(launch.sweep.runs, launch.labels, strict=True), strict=True))
     left = [run for path, run in runs.items() if state(path) is not State.FINISHED]
     say(f"{launch.sweep.title}: {len(left)} runs to go, {len(runs) - len(left)} finished")
-    jobs = [one_run.Run(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
+    jobs = [one_run.LaunchedRun(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
     failed = start(jobs)
     for line in failed:
         say(f"failed: {line}")
@@ -119,8 +119,9 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
     for label, config in runs:
-        name, played, each = run_name(config), allocate_budget(config).episodes, recorded(config)
-        seconds = forecast(amounts(config), each)["all"] if each else None
+        run = Run(config)
+        name, played, each = run_name(config), run.allocation.episodes, recorded(run)
+        seconds = forecast(amounts(run), each)["all"] if each else None
         hour, run_state = None if seconds is None else seconds / 3600, state(root / name)
         table.add_row(label, run_state, f"{played:,}", "?" if hour is None else f"{hour:.2f}", name)
         states[run_state] += 1
