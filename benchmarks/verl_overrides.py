@@ -12,11 +12,10 @@ from turngrid import verl_plugin
 from turngrid.verl_plugin.changes import Table
 
 OURS = "turngrid.verl_plugin"
-_TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
+_ENGINE = "verl.workers.engine.fsdp.transformer_impl"
 
 # What our own code replaces in the process that needs it, by module and name
 IN_PROCESS: Table = {
-    _TRAINER: {"TRAINER_REGISTRY": "turngrid.verl_plugin.training.task:train"},
     "verl.trainer.sft_trainer": {"Tracking": "turngrid.verl_plugin.sft:Tracking"},
     "verl.utils.model": {"get_hf_auto_model_class": "turngrid.verl_plugin.whole_models:whole"},
 }
