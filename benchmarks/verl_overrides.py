@@ -23,7 +23,7 @@ IN_PROCESS: Table = {
 ON_CPUS: Table = {
     _ENGINE: {
         "prepare_micro_batches": "turngrid.verl_plugin.cpu.micro_batches:prepare",
-        "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu._build_fsdp_module",
+        "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu.initialize",
         "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:CpuLanguageModel._build_fsdp_module",
     },
     "verl.utils.model": {"load_valuehead_model": "turngrid.verl_plugin.cpu.engines:load_value_model"},

@@ -73,5 +73,5 @@ def called(function: object, owner: str) -> list[str]:
 
 def test_an_update_has_all_parts_of_verls_in_their_order() -> None:
     ours = [*called(StepTrainer._sampled, "self"), *called(StepTrainer.parts, "self")]
-    updates = [*called(StepTrainer.learn_values, "self"), *called(StepTrainer.learn_rows, "self")]
+    updates = [*called(StepTrainer.learn_values, "self"), *called(StepTrainer.update_policy, "self")]
     assert [*ours, *updates] == called(PPOTrainer._step_once, "self")

@@ -23,6 +23,13 @@ from turngrid.verl_plugin.value_heads import with_heads
 
 
 class _OnCpu:
+    def initialize(self) -> None:
+        """Build without offloading: verl offloads a reference policy to pinned memory, which needs
+        an accelerator.
+        """
+        with replaced(transformer_impl, "CPUOffloadPolicy", lambda **_: None):
+            super().initialize()  # type: ignore[misc]
+
     def forward_backward_batch(self, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
         """Run our own micro-batches.
 
@@ -66,13 +73,6 @@ class _OnCpu:
         output.logits = output.logits.float()
         return super().prepare_model_outputs(output, *args, **kwargs)  # type: ignore[misc]
 
-    def _build_fsdp_module(self, module: Any) -> Any:
-        """Build without offloading: verl offloads a reference policy to pinned memory, which needs
-        an accelerator.
-        """
-        with replaced(transformer_impl, "CPUOffloadPolicy", lambda **_: None):
-            return super()._build_fsdp_module(module)  # type: ignore[misc]
-
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead):
@@ -89,11 +89,11 @@ def _weights_only(**settings: Any) -> MixedPrecisionPolicy:
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
-    def _build_module(self) -> Any:
+    def initialize(self) -> None:
         """The value head is initialised from the run's seed."""
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
         with replaced(verl.utils.model, "load_valuehead_model", partial(with_heads, load_value_model)):
-            return super()._build_module()
+            super().initialize()
 
 
 def load_value_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:

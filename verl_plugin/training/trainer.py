@@ -138,8 +138,12 @@ class StepTrainer:
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """The contexts of methods are scored in the same pass."""
-        with self.methods.contexts.in_pass_of(self.actor_rollout_wg):
+        workers = self.actor_rollout_wg
+        self.actor_rollout_wg = self.methods.contexts.beside_rows(workers)
+        try:
             return super()._compute_old_log_prob(batch, metrics)
+        finally:
+            self.actor_rollout_wg = workers
 
     def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the critic on the tokens that the estimator selected for it."""
@@ -165,7 +169,10 @@ class StepTrainer:
     def learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
         with self.mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
-            return self._update_actor(batch, metrics)
+            return self.update_policy(batch, metrics)
+
+    def update_policy(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        return self._update_actor(batch, metrics)
 
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
         return self.windows.mini_batches(node, batch, updates) if self.windows else nullcontext()
