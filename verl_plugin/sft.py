@@ -42,7 +42,10 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         super().__init__(config)
 
     def _build_dataset(self) -> None:
-        """Rows are made from episodes."""
+        """Rows are made from episodes.
+
+        Until verl's SFT trainer takes a data set of token ids.
+        """
         kwargs: Any = OmegaConf.to_container(self.run.template_kwargs)
         marks = prompt_form(self.run.get("prompt")).marks
         codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
@@ -56,6 +59,8 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
     def _build_dataloader(self) -> None:
         """The run's seed determines the order of rows, and an epoch's last, smaller batch is
         kept.
+
+        Until verl's SFT trainer has keys for both.
         """
         super()._build_dataloader()
         batches: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}

@@ -23,6 +23,11 @@ from turngrid.verl_plugin.value_heads import with_heads
 
 
 class _OnCpu:
+    """What both engines change.
+
+    Until verl runs on CPUs.
+    """
+
     def initialize(self) -> None:
         """Build without offloading: verl offloads a reference policy to pinned memory, which needs
         an accelerator.
@@ -77,7 +82,10 @@ class _OnCpu:
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead):
     def _build_fsdp_module(self, module: Any) -> Any:
-        """Let FSDP cast weights only; it would round the hidden states before each layer."""
+        """Let FSDP cast weights only; it would round the hidden states before each layer.
+
+        Until verl has keys for that, and a hook between loading a model and sharding it.
+        """
         round_less(module)
         with replaced(transformer_impl, "MixedPrecisionPolicy", _weights_only):
             return super()._build_fsdp_module(module)
@@ -90,7 +98,10 @@ def _weights_only(**settings: Any) -> MixedPrecisionPolicy:
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
     def initialize(self) -> None:
-        """The value head is initialised from the run's seed."""
+        """The value head is initialised from the run's seed.
+
+        Until verl seeds a new head.
+        """
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
         with replaced(verl.utils.model, "load_valuehead_model", partial(with_heads, load_value_model)):
             super().initialize()

@@ -78,6 +78,8 @@ class CpuPlatform(PlatformBase):
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
         """Never selected automatically: processes of a GPU machine without ``nvidia-smi`` would
         select it.
+
+        Until verl has a platform for CPUs.
         """
         return False
 

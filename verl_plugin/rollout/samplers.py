@@ -23,7 +23,10 @@ class EpisodeClient(FullyAsyncLLMServerClient):
     """The client of our own server, which caches an episode's prefix under its request id."""
 
     def _vllm_request_id(self, request_id: str) -> str:
-        """All turns of an episode have one id; verl gives each turn its own."""
+        """All turns of an episode have one id; verl gives each turn its own.
+
+        Until verl's client sends the id that it is given.
+        """
         return request_id
 
 

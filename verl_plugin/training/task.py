@@ -34,16 +34,25 @@ class AsyncTrainer(StepTrainer):
     kind_of_groups = AsyncGroups
 
     def get_llm_client(self) -> Any:
-        """Return the client; that of our server has one request id for all turns of an episode."""
+        """Return the client; that of our server has one request id for all turns of an episode.
+
+        Until verl's config names the client's class.
+        """
         servers = getattr(self, "standalone_server_manager", None) or self.llm_server_manager
         return servers.get_client(client_cls=client_class(self.config.actor_rollout_ref.rollout.name))
 
     def _add_batch_to_generate(self) -> None:
-        """No more prompts are dispatched than will be trained on."""
+        """No more prompts are dispatched than will be trained on.
+
+        Until verl's asynchronous trainers dispatch no others.
+        """
         self._add_prompts_to_generate(self.config.data.train_batch_size)
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """Dispatches no more prompts than are trained on, refills of dropped ones included."""
+        """Dispatches no more prompts than are trained on, refills of dropped ones included.
+
+        Until verl's asynchronous trainers dispatch no others.
+        """
         steps = self.total_training_steps - self.global_steps + 1
         still_to_train = steps * self.config.data.train_batch_size - len(self.groups.trained)
         wanted = min(num_prompts, still_to_train - len(prompts_in_queue()))
