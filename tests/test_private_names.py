@@ -27,10 +27,10 @@ ROOMS = (
 OURS = {"turngrid", "__future__", "benchmarks"}
 # documented by Python, or an object of ours
 PUBLIC = {"os._exit", "options.key ="}
-NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+OF_TUPLES = {"_asdict", "_fields", "_make", "_replace", "_1", "_2"}  # Python's, and Scala's
 PYTHONS = {
     *(name for kind in (type, types.FunctionType, types.ModuleType, BaseException) for name in dir(kind)),
-    *("__class_getitem__", "__file__", "__func__", "__getitem__", "__path__", "__post_init__", "__version__"),
+    *("__file__", "__final__", "__func__", "__getitem__", "__path__", "__post_init__", "__version__"),
 }
 IMPORTS = ("import_module", "importlib.import_module")
 SETTERS = ("setattr", "delattr", "replaced", "mock.patch.object", "patch.object")
@@ -38,7 +38,7 @@ SETTERS = ("setattr", "delattr", "replaced", "mock.patch.object", "patch.object"
 
 def is_private(name: str) -> bool:
     dunder = name.startswith("__") and name.endswith("__")
-    return name not in PYTHONS if dunder else name.startswith("_") and name not in NAMED_TUPLES
+    return name not in PYTHONS if dunder else name.startswith("_") and name not in OF_TUPLES
 
 
 def defined(tree: ast.AST) -> set[str]:
@@ -71,9 +71,11 @@ def foreign(tree: ast.AST) -> dict[str, str]:
 
 
 def _module(value: ast.expr | None, names: dict[str, str]) -> str:
-    """The module that a variable is set to: another name of it, or imported by name."""
-    if isinstance(value, ast.Name):
-        return names.get(value.id, "")
+    """What a variable is another name of; "" if it is nothing imported."""
+    text = ast.unparse(value) if value else ""
+    root, dot, rest = text.partition(".")
+    if root in names and text.replace(".", "").isidentifier():
+        return names[root] + dot + rest
     if isinstance(value, ast.Call) and ast.unparse(value.func) in IMPORTS and isinstance(value.args[0], ast.Constant):
         return str(value.args[0].value)
     return ""
