@@ -12,6 +12,7 @@ import pytest
 from verl.trainer import main_ppo
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
+from benchmarks.private_names import PRIVATE_NAMES, SHOWN
 from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, until
 from turngrid.verl_plugin.changes import REPLACED, WRAPPED
 from turngrid.verl_plugin.training.trainer import StepTrainer
@@ -56,6 +57,14 @@ def test_verl_has_what_the_entry_changes(number: int, plain_verl: dict[str, Any]
 def test_every_change_has_its_reason_and_an_end(by: str) -> None:
     ours = resolve_name(by)
     assert reason(ours) and (until(ours) or by in [b for names in ON_CPUS.values() for b in names.values()])
+
+
+def test_what_the_list_of_names_leaves_to_the_tables_is_there() -> None:
+    in_tables = {
+        f"{module}.{name} =" for table in (IN_PROCESS, ON_CPUS) for module, own in table.items() for name in own
+    }
+    left = {name for names in PRIVATE_NAMES.values() for name, why in names.items() if why == SHOWN}
+    assert left == in_tables
 
 
 def test_every_override_has_its_reason_and_an_end() -> None:
