@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from benchmarks import capabilities
+from benchmarks.private_names import PRIVATE_NAMES, SHOWN
 from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, until
 from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, ROLES, SLOTS, VERLS_LOSSES, words
@@ -60,9 +61,10 @@ verl is a dependency, never a copy.
 `python -m benchmarks.pages` writes this page from [`changes.py`](../verl_plugin/changes.py), \
 our classes and their docstrings.
 If a new version of verl breaks an entry, `tests/verl_plugin/test_verl_changes.py` names it.
-verl's extension points (registries, abstract methods, class names in its config) \
+verl's extension points (registries, abstract methods, hooks named `on_...`, class names in its config) \
 are not changes and are not listed.
-One change is to vLLM: its CPU build keeps a layer's weights (`verl_plugin/servers/vllm_cpu.py`).
+The last list also has other projects' private names, from \
+[`private_names.py`](../benchmarks/private_names.py).
 
 """
 OF_BUGS = """## Bugs of verl 0.9.1
@@ -187,13 +189,14 @@ def of_verl() -> str:
     """Return docs/verl.md."""
     found: dict[str, list[tuple[str, str]]] = {}
     for one in overrides():
-        entry = (f"`{one.theirs.rpartition('.')[2]}.{one.method}`", one.why)
+        entry = (f"`{one.theirs.rpartition('.')[2]}.{one.method}`", sentence(one.why, one.end))
         found.setdefault(one.ours.removeprefix("turngrid.verl_plugin."), []).append(entry)
     sections = [
         section("Replaced in every process, right after verl imports the module", entries_of(WRAPPED, REPLACED)),
         section("Replaced by our own code, in the process that needs it", entries_of(IN_PROCESS)),
         section("Replaced on CPUs, until verl runs on them", entries_of(ON_CPUS)),
         section("Overridden in a class of ours", found),
+        section("Private names, and what we set, of verl and of other projects", of_names()),
     ]
     return (CHANGES + "".join(sections) + OF_BUGS + "".join(bugs())).rstrip() + "\n"
 
@@ -207,7 +210,20 @@ def entries_of(*tables: Table) -> dict[str, list[tuple[str, str]]]:
 
 
 def why(by: str) -> str:
-    return ". ".join(filter(None, (reason(resolve_name(by)), until(resolve_name(by)).replace("Until", "*Until*"))))
+    return sentence(reason(resolve_name(by)), until(resolve_name(by)))
+
+
+def sentence(*parts: str) -> str:
+    return ". ".join(filter(None, parts)).replace(". Until ", ". *Until* ")
+
+
+def of_names() -> dict[str, list[tuple[str, str]]]:
+    """Return by our file the private names that it uses, without those of the sections before."""
+    entries = {
+        file: [(f"`{name}`", sentence(text)) for name, text in names.items() if text != SHOWN]
+        for file, names in PRIVATE_NAMES.items()
+    }
+    return {file: own for file, own in entries.items() if own}
 
 
 def section(title: str, entries: dict[str, list[tuple[str, str]]]) -> str:

@@ -12,11 +12,10 @@ from turngrid import verl_plugin
 from turngrid.verl_plugin.changes import Table
 
 OURS = "turngrid.verl_plugin"
-_TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
+_ENGINE = "verl.workers.engine.fsdp.transformer_impl"
 
 # What our own code replaces in the process that needs it, by module and name
 IN_PROCESS: Table = {
-    _TRAINER: {"TRAINER_REGISTRY": "turngrid.verl_plugin.training.task:train"},
     "verl.trainer.sft_trainer": {"Tracking": "turngrid.verl_plugin.sft:Tracking"},
     "verl.utils.model": {"get_hf_auto_model_class": "turngrid.verl_plugin.whole_models:whole"},
 }
@@ -24,7 +23,7 @@ IN_PROCESS: Table = {
 ON_CPUS: Table = {
     _ENGINE: {
         "prepare_micro_batches": "turngrid.verl_plugin.cpu.engines:prepare",
-        "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu._build_fsdp_module",
+        "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu.initialize",
         "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:CpuLanguageModel._build_fsdp_module",
     },
     "verl.utils.model": {"load_valuehead_model": "turngrid.verl_plugin.cpu.engines:load_value_model"},
@@ -37,16 +36,18 @@ class Override:
 
     Attributes:
         why: the first sentence of the method's docstring, else of the class's.
+        end: the condition for removal, likewise.
     """
 
     ours: str
     theirs: str
     method: str
     why: str
+    end: str
 
 
 def overrides() -> list[Override]:
-    """Return every override, except of methods that verl leaves abstract."""
+    """Return every override, but of methods that verl leaves abstract and of hooks ``on_...``."""
     return list(dict.fromkeys(one for cls in _our_classes() for one in _of(cls)))
 
 
@@ -66,11 +67,13 @@ def _of(cls: type) -> Iterator[Override]:
         bases = [base for base in cls.__mro__[index:] if _is_of(base, "verl")]
         for name, value in vars(ours).items() if _is_of(ours, OURS) else ():
             of_verl = [vars(base)[name] for base in bases if name in vars(base)]
-            if not of_verl or not inspect.isfunction(value) or name.startswith("__"):
+            if not of_verl or not inspect.isfunction(value) or name.startswith(("__", "on_")):
                 continue
             if not getattr(of_verl[0], "__isabstractmethod__", False):
                 base = next(base for base in reversed(bases) if name in vars(base))
-                yield Override(_named(ours), _named(base), name, reason(value) or reason(ours))
+                yield Override(
+                    _named(ours), _named(base), name, reason(value) or reason(ours), until(value) or until(ours)
+                )
 
 
 def _named(cls: type) -> str:
@@ -84,6 +87,6 @@ def reason(thing: object) -> str:
 
 
 def until(thing: object) -> str:
-    """Return the docstring's line with the condition for removal; "" if there is none."""
-    lines = (line.strip() for line in (thing.__doc__ or "").splitlines())
-    return next((line.rstrip(".") for line in lines if line.startswith("Until ")), "")
+    """Return the docstring's paragraph with the condition for removal; "" if there is none."""
+    paragraphs = (" ".join(one.split()) for one in (thing.__doc__ or "").split("\n\n"))
+    return next((one.rstrip(".") for one in paragraphs if one.startswith("Until ")), "")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import ray
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
@@ -35,32 +36,29 @@ class WorkerThread:
         self._thread.join()
 
 
-class AgentLoopManager(AgentLoopManagerTQ):
-    """Runs a single worker in this process, and several as Ray actors."""
+class WorkerActors(AgentLoopManagerTQ):
+    """verl's manager of several workers, which are Ray actors."""
 
-    thread: WorkerThread | None = None
-
-    async def _init_agent_loop_workers(self) -> None:
-        """Run a single worker in a thread: a process would take 430 MiB, and 5 CPU s to start."""
-        if self.rollout_config.agent.num_workers == 1:
-            self.thread = WorkerThread(self.config, self.llm_client)
-            return
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.agent_loop_workers_class: Any = ray.remote(AgentLoopWorker)
-        await super()._init_agent_loop_workers()
-
-    def generate_sequences(self, prompts: TensorDict) -> None:
-        """Call a single worker directly, without Ray."""
-        if self.thread is None:
-            super().generate_sequences(prompts)
-        else:
-            self.thread.generate_sequences(prompts.copy())
 
     def write(self, step: int, requests: Sequence[Request]) -> list[Written]:
         """Let the policy write texts, through the first worker."""
-        if self.thread is None:
-            return ray.get(self.agent_loop_workers[0].write.remote(step, requests))
-        return self.thread.write(step, requests)
+        return ray.get(self.agent_loop_workers[0].write.remote(step, requests))
 
     def close(self) -> None:
-        if self.thread is not None:
-            self.thread.close()
+        """Do nothing: the actors end with Ray."""
+
+
+class AgentLoopManager:
+    """What the config names; the trainer's agent loop is what ``create`` returns."""
+
+    @staticmethod
+    def create(config: DictConfig, llm_client: Any, **others: Any) -> WorkerThread | WorkerActors:
+        """Return a single worker in a thread, or several: an actor takes 430 MiB, and 5 CPU s to
+        start.
+        """
+        if config.actor_rollout_ref.rollout.agent.num_workers == 1:
+            return WorkerThread(config, llm_client)
+        return WorkerActors.create(config=config, llm_client=llm_client, **others)

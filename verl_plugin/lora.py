@@ -56,7 +56,7 @@ def streamed(engine: Any) -> Iterator[tuple[str, Tensor]]:
     try:
         yield from merged(engine.module.state_dict(), scaling(engine.module), get_device_id())
     finally:
-        if engine._is_offload_param:
+        if engine.is_param_offload_enabled:
             offload_fsdp_model_to_cpu(engine.module)
 
 

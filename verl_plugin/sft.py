@@ -43,7 +43,10 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         super().__init__(config)
 
     def _build_dataset(self) -> None:
-        """Make rows from episodes."""
+        """Make rows from episodes.
+
+        Until verl's SFT trainer takes a data set of token ids.
+        """
         kwargs: Any = OmegaConf.to_container(self.run.template_kwargs)
         marks = prompt_form(self.run.get("prompt")).marks
         codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
@@ -55,7 +58,10 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         self.val_dataset = None
 
     def _build_dataloader(self) -> None:
-        """Order rows by the run's seed, and keep an epoch's last, smaller batch."""
+        """Order rows by the run's seed, and keep an epoch's last, smaller batch.
+
+        Until verl's SFT trainer has keys for both.
+        """
         super()._build_dataloader()
         batches: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}
         if self.predictions:

@@ -48,7 +48,7 @@ class Family:
         return self.codec.first_prompt([user(text)])
 
     def next(self, text: str) -> list[int]:
-        return self.codec.join([], [user(text)])
+        return self.codec.after_turn([user(text)])[1:]
 
     def action(self, text: str) -> list[int]:
         return self.codec.stream().encode_action(text)
@@ -120,9 +120,13 @@ def test_ordinary_text_is_rendered_as_the_template_and_the_tokenizer_do(family: 
         assert family.first(text) == whole
         action = tokenizer.encode(text, add_special_tokens=False)
         assert family.action(text) == [*action, codec.eos_id]
-        for before in ([], [*whole, *action, codec.eos_id], [*whole, *action]):  # the last one was cut off
-            joined = codec._builder.merge_context_tokens([], messages, before).token_ids
-            assert codec.join(before, messages) == list(joined)
+        before = [*whole, *action, codec.eos_id]
+        for sampled in (before, before[:-1]):  # the second was cut off
+            stream = codec.stream()
+            stream.start(messages)
+            stream.add_sampled(sampled[len(whole) :])
+            stream.add_context(messages)
+            assert stream.ids.tolist() == codec._builder.merge_context_tokens([], messages, before).token_ids
 
 
 def test_the_unknown_word_cannot_be_spelled() -> None:

@@ -83,6 +83,74 @@ def bug_critic_with_flash_attention() -> None:
     assert load.call_args.kwargs["attn_implementation"] == "flash_attention_2"
 
 
+def bug_equal_values_are_whitened_to_others() -> None:
+    """`masked_whiten` computes in float32: of equal advantages, it returns the last bit of their
+    mean, magnified."""
+    import torch
+    from verl.utils.torch_functional import masked_whiten
+
+    equal = torch.full((1, 7), 0.1)
+    assert masked_whiten(equal, torch.ones(1, 7)).abs().max() > 1e-5
+
+
+def bug_checkpoint_without_weights_is_loaded() -> None:
+    """An engine loads a checkpoint that lacks weights, and trains on random numbers in their
+    place."""
+    from tempfile import TemporaryDirectory
+    from unittest.mock import MagicMock
+
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
+
+    sizes = dict.fromkeys(("vocab_size", "hidden_size", "intermediate_size"), 8)
+    config = LlamaConfig(**sizes, num_hidden_layers=1, num_attention_heads=1, tie_word_embeddings=True)
+    off = dict.fromkeys(("use_liger", "use_fused_kernels", "fused_kernel_options", "trust_remote_code"))
+    with TemporaryDirectory() as folder:
+        LlamaForCausalLM(config).save_pretrained(folder, state_dict={"model.norm.weight": torch.ones(8)})
+        model = MagicMock(local_path=folder, hf_config=config, model_type="language_model", **off)
+        engine = MagicMock(model_config=model, use_remove_padding=False, ulysses_sequence_parallel_size=1)
+        engine.engine_config.model_dtype, model.enable_gradient_checkpointing = "fp32", False
+        assert FSDPEngine._build_module(engine).get_input_embeddings().weight.any()
+
+
+def bug_step_is_saved_before_it_is_logged() -> None:
+    """`fit` saves a step's checkpoint before it logs the step: a run that is killed between them
+    and resumed never logs it."""
+    from unittest.mock import DEFAULT, MagicMock, patch
+
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.v1 import trainer_base
+
+    names = {"project_name": "", "experiment_name": "", "logger": [], "val_before_train": False}
+    steps = {"total_epochs": 1, "save_freq": 1, "test_freq": 0}
+    config = OmegaConf.create({"trainer": {**names, **steps}, "global_profiler": {"steps": None}})
+    trainer = MagicMock(config=config, global_steps=0, steps_per_epoch=1, total_training_steps=1)
+    others = ("SkipManager", "ValidationGenerationsLogger", "DapoFilteredRewardTableLogger", "tq")
+    with patch.multiple(trainer_base, Tracking=lambda **_: trainer.tracking, **dict.fromkeys(others, DEFAULT)):
+        trainer_base.PPOTrainer.fit(trainer, None)
+    called = [name for name, *_ in trainer.mock_calls]
+    assert called.index("_save_checkpoint") < called.index("tracking.log")
+
+
+def bug_epoch_without_steps() -> None:
+    """With fewer prompts than `data.train_batch_size`, `steps_per_epoch` is 0, by which `fit`
+    divides, although `trainer.total_training_steps` says when to end."""
+    from unittest.mock import DEFAULT, MagicMock, patch
+
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.v1 import trainer_base
+
+    data = {"train_files": "", "val_files": "", "train_batch_size": 2, "val_batch_size": 1, "dataloader_num_workers": 0}
+    steps = {"total_epochs": 1, "total_training_steps": 1, "v1": {"sampler": {}}}
+    config = OmegaConf.create({"data": data, "algorithm": {}, "trainer": steps})
+    trainer = MagicMock(config=config, trainer_mode="sync", parameter_sync_step=1)
+    others = {"create_rl_sampler": DEFAULT, "StatefulDataLoader": DEFAULT}
+    with patch.multiple(trainer_base, create_rl_dataset=lambda *_, **__: ["a prompt"], **others):
+        trainer_base.PPOTrainer._init_dataloader(trainer)
+    assert trainer.total_training_steps == 1 and trainer.steps_per_epoch == 0
+
+
 BUGS = [name for name in globals() if name.startswith("bug_")]
 
 

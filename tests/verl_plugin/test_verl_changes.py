@@ -4,12 +4,15 @@ is told which."""
 import ast
 import inspect
 import textwrap
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import pytest
+from verl.trainer import main_ppo
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
+from benchmarks.private_names import PRIVATE_NAMES, SHOWN
 from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, until
 from turngrid.verl_plugin.changes import REPLACED, WRAPPED
 from turngrid.verl_plugin.training.trainer import StepTrainer
@@ -56,10 +59,18 @@ def test_every_change_has_its_reason_and_an_end(by: str) -> None:
     assert reason(ours) and (until(ours) or by in [b for names in ON_CPUS.values() for b in names.values()])
 
 
-def test_every_override_has_its_reason() -> None:
+def test_what_the_list_of_names_leaves_to_the_tables_is_there() -> None:
+    in_tables = {
+        f"{module}.{name} =" for table in (IN_PROCESS, ON_CPUS) for module, own in table.items() for name in own
+    }
+    left = {name for names in PRIVATE_NAMES.values() for name, why in names.items() if why == SHOWN}
+    assert left == in_tables
+
+
+def test_every_override_has_its_reason_and_an_end() -> None:
     """docs/verl.md lists them, and tests/docs says that it is current: a hook that verl renames is
     missing there."""
-    assert not [f"{one.ours}.{one.method}" for one in overrides() if not one.why]
+    assert not [f"{one.ours}.{one.method}" for one in overrides() if not (one.why and one.end)]
 
 
 def called(function: object, owner: str) -> list[str]:
@@ -73,5 +84,46 @@ def called(function: object, owner: str) -> list[str]:
 
 def test_an_update_has_all_parts_of_verls_in_their_order() -> None:
     ours = [*called(StepTrainer._sampled, "self"), *called(StepTrainer.parts, "self")]
-    updates = [*called(StepTrainer.learn_values, "self"), *called(StepTrainer.learn_rows, "self")]
+    updates = [*called(StepTrainer.learn_values, "self"), *called(StepTrainer.update_policy, "self")]
     assert [*ours, *updates] == called(PPOTrainer._step_once, "self")
+
+
+def test_ours_makes_the_calls_by_which_verl_trains() -> None:
+    """``task.train`` replaces these two of verl's, whose other lines concern a profiler."""
+    assert calls_of("TaskRunnerV1.run") == [
+        "configure_verl_logging",
+        "get_trainer_cls",
+        "pprint",
+        "OmegaConf.to_container",
+        "OmegaConf.resolve",
+        "tq.init",
+        "trainer_cls",
+        "self.trainer.init",
+        "self.init_agent_loop_manager",
+        "self.trainer.fit",
+        "getattr",
+        "tracking.finish",
+        "tq.close",
+    ]
+    assert calls_of("TaskRunnerV1.init_agent_loop_manager")[-4:] == [
+        "agent_loop_manager_cls.create",
+        "self.trainer.get_llm_client",
+        "self.trainer.get_teacher_client",
+        "self.trainer.get_reward_handles",
+    ]
+    assert [name for name in calls_of("run_ppo") if name.startswith(("ray.", "get_ppo"))] == [
+        "ray.is_initialized",
+        "get_ppo_ray_runtime_env",
+        "ray.init",
+        "ray.get",
+        "ray.timeline",
+    ]
+
+
+def calls_of(name: str) -> list[str]:
+    """What a function of verl's ``main_ppo`` calls, in the order of the lines."""
+    node: Any = ast.parse(Path(main_ppo.__file__).read_text(encoding="utf-8"))
+    for part in name.split("."):
+        node = next(one for one in node.body if getattr(one, "name", "") == part)
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+    return [ast.unparse(one.func) for one in sorted(calls, key=lambda one: (one.lineno, one.col_offset))]

@@ -41,6 +41,18 @@ BY_IDS = "passes_by_ids"  # batch key: a common prefix of rows in a micro-batch 
 
 
 class _OnCpu:
+    """What both engines change.
+
+    Until verl runs on CPUs.
+    """
+
+    def initialize(self) -> None:
+        """Build without offloading: verl offloads a reference policy to pinned memory, which needs
+        an accelerator.
+        """
+        with replaced(transformer_impl, "CPUOffloadPolicy", lambda **_: None):
+            super().initialize()  # type: ignore[misc]
+
     def forward_backward_batch(self, data: TensorDict, loss_function: Any, forward_only: bool = False) -> Any:
         """Run our own micro-batches.
 
@@ -84,18 +96,14 @@ class _OnCpu:
         output.logits = output.logits.float()
         return super().prepare_model_outputs(output, *args, **kwargs)  # type: ignore[misc]
 
-    def _build_fsdp_module(self, module: Any) -> Any:
-        """Build without offloading: verl offloads a reference policy to pinned memory, which needs
-        an accelerator.
-        """
-        with replaced(transformer_impl, "CPUOffloadPolicy", lambda **_: None):
-            return super()._build_fsdp_module(module)  # type: ignore[misc]
-
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead):
     def _build_fsdp_module(self, module: Any) -> Any:
-        """Let FSDP cast weights only; it would round the hidden states before each layer."""
+        """Let FSDP cast weights only; it would round the hidden states before each layer.
+
+        Until verl has keys for that, and a hook between loading a model and sharding it.
+        """
         round_less(module)
         with replaced(transformer_impl, "MixedPrecisionPolicy", _weights_only):
             return super()._build_fsdp_module(module)
@@ -107,11 +115,14 @@ def _weights_only(**settings: Any) -> MixedPrecisionPolicy:
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuValueModel(PackedRows, _OnCpu, transformer_impl.FSDPEngineWithValueHead):
-    def _build_module(self) -> Any:
-        """The value head is initialised from the run's seed."""
+    def initialize(self) -> None:
+        """The value head is initialised from the run's seed.
+
+        Until verl seeds a new head.
+        """
         torch.manual_seed(int(os.environ.get("TURNGRID_SEED", "0")))
         with replaced(verl.utils.model, "load_valuehead_model", partial(with_heads, load_value_model)):
-            return super()._build_module()
+            super().initialize()
 
 
 def load_value_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:

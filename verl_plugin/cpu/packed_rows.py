@@ -38,12 +38,19 @@ def knows(config: Any) -> bool:
 
 
 class PackedRows:
-    """Run rows without padding: a mixin for an FSDP engine, before ``FSDPEngineWithValueHead``."""
+    """Run rows without padding: a mixin for an FSDP engine, before ``FSDPEngineWithValueHead``.
+
+    Until verl runs rows on CPUs without padding, and a common prefix of them once.
+    """
 
     by_rows = False  # whether the model runs packed
     _layout: Layout | None = None
 
     def _build_fsdp_module(self, module: Any) -> Any:
+        """Choose the attention, which a sharded model of transformers cannot change.
+
+        Until verl has a hook between loading a model and sharding it.
+        """
         self.by_rows = knows(module.config)
         if self.by_rows:
             module.set_attn_implementation(BY_ROWS)
@@ -85,6 +92,8 @@ class PackedRows:
 class PackedLogits(PackedRows):
     """Compute logits only before action tokens: a mixin for an FSDP engine, placed before
     ``FSDPEngineWithLMHead``.
+
+    Until verl computes no others.
     """
 
     _positions: Positions

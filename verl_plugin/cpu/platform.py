@@ -76,7 +76,10 @@ class CpuPlatform(PlatformBase):
     nvtx_range = always(nullcontext())
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Return False: otherwise GPU machines without ``nvidia-smi`` would select it."""
+        """Return False: otherwise GPU machines without ``nvidia-smi`` would select it.
+
+        Until verl has a platform for CPUs.
+        """
         return False
 
 

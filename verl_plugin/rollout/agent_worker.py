@@ -92,7 +92,7 @@ class AgentLoopWorker:
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
         validate = "validate" in batch and bool(batch["validate"])
-        batch.pop("validate", None)
+        batch = batch.exclude("validate")
         if not validate:
             await self.loop.opponents.keep(int(prompt_of(batch, 0)["global_steps"]))
         if self._own_server and not self._asynchronous:

@@ -110,8 +110,8 @@ class SeenRow:
 
     def _shown(self, turn: Turn) -> list[int]:
         """Return the ids that a turn's observation adds after an answer."""
-        eos, text = self._codec.eos_id, turn.retrieved if turn.retrieved_tokens else ""
-        return self._codec.join([eos], with_text(self._form, messages_of(self._form, turn), text))[1:]
+        text = turn.retrieved if turn.retrieved_tokens else ""
+        return self._codec.after_turn(with_text(self._form, messages_of(self._form, turn), text))[1:]
 
     def with_line(self, text: str) -> list[int] | None:
         own = lines_of(self.episode.guidance, self.turns[0].retrieved)

@@ -23,7 +23,10 @@ class EpisodeClient(FullyAsyncLLMServerClient):
     """The client of our own server, which caches an episode's prefix under its request id."""
 
     def _vllm_request_id(self, request_id: str) -> str:
-        """Keep one id for all turns of an episode; verl gives each turn its own."""
+        """Keep one id for all turns of an episode; verl gives each turn its own.
+
+        Until verl's client sends the id that it is given.
+        """
         return request_id
 
 

@@ -22,7 +22,6 @@ from turngrid.rollouts.stream import Message, in_words, tool
 
 CHATML_END = "<|im_end|>"
 IDS = "i"  # 4 bytes a token; a list takes 8 and slows down garbage collection
-SEAM = 16  # last ids of a stream; a builder reads the last few to join a message
 CACHED_PROMPTS = 256  # samples of a group share their first messages, at about the same time
 CACHED_MESSAGES = 50_000  # samples of a group see much of the same text
 _NAMES_TOOL = re.compile(r"['\"]tool['\"]")
@@ -77,19 +76,17 @@ class TokenCodec:
         kind = ("first prompt", *(message["role"] for message in first))
         return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
-    def join(self, ids: list[int], messages: Sequence[Message]) -> list[int]:
-        """Return all ids after appending messages of one role and the generation prompt."""
+    def after_turn(self, messages: Sequence[Message]) -> list[int]:
+        """Return the ids from a turn's last one on: the end of the turn, messages of one role and
+        the generation prompt.
+        """
         shown = messages if self.has_tool_role else in_words(messages)
-        appended = list(self._render(shown[0]["role"], tuple(message["content"] for message in shown)))
-        # A hook of the builder's subclasses: its public method, which a test compares, renders the
-        # messages every time
-        context = {"previous_messages": [], "appended_messages": list(shown)}
-        return list(self._builder._merge_context_token_ids(ids, appended, **context).token_ids)
+        return list(self._render(shown[0]["role"], tuple(message["content"] for message in shown)))
 
     def _render_next(self, role: str, contents: Sequence[str]) -> array[int]:
         def render(texts: Sequence[str]) -> list[int]:
             messages = [{"role": role, "content": text} for text in texts]
-            return list(self._builder.tokenize_context_incremental_messages([], messages))
+            return list(self._builder.merge_context_tokens([], messages, [self.eos_id]).token_ids)
 
         return array(IDS, self._controls.harmless(("next", role), render, contents))
 
@@ -135,11 +132,9 @@ class VerlTokenStream:
         self.ids.extend(array(IDS, ids))
 
     def add_context(self, messages: Sequence[Message]) -> list[int]:
-        before = len(self.ids)
-        if self.ids[-1] != self._codec.eos_id:
-            self.ids.append(self._codec.eos_id)
-        seam = self.ids[-SEAM:]
-        self.ids[len(self.ids) - len(seam) :] = array(IDS, self._codec.join(seam.tolist(), messages))
+        before, cut_off = len(self.ids), self.ids[-1] != self._codec.eos_id
+        joined = array(IDS, self._codec.after_turn(messages))
+        self.ids[before if cut_off else before - 1 :] = joined
         return self.ids[before:].tolist()
 
     def encode_action(self, text: str) -> list[int]:

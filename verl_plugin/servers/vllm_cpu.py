@@ -33,6 +33,8 @@ def keep_weights() -> None:
     A vLLM plugin (``vllm.general_plugins``), called in each of its processes.
     On CPUs vLLM packs a layer's weight for its matrix kernel and drops the original, which verl's
     weight sync writes to. verl packs again after each update anyway.
+
+    Until vLLM keeps the original.
     """
     if os.environ.get("VERL_PLATFORM") != "cpu":
         return

@@ -1,7 +1,7 @@
 """Scores a step's contexts (``turngrid.algorithms.contexts``) in the pass for old log-probs."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from transfer_queue import KVBatchMeta
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.turn_table import laid
 from turngrid.verl_plugin.averaged import KEY
-from turngrid.verl_plugin.changes import replaced
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
 from turngrid.verl_plugin.rollout.turn_fields import verl_fields
 from turngrid.verl_plugin.training.losses import SEQUENCES
@@ -36,6 +35,16 @@ class Sequence(NamedTuple):
     scored: Tensor
 
 
+class Group:
+    """verl's worker group with another function for a pass."""
+
+    def __init__(self, workers: Any, compute_log_prob: Callable[[KVBatchMeta], KVBatchMeta]) -> None:
+        self._usual, self.compute_log_prob = workers, compute_log_prob
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._usual, name)
+
+
 class Contexts:
     """The contexts of a run's methods by ``slot/name``; does nothing if none has any."""
 
@@ -47,17 +56,16 @@ class Contexts:
         self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
         self._by_policy = [name for name in asking if name not in self._averaged]
 
-    @contextmanager
-    def in_pass_of(self, workers: Any) -> Iterator[None]:
-        """Add the contexts to a pass that verl's worker group runs inside the block."""
-        usual, self._workers = workers.compute_log_prob, workers
+    def beside_rows(self, workers: Any) -> Any:
+        """Return a worker group whose pass for old log-probs scores the contexts too."""
+        self._workers = workers
 
         def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:
-            self._found = self._pass(batch, usual, self._sequences(batch, self._by_policy), beside_rows=True)
+            sequences = self._sequences(batch, self._by_policy)
+            self._found = self._pass(batch, workers.compute_log_prob, sequences, beside_rows=True)
             return batch
 
-        with replaced(workers, "compute_log_prob", compute_log_prob if self.asking else usual):
-            yield
+        return Group(workers, compute_log_prob) if self.asking else workers
 
     def score(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Write what the contexts scored as fields of the rows; run the pass if verl ran none."""

@@ -36,7 +36,10 @@ class DynamicSampler(ReplayBuffer):
         self._method = Scheduled("filter", NAME, settings)
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
-        """Groups of equal scores are replaced in a bounded number of rounds."""
+        """Groups of equal scores are replaced in a bounded number of rounds.
+
+        Until verl's filter of groups has such a bound, whichever groups are ready first.
+        """
         if partition_id == "val":
             return super().sample(global_steps, partition_id, batch_size)
         most, replaced = (self._method.at(global_steps).batches - 1) * batch_size, 0

@@ -3,9 +3,9 @@
 Inputs come with a step's batch: coefficients under ``IN_WORKERS``, numbers a token as fields.
 """
 
-import copy
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from json import dumps, loads
 from typing import Any
@@ -103,7 +103,8 @@ def with_methods(
     scale = float(data["dp_size"]) / max(1.0, sums.get(TURNS, 1.0))
     token = _of_pass.set({"turn_ids": own["turn_ids"], "turn_scale": scale, **asked})
     try:
-        settings = _without_kl(config) if asked.get("replay") else config
+        replayed = asked.get("replay")
+        settings = replace(config, use_kl_loss=False, entropy_coeff=0.0) if replayed else config
         loss, metrics = usual(config=settings, model_output=model_output, data=data, dp_group=dp_group)
     finally:
         _of_pass.reset(token)
@@ -115,14 +116,6 @@ def with_methods(
 
 def fields_of(data: TensorDict) -> list[str]:
     return [str(key) for key in data.keys()]  # noqa: SIM118 - iterating over a TensorDict gives its rows
-
-
-def _without_kl(config: Any) -> Any:
-    """Return a copy of the loss's settings without KL and entropy terms, for replayed rows."""
-    settings = copy.copy(config)
-    for key, value in (("use_kl_loss", False), ("entropy_coeff", 0.0)):
-        object.__setattr__(settings, key, value)
-    return settings
 
 
 def _term(

@@ -72,7 +72,7 @@ class Replay:
             multiple = node.actor.ppo_mini_batch_size * node.rollout.n
             with replayed(taken, batch, self._step.number, multiple, trainer.tokenizer.eos_token_id) as rows:
                 rows.extra_info[IN_WORKERS] = {**trainer.methods.of_loss(), "replay": True}
-                trainer._update_actor(rows, own)
+                trainer.update_policy(rows, own)
         shown = {name: value for name, value in own.items() if name.startswith("actor/") and "/perf/" not in name}
         metrics |= {f"replay/{name.removeprefix('actor/')}": value for name, value in shown.items()}
         return batch

@@ -1,16 +1,25 @@
-"""verl's PPO task with our trainers, without a Ray actor, which saves about five seconds."""
+"""The training of a run: our trainers, and the calls of verl's ``trainer/main_ppo.py``.
 
-from types import SimpleNamespace
+verl makes these calls in an actor of Ray, here they are made in the process of the RL stage.
+``tests/verl_plugin/test_verl_changes.py`` fails if a version of verl makes others.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pprint import pprint
 from typing import Any
 
 import ray
-from omegaconf import DictConfig
-from verl.trainer import main_ppo
+import transfer_queue as tq
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.config import validate_config
+from verl.utils.import_utils import load_class_from_fqn
+from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
 from turngrid.verl_plugin.rollout.samplers import client_class
@@ -25,16 +34,25 @@ class AsyncTrainer(StepTrainer):
     kind_of_groups = AsyncGroups
 
     def get_llm_client(self) -> Any:
-        """Return the client; that of our server has one request id for all turns of an episode."""
+        """Return the client; that of our server has one request id for all turns of an episode.
+
+        Until verl's config names the client's class.
+        """
         servers = getattr(self, "standalone_server_manager", None) or self.llm_server_manager
         return servers.get_client(client_cls=client_class(self.config.actor_rollout_ref.rollout.name))
 
     def _add_batch_to_generate(self) -> None:
-        """No more prompts are dispatched than will be trained on."""
+        """No more prompts are dispatched than will be trained on.
+
+        Until verl's asynchronous trainers dispatch no others.
+        """
         self._add_prompts_to_generate(self.config.data.train_batch_size)
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """Dispatches no more prompts than are trained on, refills of dropped ones included."""
+        """Dispatches no more prompts than are trained on, refills of dropped ones included.
+
+        Until verl's asynchronous trainers dispatch no others.
+        """
         steps = self.total_training_steps - self.global_steps + 1
         still_to_train = steps * self.config.data.train_batch_size - len(self.groups.trained)
         wanted = min(num_prompts, still_to_train - len(prompts_in_queue()))
@@ -56,24 +74,69 @@ TRAINERS = {
 }
 
 
-def _run_here(config: DictConfig) -> ray.ObjectRef:
-    runner: Any = main_ppo.TaskRunnerV1
-    runner.__ray_metadata__.modified_class().run(config)
-    return ray.put(None)
-
-
-ACTOR = SimpleNamespace(run=SimpleNamespace(remote=_run_here))  # in the place of a Ray actor
-
-
 def train(config: DictConfig) -> None:
-    """Train with our trainers under verl's names of modes.
+    """Train with our trainer of verl's mode.
 
     Raises what verl raises; if verl refuses the config, before anything heavy starts.
-
-    Until verl lets a config name the class.
     """
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
-    TRAINER_REGISTRY.update(TRAINERS)
     # Pickled by value, so that the router's process does not import verl: 5 CPU s and 300 MiB
     ray.cloudpickle.register_pickle_by_value(router)
-    main_ppo.run_ppo(config, task_runner_class=SimpleNamespace(remote=lambda: ACTOR))
+    start_ray(config)
+    configure_verl_logging()
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+    pprint(OmegaConf.to_container(config))
+    tq.init(config.transfer_queue)
+    try:
+        trainer = TRAINERS[config.trainer.v1.trainer_mode](config=config)
+        with _finished(trainer):
+            trainer.init()
+            trainer.fit(agent_loops(config, trainer))
+    finally:
+        tq.close()
+    if timeline := config.ray_kwargs.get("timeline_json_file"):
+        ray.timeline(filename=timeline)
+
+
+def start_ray(config: DictConfig) -> None:
+    """Start Ray with verl's environment; on CPUs it runs already (``rl.start_early``)."""
+    set_environment(config)
+    if ray.is_initialized():
+        return
+    ours, queue = config.ray_kwargs.ray_init, {"env_vars": {"TRANSFER_QUEUE_ENABLE": "1"}}
+    environment = OmegaConf.merge(get_ppo_ray_runtime_env(config), queue, ours.get("runtime_env") or {})
+    given: Any = OmegaConf.to_container(OmegaConf.merge(ours, {"runtime_env": environment}))
+    ray.init(**given)
+
+
+def set_environment(config: DictConfig) -> None:
+    """Set the variables by which verl's processes know of two of its options."""
+    rollout, reward = config.actor_rollout_ref.rollout, config.reward.reward_model
+    if rollout.full_determinism or (reward.enable and reward.rollout.full_determinism):
+        seed = str(rollout.seed)
+        os.environ.update(VERL_FULL_DETERMINISM="1", VLLM_BATCH_INVARIANT="1", PYTHONHASHSEED=seed)
+    if "rl_insight" in (config.trainer.get("logger") or ()):
+        os.environ["VERL_RL_INSIGHT_ENABLE"] = "1"
+
+
+def agent_loops(config: DictConfig, trainer: Any) -> Any:
+    manager: Any = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
+    return manager.create(
+        config=config,
+        llm_client=trainer.get_llm_client(),
+        teacher_client=trainer.get_teacher_client(),
+        reward_loop_worker_handles=trainer.get_reward_handles(),
+    )
+
+
+@contextmanager
+def _finished(trainer: Any) -> Iterator[None]:
+    """Tell the trackers at the end of the block whether it succeeded."""
+    exit_code = 1
+    try:
+        yield
+        exit_code = 0
+    finally:
+        if (tracking := getattr(trainer, "logger", None)) is not None:
+            tracking.finish(exit_code=exit_code)

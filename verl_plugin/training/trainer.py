@@ -71,7 +71,10 @@ class StepTrainer:
         self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
     def fit(self, agent_loop_manager: Any) -> None:
-        """The agent loop ends before the queue, whose sockets it uses, is closed."""
+        """The agent loop ends before the queue, whose sockets it uses, is closed.
+
+        Until verl ends it there.
+        """
         try:
             super().fit(agent_loop_manager)
         finally:
@@ -113,7 +116,10 @@ class StepTrainer:
         ]
 
     def _step_once(self, metrics: Metrics, timing_raw: dict[str, float], sample_batch_size: int) -> KVBatchMeta:
-        """The parts of an update are run from one list, verl's and ours."""
+        """The parts of an update are run from one list, verl's and ours.
+
+        Until verl's step is a list of parts.
+        """
         watchdog.current.enter("gen")
         with marked_timer("gen", timing_raw):
             batch = self._sampled(metrics, sample_batch_size)
@@ -137,9 +143,16 @@ class StepTrainer:
         return batch
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
-        """The contexts of methods are scored in the same pass."""
-        with self.methods.contexts.in_pass_of(self.actor_rollout_wg):
+        """The contexts of methods are scored in the same pass.
+
+        Until a plugin may add sequences to a pass of verl's.
+        """
+        workers = self.actor_rollout_wg
+        self.actor_rollout_wg = self.methods.contexts.beside_rows(workers)
+        try:
             return super()._compute_old_log_prob(batch, metrics)
+        finally:
+            self.actor_rollout_wg = workers
 
     def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the critic on the tokens that the estimator selected for it."""
@@ -165,26 +178,38 @@ class StepTrainer:
     def learn_rows(self, batch: KVBatchMeta, metrics: Metrics, updates: int = 0) -> KVBatchMeta:
         batch.extra_info[zero_advantages.KEY] = zero_advantages.may_be_left_out(self.config)
         with self.mini_batches(self.config.actor_rollout_ref.actor, batch, updates):
-            return self._update_actor(batch, metrics)
+            return self.update_policy(batch, metrics)
+
+    def update_policy(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        return self._update_actor(batch, metrics)
 
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> AbstractContextManager[None]:
         return self.windows.mini_batches(node, batch, updates) if self.windows else nullcontext()
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
-        """With windows a step has as many updates as with whole episodes."""
+        """With windows a step has as many updates as with whole episodes.
+
+        Until verl's mini-batches count episodes.
+        """
         self.methods.contexts.devices = dp_size
         return self.windows.multiple(dp_size) if self.windows else super()._get_required_batch_multiple(dp_size)
 
     # ---- prompts
 
     def _init_dataloader(self) -> None:
-        """A step may have more prompts than there are games; mixtures and curricula choose them."""
+        """A step may have more prompts than there are games; mixtures and curricula choose them.
+
+        Until verl's data loader allows that.
+        """
         super()._init_dataloader()
         self.steps_per_epoch = max(1, self.steps_per_epoch)  # verl divides by it
         self.train_dataloader = self.games.loader(self.train_dataset) or self.train_dataloader
 
     def _fetch_one_gen_batch(self) -> TensorDict:
-        """Prompt ids are reproducible, and refills end if groups keep failing."""
+        """Prompt ids are reproducible, and refills end if groups keep failing.
+
+        Until verl's do.
+        """
         self.groups.guard()
         batch = super()._fetch_one_gen_batch()
         first, count = self._prompts[self.global_steps], len(batch["uid"])
@@ -255,7 +280,10 @@ class StepTrainer:
         }
 
     def _validate(self) -> dict[str, float]:
-        """Compute our metrics of validation episodes, and record these in one file a step."""
+        """Compute our metrics of validation episodes, and record these in one file a step.
+
+        Until verl's validation takes metrics of a plugin.
+        """
         with watchdog.current.within("validation"):
             metrics = super()._validate()
         folder = Path(self.config.run.validation) / f"{self.global_steps:06d}"
@@ -267,7 +295,10 @@ class StepTrainer:
     # ---- checkpoints
 
     def _save_checkpoint(self) -> None:
-        """Save after the step is logged, so that a kill between them loses nothing."""
+        """Save after the step is logged, so that a kill between them loses nothing.
+
+        Until verl saves after it has logged.
+        """
         self._save_due = True
 
     def save_if_due(self) -> None:
@@ -284,7 +315,10 @@ class StepTrainer:
         self.logger.keep(self.global_steps)
 
     def _load_checkpoint(self) -> None:
-        """Methods and groups are restored from the checkpoint too."""
+        """Methods and groups are restored from the checkpoint too.
+
+        Until verl's checkpoints hold the state of a plugin.
+        """
         super()._load_checkpoint()
         if self.global_steps:
             self.methods.load(self._checkpoint())
