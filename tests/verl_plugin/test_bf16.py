@@ -19,6 +19,7 @@ from turngrid.verl_plugin.bf16 import LIKELIEST, OutputHead
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 
 Gradients = dict[str, torch.Tensor]
+Update = tuple[Any, float, Gradients]
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
     "hidden_size": 64,
@@ -89,11 +90,9 @@ def long_rows() -> list[list[int]]:
     return [[*(first if row < 4 else second), *rest] for row, rest in enumerate(random_rows(60))]
 
 
-def learned(
-    precision: str, batch: TensorDict, loss: Any, kind: str = "language_model", checkpointing: bool = False
-) -> tuple[Any, float, Gradients]:
+def learned(precision: str, batch: TensorDict, loss: Any, kind: str = "language_model", **how: Any) -> Update:
     """An engine after an update, its loss, and the gradients by layer."""
-    engine = make_engine(kind, precision=precision, checkpointing=checkpointing)
+    engine = make_engine(kind, precision=precision, **how)
     engine.optimizer_zero_grad()
     with engine.train_mode():
         output = engine.forward_backward_batch(batch, loss)
@@ -107,14 +106,8 @@ def least_cosine(one: Gradients, other: Gradients) -> float:
 
 
 @pytest.mark.usefixtures("one_process")
-@pytest.mark.parametrize(
-    ("kind", "loss", "long"),
-    [
-        ("language_model", policy_gradient, False),
-        ("value_model", value_error, False),
-        ("language_model", policy_gradient, True),
-    ],
-)
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize(("kind", "loss"), [("language_model", policy_gradient), ("value_model", value_error)])
 def test_gradients_are_those_of_fp32_and_all_that_is_kept_is_fp32(kind: str, loss: Any, long: bool):
     """The cosine of each layer's gradient; weights, gradients and Adam's moments are kept. Long
     rows share a pass and its prefix, and activations are computed again."""
