@@ -93,19 +93,24 @@ CASES: dict[str, Case] = {
     "done_is_won": ill("groups_all_won", by="done_is_won"),
     "leaking_expert": ill(by="leaking_expert"),
     "blank_observation": ill(by="blank_observation"),
-    "forgetful_parser": ill(by="forgetful_parser", begins=5),
+    "forgetful_parser": ill(by="forgetful_parser", begins=8, words=("budget.rl_steps=14",)),
     "slow_game": ill(by="slow_game"),
     "stale_weights": ill("policy_kl", "clip_share", by="stale_weights", words=(f"{ACTOR}.optim.lr=0.002",)),
+    "stale_adapter": ill(
+        *("policy_kl", "clip_share"),
+        by="stale_weights",
+        words=("model.lora_rank=8", f"{ACTOR}.optim.lr=0.02"),
+    ),
     "thoughts": ill("no_signal", words=("prompt=think_action",)),  # of a model that was not trained to write any
     # ---- odd, and healthy
-    "seed_0": odd("seed=3"),
+    "seed_3": odd("seed=3"),
     "seed_1": odd("seed=1"),
     "seed_2": odd("seed=2"),
     "ppo": odd("algo=ppo"),
     "gigpo": odd("algo=gigpo"),
     "rloo": odd("algo=rloo"),
     "reinforce": odd("algo=reinforce_plus_plus"),
-    "dense_reward": odd("reward=dense"),
+    "dense_reward": odd("reward=dense", "env.task=w2-o3-q3"),
     "hot_sampler": odd(f"{ROLLOUT}.temperature=1.3"),
     "frozen": odd(f"{ACTOR}.optim.lr=1e-8"),
     "few_episodes": odd(
@@ -116,7 +121,9 @@ CASES: dict[str, Case] = {
     "windows": odd("env.window_turns=3"),
     "kl_loss": odd(f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.001"),
     "token_tis": odd("correction=token_tis", DECOUPLED),
-    "self_imitation": odd("buffer=self_imitation"),
+    "self_imitation": odd(
+        *("buffer=self_imitation", "buffer.self_imitation.capacity=16", "buffer.self_imitation.weight.cosine_up=5")
+    ),
     "rate_x3": odd(f"{ACTOR}.optim.lr=0.0012"),
     "asynchronous": odd("trainer.v1.trainer_mode=colocate_async"),
     "short_task": odd("env.task=w1-o1-q1"),

@@ -195,6 +195,13 @@ def _play(episodes: Sequence[Episode]) -> dict[str, float]:
     return metrics | {f"rollout/refused/{reason}": float(number) for reason, number in sorted(refused.items())}
 
 
+def repeated_share(*answers: Sequence[int]) -> float:
+    """Return the share of 4-grams, in [0, 1], that occur earlier in their answer."""
+    grams = [list(zip(*(ids[start:] for start in range(N_GRAM)), strict=False)) for ids in answers]
+    total = sum(map(len, grams))
+    return 1 - sum(len(set(own)) for own in grams) / total if total else 0.0
+
+
 def _answers(groups: Sequence[Sequence[Episode]], limit: float) -> dict[str, float]:
     """Return how answers repeat themselves, and how games and lengths of episodes differ.
 
@@ -202,10 +209,8 @@ def _answers(groups: Sequence[Sequence[Episode]], limit: float) -> dict[str, flo
     """
     episodes = [episode for group in groups for episode in group]
     answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.aside]
-    grams = [list(zip(*(ids[start:] for start in range(N_GRAM)), strict=False)) for ids in answers]
-    total = sum(map(len, grams))
     metrics = {
-        "rollout/repeated_tokens": 1 - sum(len(set(own)) for own in grams) / total if total else 0.0,
+        "rollout/repeated_tokens": repeated_share(*answers),
         "rollout/answers_at_limit": _mean(len(ids) >= limit for ids in answers),
     }
     if first := [group[0] for group in groups if group]:

@@ -77,7 +77,7 @@ Flags:
                     -m sweep=NAME scale=laptop: a table of the study; dry_run=true only lists its runs,
                     only.AXIS=VALUE,VALUE takes a part of them
   --cfg job         show the composed config instead of running (--resolve, --package NODE)
-  --config-dir DIR  a folder with options of your own
+  --config-dir DIR  a folder with your own options
 
 docs/configuration.md explains how the groups stack."""
 
@@ -89,7 +89,7 @@ def help_text() -> str:
         _line(group, defaults.get(group))
         for group in ("env", "reward", "prompt", "algo", *SLOTS, "budget", "curriculum", "model", "scale")
     ]
-    lines += [_line(group, defaults.get(group)) for group in ("cluster", "rollout", "tracking", "health")]
+    lines += [_line(group, defaults.get(group)) for group in ("cluster", "rollout", "correction", "tracking", "health")]
     for group, folder in (("recipe", "recipes"), ("sweep", "sweeps")):
         shipped = sorted(path.stem for path in (ROOT / folder).glob("*.yaml"))
         lines.append(f"  {group + '=':<11}{' | '.join(shipped)}")

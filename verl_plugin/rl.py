@@ -35,8 +35,7 @@ def main(config_file: Path, module: str = TASK) -> None:
     config = OmegaConf.load(config_file)
     assert isinstance(config, DictConfig)
     vllm_cpu.settle(config)
-    watchdog.current = watchdog.Watchdog(config.cluster.hung_factor, config.cluster.hung_after_s)
-    watchdog.current.start(config.cluster.start_deadline_s)
+    watchdog.begin(config.cluster.hung_factor, config.cluster.hung_after_s).start(config.cluster.start_deadline_s)
     if config.trainer.device == "cpu":
         start_early(config)
     importlib.import_module(module).train(config)

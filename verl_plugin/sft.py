@@ -31,6 +31,7 @@ from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.early_experience import WORLD_MODEL
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience, record_ids
+from turngrid.verl_plugin.training import watchdog
 from turngrid.verl_plugin.training.tracking import RunTracking
 
 
@@ -85,6 +86,7 @@ class Tracking(RunTracking):
         Tracking.opened = self
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
+        watchdog.current.enter("sft step")
         super().log({**data, "timing/since_start": time.perf_counter() - self.started}, step, backend)
 
 
@@ -112,6 +114,7 @@ def main(config_file: Path) -> None:
     config = OmegaConf.load(config_file)
     torch.manual_seed(config.run.seed)
     Tracking.run = config.run
+    watchdog.begin(config.run.hung_factor, config.run.hung_after_s)
     verls: Any = sft_trainer
     verls.Tracking = Tracking
     initialize_global_process_group()
@@ -123,6 +126,7 @@ def main(config_file: Path) -> None:
     if trainer.rank == 0:
         keep_precision(model)
     destroy_global_process_group()
+    watchdog.current.end()
 
 
 if __name__ == "__main__":

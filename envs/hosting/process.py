@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from turngrid.envs.types import EnvError
+from turngrid.envs.utils import stacks
 from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
@@ -134,7 +135,9 @@ class WorkerProcess(asyncio.Protocol):
             self._timer = self._loop.call_later(self._waiting[0][1], self._hung)
 
     def _hung(self) -> None:
-        self._lose(f"no answer within {self._waiting[0][1]:g} s")
+        """Kill the process once it has written its stacks, unless it answers meanwhile."""
+        reason = f"no answer within {self._waiting[0][1]:g} s"
+        self._timer = self._loop.call_later(stacks.ask(self._process), self._lose, reason)
 
     def _lose(self, reason: str) -> None:
         self._lost = reason

@@ -24,14 +24,18 @@ from turngrid.records.health.conditions import FIRST, LAST
 from turngrid.records.health.rules import RULES, Rule
 from turngrid.records.process.exit_codes import Parser, command
 from turngrid.records.resume import RlFolder
+from turngrid.records.step_metrics import repeated_share
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.store import DamagedEpisodes, read_episodes
 
 USAGE = "python -m experiments.doctor PATH..."
-# Alarms of actions -> which turns have them
-TURNS: dict[str, Callable[[Turn], bool]] = {
-    "invalid_actions": lambda turn: not turn.valid,
-    "unparsed_actions": lambda turn: not turn.parsed,
+# Alarms of answers -> which turns have them; ``longest``: tokens of the step's longest answer
+TURNS: dict[str, Callable[[Turn, int], bool]] = {
+    "invalid_actions": lambda turn, longest: not turn.valid,
+    "unparsed_actions": lambda turn, longest: not turn.parsed,
+    "mostly_unparsed": lambda turn, longest: not turn.parsed,
+    "answers_at_limit": lambda turn, longest: len(turn.action_ids) == longest,
+    "repeated_tokens": lambda turn, longest: repeated_share(turn.action_ids) > 0.5,
 }
 NAMES = {rule.name for rule in RULES}
 UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "one_sided")
@@ -103,13 +107,14 @@ def _where(rl: RlFolder, alarm: Alarm) -> str:
         return ""
 
 
-def _most(episodes: Sequence[Episode], matches: Callable[[Turn], bool]) -> str:
+def _most(episodes: Sequence[Episode], matches: Callable[[Turn, int], bool]) -> str:
     """Return the turn at which it happens most often, with one example."""
-    counts = Counter(number for one in episodes for number, turn in enumerate(one.turns, 1) if matches(turn))
+    longest = max((len(turn.action_ids) for one in episodes for turn in one.turns), default=0)
+    counts = Counter(number for one in episodes for number, turn in enumerate(one.turns, 1) if matches(turn, longest))
     if not counts:
         return ""
     number, count = counts.most_common(1)[0]
-    example = next(one for one in episodes if len(one.turns) >= number and matches(one.turns[number - 1]))
+    example = next(one for one in episodes if len(one.turns) >= number and matches(one.turns[number - 1], longest))
     answer = example.turns[number - 1].response[:60]
     return f"most often in turn {number} ({count} of {len(episodes)} episodes), such as {answer!r} in {example.task}"
 

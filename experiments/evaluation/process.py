@@ -31,6 +31,7 @@ from turngrid.tasks.evaluation_sets import EvaluationSetting, through_servers
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 from turngrid.verl_plugin.shared_state import frozen_library
+from turngrid.verl_plugin.training import watchdog
 
 if TYPE_CHECKING:
     from turngrid.experiments.evaluation.result import EvaluationResult
@@ -50,6 +51,7 @@ async def evaluate(
         """Update the progress bar of the process that started this one."""
         nonlocal done
         done += 1
+        watchdog.current.enter("game")
         stage.progress_file(run.folder).write_text(str(done))
 
     async with stage.open_pools(legal=run.prompt.admissible) as pool_of:
@@ -146,7 +148,9 @@ def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, flo
 def main() -> None:
     config: Any = OmegaConf.load(sys.argv[1])
     policies: Any = OmegaConf.to_container(config.run.policies)
+    watchdog.begin(config.cluster.hung_factor, config.cluster.hung_after_s)
     asyncio.run(evaluate(Run(config, Path(config.run.folder)), policies, config.run.tracked, config.run.models))
+    watchdog.current.end()
 
 
 if __name__ == "__main__":

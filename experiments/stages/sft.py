@@ -87,6 +87,8 @@ def sft_config(run: Run, episodes_file: Path, model: str) -> DictConfig:
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
         "seed": int(config.seed),
+        "hung_factor": float(config.cluster.hung_factor),
+        "hung_after_s": float(config.cluster.hung_after_s),
         "template_kwargs": dict(run.chat.kwargs),
         "tracking": asdict(run.tracked("sft")),
     }

@@ -1,6 +1,6 @@
 """docs/tutorial.md: its module gives the numbers that it names, its commands are accepted.
 
-docs/troubleshooting.md: the keys that it names exist.
+docs/troubleshooting.md: the keys that it names exist, and its symptoms have threads.
 """
 
 import re
@@ -55,3 +55,10 @@ def test_keys_of_the_troubleshooting_page_exist(composed: Composer) -> None:
     config = composed([])
     missing = [key for key in KEYS if OmegaConf.select(config, key, default="none here") == "none here"]
     assert len(KEYS) > 8 and missing == []
+
+
+def test_symptoms_of_the_troubleshooting_page_have_a_thread() -> None:
+    tables, without = TROUBLE.split("## Without a thread")
+    rows = [line for line in tables.splitlines() if line.startswith("| ") and not line.startswith("| symptom |")]
+    assert [row for row in rows if not re.search(r"\]\(https://[^)]+/(issues|pull)/\d+\) \|$", row)] == []
+    assert len(rows) > 30 and "https://" not in without

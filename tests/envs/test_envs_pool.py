@@ -16,6 +16,7 @@ from benchmarks import faults
 from turngrid.envs.hosting import process
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import EnvError, GameStuck, TaskError
+from turngrid.envs.utils import stacks
 from turngrid.rollouts.failed_episodes import EpisodeFailed, run_with_retries
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -66,6 +67,16 @@ async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
             await hung.step("add")
         assert (await hung.reset(counting[0], 0)).text == "0 of 3"
         assert (await finish(hung)).won
+
+
+async def test_of_a_run_a_game_that_hangs_leaves_its_stacks(counting, tmp_path, monkeypatch):
+    monkeypatch.setenv(stacks.FOLDER, str(tmp_path))
+    async with EnvPool("fragile:Fragile", 1, 1.0) as pool:
+        (hung,) = await started(pool, counting[0])
+        with pytest.raises(EnvError, match=r"no answer within 1 s"):
+            await hung.step("sleep")
+    (written,) = (file.read_text() for file in tmp_path.iterdir() if file.stat().st_size)
+    assert "fragile.py" in written and "in step_game" in written
 
 
 @pytest.mark.parametrize("answer", [b'{"ok": {}}\n', b"half\n"], ids=["of no request", "no JSON"])

@@ -1,6 +1,7 @@
 """Runs of which a process is killed, or hangs, end and say why; the same command goes on."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -70,20 +71,32 @@ def test_what_outgrows_the_context_is_counted_apart(folder: Path) -> None:
 # ---- a process that hangs
 
 
-@pytest.mark.parametrize(
-    ("name", "phases"),
-    [("ray::TransformersServer", {"gen", BETWEEN}), ("ray::WorkerDict", {"checkpoint", "update_actor", BETWEEN})],
-)
-def test_it_ends_with_stacks_and_the_same_command_goes_on(name: str, phases: set[str], tmp_path: Path) -> None:
-    """The process is stopped when the first step is over."""
+def test_a_hung_server_ends_the_run_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    """The server is stopped when the first step is over."""
     run = small.launch(tmp_path, *WORDS)
     small.wait_for(lambda: bool(list(tmp_path.glob("*/rl/metrics.jsonl"))), 400)
-    process_of(run, name).suspend()
-    assert run.wait(timeout=400) == FAILED
-    folder = small.run_folder(tmp_path)
+    process_of(run, "ray::TransformersServer").suspend()
+    message, _ = ended(run, tmp_path)
+    assert any(f"{phase}: it has not ended in 60 s" in message for phase in ("gen", BETWEEN)), message
+
+
+def test_a_hung_update_shows_where_it_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        broken.setenv("TURNGRID_TEST_ILLNESS", "hung_update")
+        broken.setenv("PYTHONPATH", str(Path(__file__).parent / "doctor" / "breaking"), prepend=os.pathsep)
+        run = small.launch(tmp_path, *WORDS)
+    message, stacks = ended(run, tmp_path)
+    assert "update_actor: it has not ended in 60 s" in message
+    assert any("in hung_update" in text for text in stacks), message
+
+
+def ended(run: subprocess.Popen[str], output: Path) -> tuple[str, list[str]]:
+    """Return the reason and the stacks of a run that hung; the same command goes on."""
+    assert run.wait(timeout=600) == FAILED
+    folder = small.run_folder(output)
     message = json.loads((folder / "failure.json").read_text())["message"]
-    assert any(f"{phase}: it has not ended in 60 s" in message for phase in phases), message
     stacks = [file.read_text() for file in (folder / "logs" / "stacks").iterdir()]
     assert len(stacks) > 2 and any("trainer.py" in text for text in stacks), message
-    assert small.finish(tmp_path, *WORDS) == folder
+    assert small.finish(output, *WORDS) == folder
     assert [line["step"] for line in small.lines(folder / "rl" / "metrics.jsonl")] == [1, 2]
+    return message, stacks

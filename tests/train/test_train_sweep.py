@@ -83,6 +83,14 @@ def test_refused_before_anything_starts(words: list[str], answer: str, mine: str
     assert not (tmp_path / "runs").exists()
 
 
+def test_the_laboratory_has_the_name_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(one_run, "call", lambda arguments: started.append(list(arguments)) or 0)
+    assert main(["-m", "sweep=mismatch_laptop", "scale=laptop", "turns=[4]"]) == 0
+    assert [words[-2:] for words in started] == [["benchmarks.mismatch", "turns=[4]"]]
+    assert main(["-m", "sweep=mismatch_laptop", "dry_run=true"]) == 2 and len(started) == 1
+
+
 def test_a_dry_run_lists_and_starts_nothing(mine: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = [mine, f"output_dir={tmp_path / 'runs'}"]
     first, _ = prepare_launch(words).sweep.runs
@@ -90,7 +98,7 @@ def test_a_dry_run_lists_and_starts_nothing(mine: str, tmp_path: Path, capfd: py
     assert main(["-m", *words, "dry_run=true"]) == 0
     out = capfd.readouterr().out
     assert "2 runs: 1 finished, 1 not started" in out
-    assert "to play: 128 RL episodes" in out
+    assert "to run: 128 RL episodes" in out
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [first.folder]
 
 
@@ -99,7 +107,7 @@ def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert main([*words, "dry_run=true"]) == 0
     out = capfd.readouterr().out
     assert all(f"algo={algo} seed={seed} " in out for algo in ("grpo", "rloo") for seed in (0, 1))
-    assert "4 runs: 4 not started" in out and "to play: 1,024 RL episodes" in out and "budget.rl_steps" not in out
+    assert "4 runs: 4 not started" in out and "to run: 1,024 RL episodes" in out and "budget.rl_steps" not in out
     assert main([*words, "dry_run=true", "actor_rollout_ref.rollout.n=1"]) == 2
     assert "compares the samples of a prompt" in capfd.readouterr().err
     scores = ["turn_reward.name=sparse,turngrid.rewards.scores:Dense", f"output_dir={tmp_path / 'runs'}"]

@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from rich.table import Table
 
 from turngrid.config import base
+from turngrid.config.errors import ConfigError
 from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
@@ -22,9 +23,10 @@ from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import put_aside, run_name
 from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch import launching, one_run
-from turngrid.train.launch.sweep import Launch, prepare_launch
+from turngrid.train.launch.sweep import TAKEN_BY_SWEEPS, Launch, prepare_launch
 
 Start = Callable[[], int]
+LABORATORY = "sweep=mismatch_laptop"
 
 
 def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
@@ -36,11 +38,24 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     base.register()
     if args.shell_completion:
         return lambda: _hydra(arguments)
+    if LABORATORY in args.overrides:
+        return _laboratory(args.overrides)
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
         return lambda: _print(launch)
     start = launching.launcher(launch.configs[0], args.config_dir)
     return lambda: _start(launch, start)
+
+
+def _laboratory(overrides: Sequence[str]) -> Start:
+    """Return what measures corrections; its cells are no runs of training (docs/mismatch.md)."""
+    words = [text for text in overrides if text not in (LABORATORY, "scale=laptop")]
+    for text in words:
+        if text.partition("=")[0] in TAKEN_BY_SWEEPS:
+            raise ConfigError(f"{text} and {LABORATORY}: it has no runs of training; use seeds=2 batches=2 steps=1")
+    if not (base.ROOT / "benchmarks").exists():
+        raise ConfigError(f"{LABORATORY}: an installed turngrid lacks it; use a checkout")
+    return lambda: one_run.call([sys.executable, "-P", "-m", "benchmarks.mismatch", *words])
 
 
 def _start(launch: Launch, start: launching.Launcher) -> int:
@@ -113,7 +128,7 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
             episodes += played
     known = [hour for hour in hours if hour is not None]
     lines = [f"{len(runs)} runs: {', '.join(f'{count} {run_state}' for run_state, count in states.items())}"]
-    lines.append(f"to play: {episodes:,} RL episodes; folders are in {root}")
+    lines.append(f"to run: {episodes:,} RL episodes; folders are in {root}")
     if known:
         lines.append(f"predicted: {sum(known):.1f} h for {len(known)} runs, one after the other, games made already")
     if len(known) < len(hours):

@@ -1,4 +1,4 @@
-"""Ends the trainer's process when it hangs, so that the run can go on from its last checkpoint.
+"""Ends a stage's process when it hangs, so that the run can go on from where it stopped.
 
 verl waits forever for a Ray worker that failed or hangs.
 """
@@ -22,7 +22,7 @@ FIRST = 4  # until then a phase may take so many times the least limit
 
 
 class Watchdog:
-    """Watch the phases of training, one at a time.
+    """Watch the phases of a stage, one at a time.
 
     Args:
         factor: a phase's limit as a multiple of its median duration in this process.
@@ -83,4 +83,12 @@ def _give_up(message: str) -> None:
     os._exit(EXIT_CODE)
 
 
-current = Watchdog(factor=10, least=1800)  # of this process; an RL stage replaces it by its own
+current = Watchdog(factor=10, least=1800)  # of this process; a stage replaces it by its own
+
+
+def begin(factor: float, least: float) -> Watchdog:
+    """Watch this process with the limits of a run, from its start on."""
+    global current
+    current = Watchdog(factor, least)
+    current.enter("start")
+    return current

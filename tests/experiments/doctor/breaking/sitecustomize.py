@@ -146,6 +146,19 @@ def slow_step(real, env, action):
     return real(env, action)
 
 
+# ---- updates
+
+UPDATES = []
+
+
+def hung_update(real, engine):
+    """The second update of this process never ends."""
+    UPDATES.append(engine)
+    while len(UPDATES) == 2:
+        time.sleep(1)
+    return real(engine)
+
+
 # ---- servers
 
 
@@ -174,6 +187,7 @@ ILLNESSES = {
     "blank_observation": (GAMES, around(RESET, blank)),
     "forgetful_parser": (GAMES, around(STEP, forgetful)),
     "slow_game": (GAMES, around(RESET, slow_game), around(STEP, slow_step)),
+    "hung_update": ("turngrid.verl_plugin.cpu.engines", around("_OnCpu.optimizer_step", hung_update)),
     "stale_weights": (SERVER, around("WeightSync.update_weights", stale)),
 }
 
