@@ -155,7 +155,7 @@ def test_values_of_a_critic_are_not_rounded():
     with torch.inference_mode():
         rounded = torch.cat([theirs(torch.tensor([row])).logits[0, :, 0].float() for row in rows])
     ours, other = ((values - found["fp32"]).abs().mean() for values in (found["bf16"], rounded))
-    assert 0 < ours < 0.7 * other
+    assert 0 < ours < 0.9 * other
     assert (found["bf16"].bfloat16() != found["bf16"]).float().mean() > 0.9
 
 
