@@ -70,7 +70,8 @@ class OutputHead(torch.nn.Linear):
             return super().forward(hidden)
         bias = None if self.bias is None else self.bias.float()
         if not self.sampling:
-            return linear(hidden.float(), self.weight.float(), bias)
+            with torch.autocast(hidden.device.type, enabled=False):  # verl's engine would round them again
+                return linear(hidden.float(), self.weight.float(), bias)
         logits = super().forward(hidden)
         likeliest = logits.topk(min(LIKELIEST, logits.shape[-1]), dim=-1).indices
         exact = (self.weight[likeliest].float() @ hidden.float()[..., None]).squeeze(-1)
