@@ -20,8 +20,7 @@ METHODS = ("algo=gigpo", "shaping=[turn_bonus,invalid_action]", "filter=[void_tu
 METHODS += ("loss=turn_clip", "terms=[epo]", "buffer=self_imitation", "buffer.self_imitation.capacity=1")
 IDS = ("fa2a0ef295375625", "6f6f47157c0068e6", "6cfdc7b34a038d8c")  # of the three steps' episodes
 GRAD_NORMS, LOSSES = (3.3240287, 0.9811405, 0.7809200), (-0.9593759, -0.2033279, -0.1680117)
-AS_SMOLLM2 = ("precision=bf16", "cluster.trainer_threads=2", "model.rows_per_pass=8")
-AS_SMOLLM2 += ("model.gradient_checkpointing=true",)
+AS_SMOLLM2 = ("precision=bf16", "model.rows_per_pass=8", "model.gradient_checkpointing=true")  # and two threads
 SPLITS = ("train", "demonstrations", "test")
 
 

@@ -15,8 +15,8 @@ from turngrid.train.doctor.findings import ADAPTER, APART, DTYPE, HIGH, NO_PROOF
 
 HERE = Path(__file__).parent
 SMALL = ("env.max_turns=2", "cluster.start_deadline_s=600")
-OWN = (ROOT / "assets" / "tiny" / "chat_template.jinja").read_text(encoding="utf-8")
-OTHER = OWN.replace("message['role']", "'tool'")
+TINY = ROOT / "assets" / "tiny"
+OTHER = (TINY / "chat_template.jinja").read_text(encoding="utf-8").replace("message['role']", "'tool'")
 
 
 def test_faults_by_their_names_and_no_other(
@@ -41,8 +41,7 @@ def test_faults_by_their_names_and_no_other(
     assert not list(findings.of_steps(seen[:1], FP32)) and seen[0].moved > 0.05
     tokens = sum(len(turn.action_ids) for episode in episodes[:8] for turn in episode.turns)
     assert set(seen[0].turn) == {0, 1} and len(seen[0].turn) == tokens
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny")
-    tokenizer.chat_template = OTHER
+    tokenizer = AutoTokenizer.from_pretrained(TINY, chat_template=OTHER)
     compared, wrong = findings.of_template(episodes, tokenizer, {})
     assert compared > 4 * 8 and not wrong
     assert "the model saw '<|im_start|>tool" in out and "its own template has '<|im_start|>user" in out
