@@ -151,7 +151,7 @@ def test_an_engine_rounds_neither_hidden_states_nor_logits_nor_values(kind: str)
     tu.assign_non_tensor(batch, temperature=1.0, **settings)
     with engine.eval_mode():
         engine.infer_batch(batch)
-    assert len(seen) == 2 and all((one.bfloat16().float() != one).float().mean() > 0.9 for one in seen)
+    assert len(seen) == 2 and all((one.bfloat16().float() != one).any() for one in seen)
 
 
 def by_layer(gradients: Gradients) -> Gradients:
