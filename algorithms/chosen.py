@@ -5,7 +5,7 @@ from itertools import product
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.registry import (
@@ -27,7 +27,7 @@ TARGET = "target"  # key of a method's node: ``module:Name`` of a class without 
 OF_NODE = ("name", "state")  # keys of the node ``algo`` that are no settings of an estimator
 
 
-def slots_of(config: DictConfig, slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
+def slots_of(config: Mapping[str, Any], slots: Iterable[str] = (*SLOTS, ALGO)) -> dict[str, Any]:
     """Return the nodes of these slots as plain settings, for ``Chosen``."""
     chosen = {*config}  # OmegaConf is slow to report a missing key
     nodes = {slot: config.get(slot) if slot in chosen else None for slot in slots}
@@ -42,24 +42,24 @@ class Scheduled:
     """
 
     def __init__(self, slot: str, name: str, settings: Mapping[str, Any]) -> None:
-        self.kind = method_class(slot, name, settings)
+        self.cls = method_class(slot, name, settings)
         self._settings = {key: value for key, value in settings.items() if key != TARGET}
         self.schedules: dict[str, Schedule] = {
-            key: schedule(value) for key, value in self._settings.items() if is_schedule(self.kind, key, value)
+            key: schedule(value) for key, value in self._settings.items() if is_schedule(self.cls, key, value)
         }
-        self.made = self.new(1)
+        self.current = self.new(1)
 
     def new(self, step: int) -> Any:
-        return self.kind(**(self._settings | self._numbers(step)))
+        return self.cls(**(self._settings | self._numbers(step)))
 
     def _numbers(self, step: int) -> dict[str, float]:
-        return {key: _like(self.kind, key, run(step)) for key, run in self.schedules.items()}
+        return {key: _like(self.cls, key, run(step)) for key, run in self.schedules.items()}
 
     def at(self, step: int) -> Any:
         """Return the method with the values that its schedules have at ``step``."""
         for key, number in self._numbers(step).items():
-            setattr(self.made, key, number)
-        return self.made
+            setattr(self.current, key, number)
+        return self.current
 
 
 def method_class(slot: str, name: str, settings: Mapping[str, Any]) -> Any:
@@ -77,8 +77,8 @@ def algorithm(word: str) -> Algorithm:
     """
     if not on_turns(word):
         return ALGORITHMS[base_of(word)]
-    kind = method_class(ALGO, word, {})
-    return Algorithm(word, kind.grain, kind.needs, getattr(kind, "requires", frozenset()), estimator=ON_TURNS)
+    cls = method_class(ALGO, word, {})
+    return Algorithm(word, cls.grain, cls.needs, getattr(cls, "requires", frozenset()), estimator=ON_TURNS)
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -87,22 +87,22 @@ def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: {key: node[key] for key in node if key not in OF_NODE}} if node and on_turns(name) else {}
 
 
-def is_schedule(kind: Any, key: str, value: Any) -> bool:
+def is_schedule(cls: Any, key: str, value: Any) -> bool:
     """Return whether a value is a schedule: a mapping for a setting that is a number or a bool."""
-    return isinstance(value, Mapping) and _number(kind, key) is not None
+    return isinstance(value, Mapping) and _number(cls, key) is not None
 
 
-def _like(kind: Any, key: str, value: float) -> float:
+def _like(cls: Any, key: str, value: float) -> float:
     """Convert a schedule's number to the setting's type."""
-    wanted = _number(kind, key)
+    wanted = _number(cls, key)
     if wanted is bool and value not in (0, 1):
-        raise ValueError(f"{key} is true or false, and its schedule gives {value:g}")
+        raise ValueError(f"{key}: the schedule gives {value:g}; use 0 or 1")
     return bool(value) if wanted is bool else round(value) if wanted is int else value
 
 
-def _number(kind: Any, key: str) -> type | None:
+def _number(cls: Any, key: str) -> type | None:
     """Return bool, int or float by the setting's annotation; None: it is no number."""
-    hint = get_type_hints(kind).get(key)
+    hint = get_type_hints(cls).get(key)
     either = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return next((number for number in (bool, int, float) if number in either), None)
 
@@ -136,33 +136,33 @@ class Chosen:
 
     def asking(self) -> dict[str, Asks]:
         """Return the methods with contexts by ``slot/name``."""
-        return {name: method.made for name, method in self._all.items() if hasattr(method.made, "contexts")}
+        return {name: method.current for name, method in self._all.items() if hasattr(method.current, "contexts")}
 
     def heads(self) -> int:
         """Return the number of the critic's heads."""
-        return max((getattr(method.made, "heads", 1) for method in self._all.values()), default=1)
+        return max((getattr(method.current, "heads", 1) for method in self._all.values()), default=1)
 
     def reads(self) -> frozenset[str]:
         """Return the names of the rewards that methods read, besides the trained one."""
         return self._declared("reads") - {TRAINED}
 
     def _declared(self, what: str) -> frozenset[str]:
-        return frozenset(name for method in self._all.values() for name in getattr(method.made, what, ()))
+        return frozenset(name for method in self._all.values() for name in getattr(method.current, what, ()))
 
     def of_length(self) -> list[str]:
         """Return the settings that are null and so follow from the run's number of steps."""
         return [
             f"{name.replace('/', '.')}.{key}"
             for name, method in self._all.items()
-            for key in getattr(method.made, "of_length", ())
-            if getattr(method.made, key) is None
+            for key in getattr(method.current, "of_length", ())
+            if getattr(method.current, key) is None
         ]
 
     def refuse(self, steps: int) -> None:
         """Check all schedules over the run.
 
         Raises:
-            ValueError: within so many steps, a schedule leaves its setting's range.
+            ValueError: a schedule leaves its setting's range before the run ends.
         """
         scheduled = {name: method for name, method in self._all.items() if method.schedules}
         for (name, method), step in product(scheduled.items(), range(1, steps + 1)):
@@ -174,14 +174,14 @@ class Chosen:
 
     def in_rollout(self, step: int) -> dict[str, Any]:
         """Return the methods by ``slot/name`` whose state is read where episodes are sampled."""
-        return {name: one.at(step) for name, one in self._all.items() if getattr(one.made, "in_rollout", False)}
+        return {name: one.at(step) for name, one in self._all.items() if getattr(one.current, "in_rollout", False)}
 
     def state(self) -> dict[str, Any]:
         """Return the state of every method that has one, by ``slot/name``."""
-        return {name: method.made.state() for name, method in self._all.items() if hasattr(method.made, "state")}
+        return {name: method.current.state() for name, method in self._all.items() if hasattr(method.current, "state")}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the methods' state; raise KeyError if it lacks a method of this run."""
         for name, method in self._all.items():
-            if hasattr(method.made, "state"):
-                method.made.load(state[name])
+            if hasattr(method.current, "state"):
+                method.current.load(state[name])

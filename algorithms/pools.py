@@ -108,5 +108,12 @@ def compared(values: Tensor, pool: Tensor, std: bool, biased: bool = False, size
     return result / (deviations(values, pool, biased, size)[pool] + EPSILON) if std else result
 
 
+def mean_changes(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean of new - old over each row's tokens in ``mask``; (B, T) -> (B,) float64."""
+    kept = mask.bool()
+    changes = (new - old).double().where(kept, 0.0)
+    return changes.sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+
+
 def _count(pool: Tensor) -> int:
     return int(pool.max()) + 1 if pool.numel() else 0

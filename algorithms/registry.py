@@ -80,6 +80,11 @@ def _in(package: str, methods: str) -> dict[str, str]:
     return {name: f"turngrid.{package}.{module or name}:{name.title().replace('_', '')}" for module, _, name in pairs}
 
 
+def _files(group: str) -> list[str]:
+    """Return the names of a group's YAML files."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
 ESTIMATORS |= _in(
@@ -96,7 +101,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "rollouts.forms",
         f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play",
     ),
-    ROLES: dict.fromkeys(("planner", "actor", "proposer", "checker", "verifier", "searcher", "answerer"), _ROLE),
+    ROLES: dict.fromkeys(_files(ROLES), _ROLE),
     "library": _in("algorithms.library", "experience"),
     "shaping": _in(
         "rewards.shaping",
@@ -120,30 +125,25 @@ SLOTS: dict[str, dict[str, str]] = {
 
 ONE = (FORM, "library", "loss", "buffer")  # slots with at most one method
 
-
 # Options of ``loss=`` that only set keys of verl, with their conflicts; their YAML describes them
-VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {
-    "clip_higher": (),
-    "dr_grpo": (),
-    "gspo": (Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}"),),
-    "cispo": (),
-    "clip_cov": (),
-}
+VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {name: () for name in _files("loss") if name not in SLOTS["loss"]}
+_ONE_RATIO = Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}")
+VERLS_LOSSES["gspo"] = (_ONE_RATIO,)
 
 IN_ROLLOUT = (FORM, ROLES, "shaping")  # slots that act while episodes run
-ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act on the turn table
+ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act in the trainer; ``library`` in rollouts too
 
 LOSS_MODE = "turngrid"  # verl's actor.policy_loss.loss_mode if ``loss=`` chooses one of our losses
 
-# What two equal states of a group have in common (``algo.state``): the observation, also the goal,
-# also the turn's number, or all observations and actions before; a library's cluster of it.
+# What equal states of a group share (``algo.state``): the observation; observation and goal;
+# observation and turn number; the full history; or the library's cluster of the observation.
 CLUSTER = "cluster"
 STATES = ("observation", "observation+goal", "observation+turn", "history", CLUSTER)
 
 
 def words() -> list[str]:
     """Return our ``algo=`` words."""
-    return sorted(path.stem for path in (CONF / ALGO).glob("*.yaml"))
+    return _files(ALGO)
 
 
 @cache

@@ -9,10 +9,13 @@ values outside turns or actions are undefined.
 ``algo=``: ``method(turns, tokens)`` returns an ``Estimate``. ``turns.reward`` includes the KL to
     the reference if that is part of the reward. ``grain`` is the unit that gets one advantage:
     "token", "turn" or "episode". ``needs``: "values" trains a critic; with "teacher",
-    ``algo.teacher`` is the reference policy.
+    ``algo.teacher`` is the reference policy. Optional: ``by_turn``, each turn number has its own
+    update, in the order of ``in_order(rows, step)``, with advantages times ``next_factors(...)``.
 ``filter=``: ``method(turns, step)`` returns (E,) or (E, K) bool, True for an episode or a turn to
     train on. If ``when`` is "before", a dropped episode is not part of its group's baseline. If it
-    is "after", as for every filter over turns, it is, and its tokens are muted.
+    is "after" (all filters over turns), it stays in the baseline and its tokens are muted.
+    Optional: ``batches``, most samplings of a step's episodes; ``leaves_out``, solved games come no
+    more.
 ``credit=``: ``method(turns, advantages)`` changes the advantages of turns, (E, K) to (E, K).
     ``grains`` are the grains of advantages that it accepts. A method that accepts "token" may only
     multiply, since advantages then differ inside a turn.

@@ -15,6 +15,8 @@ from torch import Tensor
 from turngrid.algorithms.pools import pools
 
 OUTCOMES = ("won", "lost", "out_of_turns", "out_of_context", "drawn")  # the third and fourth: cut off
+# Metadata of an attribute that is read off the rows, if it is not an integer for each turn.
+FLAG, OF_EPISODE = {"column": "yes or no"}, {"column": "one entry per episode"}
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class Turns:
         garbled: bool, the answer has undecodable characters or repeats itself; None: not computed.
         named: float64, other rewards of the turn by name: those that a chosen method ``reads``.
         tree: (E,) int64, the tree whose leaf an episode is; None: the rollout form has no branches.
-        node: int64, equal if episodes of a group share a turn; None likewise.
+        node: int64, equal if episodes of a group share a turn; None: no branches.
         role: int64, who answered: the number of the seat or of the run's role; None: there is one.
-        attempt: int64, the play that the turn belongs to, from 0; None: an episode is one play.
+        attempt: int64, the attempt that the turn belongs to, from 0; None: an episode is one.
         label: int64, the answer's number in the prompt form's ``labels`` from 1, 0 for none; None:
             the form has no labels.
         spans: (2, E, K) int64 by part of an answer (the prompt form's ``parts``): its first token
@@ -64,23 +66,23 @@ class Turns:
     state: Tensor
     after: Tensor
     action: Tensor
-    valid: Tensor
-    parsed: Tensor
-    outcome: Tensor
+    valid: Tensor = field(metadata=FLAG)
+    parsed: Tensor = field(metadata=FLAG)
+    outcome: Tensor = field(metadata=OF_EPISODE)
     place: Tensor
     episodes: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     entropy: Tensor | None = None
     value: Tensor | None = None
-    garbled: Tensor | None = None
+    garbled: Tensor | None = field(default=None, metadata=FLAG)
     named: Mapping[str, Tensor] = field(default_factory=dict)
-    tree: Tensor | None = None
+    tree: Tensor | None = field(default=None, metadata=OF_EPISODE)
     node: Tensor | None = None
     label: Tensor | None = None
     attempt: Tensor | None = None
     role: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
-    aside: Tensor | None = None
+    aside: Tensor | None = field(default=None, metadata=FLAG)
     log_prob: Tensor | None = None
     contexts: Mapping[str, Tensor] = field(default_factory=dict)
     scored: Tensor | None = None
@@ -101,7 +103,7 @@ class Turns:
 
     @property
     def acts(self) -> Tensor:
-        """bool: turns that act on the environment. Another one has no state and no discount."""
+        """bool: turns that act. Summaries do not act: they have no state or discount."""
         return self.mask if self.aside is None else self.mask & ~self.aside
 
     @property
@@ -136,13 +138,16 @@ class Turns:
         return episode, turn
 
     def steps(self, factor: float | Tensor) -> Tensor:
-        """Return factors for ``discounted``: ``factor`` after an acting turn, 1 after another."""
+        """Return factors for ``discounted``: ``factor`` at acting turns, 1 at others."""
         return torch.as_tensor(factor, dtype=torch.float64).where(self.acts, 1.0)
 
     def following(self, matrix: Tensor) -> Tensor:
         """Return the value of ``matrix`` at the next turn that acts, (E, K); 0 after the last."""
-        at_or_after = discounted(matrix.where(self.acts, 0), (~self.acts).to(matrix.dtype))
-        return torch.nn.functional.pad(at_or_after, (0, 1))[:, 1:]
+        result, ahead = torch.zeros_like(matrix), matrix.new_zeros(len(matrix))
+        for turn in reversed(range(matrix.shape[1])):
+            result[:, turn] = ahead
+            ahead = matrix[:, turn].where(self.acts[:, turn], ahead)  # 0 * ahead would pass on a NaN
+        return result
 
     def spread(self, matrix: Tensor) -> Tensor:
         """Copy each turn's value to its action tokens, 0 elsewhere; (E, K) -> (B, T)."""

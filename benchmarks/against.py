@@ -54,7 +54,7 @@ REST = "driver and Ray"
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one run: seconds, and GiB."""
+    """Figures of one run: seconds, and GiB."""
 
     start: float
     start_cpu: float
@@ -65,14 +65,20 @@ class Figures:
 
 
 def kind(process: psutil.Process) -> str:
-    """Raises psutil.Error for a process that has just ended."""
+    """Return the kind of a process, of ``PARTS``.
+
+    Raises:
+        psutil.Error: the process has just ended.
+    """
     line = " ".join(process.cmdline())
     return next((name for name, mark in PARTS.items() if re.search(mark, line)), REST)
 
 
 class Watched:
-    """A run's processes: CPU seconds so far, those that ended included as last seen, and the most
-    memory at once."""
+    """The processes of a run, with their CPU seconds and their most memory at once.
+
+    Processes that ended count as last seen.
+    """
 
     def __init__(self, pid: int) -> None:
         self.root = psutil.Process(pid)
@@ -81,7 +87,7 @@ class Watched:
         self.samples = itertools.count()
 
     def sample(self) -> float:
-        """CPU seconds so far."""
+        """Return the CPU seconds so far."""
         members = family(self.root)
         for process in members:
             try:
@@ -94,7 +100,7 @@ class Watched:
         return sum(seconds for _, seconds in self.cpu.values())
 
     def parts(self) -> dict[str, float]:
-        """CPU seconds of each kind of process at the last sample."""
+        """Return the CPU seconds of each kind of process at the last sample."""
         seconds = dict.fromkeys([*PARTS, REST], 0.0)
         for name, cpu in self.cpu.values():
             seconds[name] += cpu
@@ -102,13 +108,13 @@ class Watched:
 
 
 def lines(output: Path) -> int:
-    """Steps that the one run in this folder has logged."""
+    """Return the number of steps that the one run in this folder has logged."""
     files = list(output.glob("*/rl/metrics.jsonl"))
     return files[0].read_bytes().count(b"\n") if files else 0
 
 
 def cache_variables(checkout: Path) -> dict[str, str]:
-    """Another commit has games of its own, since it may not read the records of ours."""
+    """Return a cache of its own for another commit, which may not read the records of ours."""
     return {} if checkout == ROOT else {"TURNGRID_CACHE": str(checkout.parent / "cache")}
 
 
@@ -121,7 +127,7 @@ class StepEnd:
 
 
 def watch(process: subprocess.Popen[bytes], watched: Watched, output: Path) -> list[StepEnd]:
-    """A run's steps, until it ends."""
+    """Sample a run until it ends; return the ends of its steps."""
     begin, ends = time.perf_counter(), []
     while process.poll() is None:
         watched.sample()
@@ -140,7 +146,11 @@ def summary(ends: list[StepEnd], peak: float) -> Figures:
 
 
 def measured(checkout: Path, overrides: list[str]) -> Figures:
-    """Raises SystemExit where the run fails."""
+    """Return the figures of one run.
+
+    Raises:
+        SystemExit: the run fails.
+    """
     module = "turngrid.train" if is_package(checkout) else "train"
     with tempfile.TemporaryDirectory() as output, import_variables(checkout) as imports:
         command = [sys.executable, "-m", module, f"output_dir={output}", *SHORT, *overrides]
@@ -155,7 +165,7 @@ def measured(checkout: Path, overrides: list[str]) -> Figures:
 
 
 def compared(other: Path, rounds: int, overrides: list[str]) -> dict[str, list[Figures]]:
-    """Runs of both, the first of each being thrown away."""
+    """Return the figures of both commits' runs, without the first run of each."""
     places, runs = {"this": ROOT, "other": other}, {"this": [], "other": []}
     with tqdm(total=2 * (rounds + 1), unit="run") as bar:
         for number in range(rounds + 1):

@@ -3,7 +3,7 @@
     python -m benchmarks.agent_loop [--passes none] [--environment fixed] [--prompts 8]
         [--samples 8] [--turns 6] [--repeats 5] [--out FILE.json]
 
-Both play the same tasks with the same model, server, turns, tokens a turn, environment and transfer
+Both run the same tasks with the same model, server, turns, tokens a turn, environment and transfer
 queue; verl's loop reaches the environment through a tool. ``fixed`` is an environment in this
 process that answers at once and always the same, ``textworld`` real games in their pool. They take
 turns, so that a busy machine is busy for both.
@@ -11,9 +11,9 @@ turns, so that a busy machine is busy for both.
 With ``--passes none`` the server answers without its model, so that all wall time is outside the
 forward passes: that is the overhead, and its ratio the figure. With ``--passes real`` the overhead
 is the wall time of a batch less the seconds that the server spent sampling, which leaves out
-whatever a loop did while the model worked for its other episodes: of two loops the one that makes
-the model work longer looks better there. Medians over the repeats. ``alone`` is our loop with one
-request a turn through the client that a synchronous run with rollout=vllm has.
+whatever a loop did while the model worked for its other episodes: ``real`` favours the loop that
+keeps the model busy longer. Medians over the repeats. ``alone`` is our loop with one request a turn
+through the client that a synchronous run with rollout=vllm has.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SCHEMA = {
     "type": "function",
     "function": {
         "name": "act",
-        "description": "act in the world",
+        "description": "act in the environment",
         "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
     },
 }
@@ -71,8 +71,7 @@ SCHEMA = {
 
 @ToolParser.register("whole_answer")
 class WholeAnswer(ToolParser):
-    """Whatever the model says is a command, so that a model that was never taught to call tools
-    calls one each turn."""
+    """Parse every answer as a tool call, since the model was not taught tools."""
 
     async def extract_tool_calls(self, responses_ids: list[int], tools: Any = None) -> tuple[str, list[FunctionCall]]:
         text = self.tokenizer.decode(responses_ids, skip_special_tokens=True)
@@ -108,7 +107,7 @@ class EnvironmentTool(BaseTool):
 
 
 class FixedSession:
-    """An environment that costs nothing, as long as a room of TextWorld's."""
+    """An environment that takes no time; its text is as long as a TextWorld room's."""
 
     TEXT = (
         "You are in a kitchen. There is a chest here. It is closed. You see a red door to the north. You carry a key."
@@ -157,7 +156,7 @@ def start_server(config: DictConfig, passes: bool) -> Any:
 
 
 class Alone(AgentLoopWorker):
-    """Without lockstep batches: one request a turn, whenever an episode is ready for it."""
+    """Work without lockstep batches: one request a turn, once its episode is ready."""
 
     def _deal(self, uids: list[str]) -> dict[str, Any]:
         return {}
@@ -179,7 +178,7 @@ class Bench:
         self._batches = 0
 
     async def prompts(self) -> list[str]:
-        """verl's loop has its first prompt from the data set."""
+        """Return the first prompts, which verl's loop reads from the data set."""
         return [await self._first_prompt(game) for game in self.games]
 
     async def _first_prompt(self, game: TaskRef) -> str:
@@ -201,7 +200,7 @@ class Bench:
         return batch
 
     async def measure(self, name: str, prompts: list[str]) -> dict[str, float]:
-        """Play one batch."""
+        """Sample one batch; return its seconds and counts."""
         worker, batch = self.workers[name], self.batch(prompts)
         before = await self.server.stats.remote()
         wall, cpu = time.perf_counter(), time.process_time()

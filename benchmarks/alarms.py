@@ -1,6 +1,6 @@
 """CPU milliseconds that the alarms of a step take after so many steps.
 
-    python -m benchmarks.alarms
+python -m benchmarks.alarms
 """
 
 import random

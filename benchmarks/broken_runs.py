@@ -1,4 +1,4 @@
-"""Runs that are ill and runs that only look odd, with which the doctor and the alarms are tested.
+"""Make and check the runs that test the doctor and the alarms: broken ones, and some that look odd.
 
     python benchmarks/broken_runs.py               # the table of the stored runs
     python benchmarks/broken_runs.py make          # make the missing runs: two minutes each

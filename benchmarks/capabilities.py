@@ -41,7 +41,7 @@ def _methods() -> dict[tuple[str, str], Any]:
 
 
 def _configs() -> Iterator[dict[str, list[str]]]:
-    """Yield options by slot: in the i-th config, slots with one method have their i-th."""
+    """Yield all multi-method slots first, then the i-th method of each single-method slot."""
     single = {slot: OPTIONS[slot] for slot in (ALGO, *ONE)}
     yield {slot: names for slot, names in OPTIONS.items() if slot not in single}
     for names in zip_longest(*single.values()):

@@ -3,8 +3,8 @@
     python -m benchmarks.credit --episodes 1024 --turns 50 --tokens 16384
 
 A third of a row's tokens are actions. Turns answer few states, so that most are compared with
-others. The second of two calls counts. Memory, as Linux tells it, is what is taken beyond the rows;
-a method's also beyond the table and the columns of the rows that it returns.
+others. The second of two calls counts. Memory is the peak RSS above the rows; for a method, also
+above the table and its result.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import argparse
 import ctypes
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,11 @@ from rich.table import Table
 
 from turngrid.algorithms.registry import ESTIMATORS, SLOTS
 from turngrid.algorithms.slots import Tokens
-from turngrid.algorithms.turn_table import ENDS, span_field, turn_table
+from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
 from turngrid.algorithms.turns import Turns, credited
 from turngrid.config.compose import compose
 from turngrid.config.method_settings import made as methods_of
+from turngrid.rewards.registry import PLAN_SHARE
 
 GROUP, STATES, ACTIONS, LABELS = 8, 40, 6, 2  # samples a prompt; states of a group; actions; kinds of answer
 FIRST, STEPS = 1, 10  # of a run
@@ -33,7 +36,7 @@ PARTS = ("switch", "subgoal", "action")  # a third of an answer each
 
 
 class Step:
-    """Made-up rows: ``tokens`` (B, T) by name, and what is told of their turns."""
+    """Made-up rows: ``tokens``, (B, T) by name, and ``columns`` of their turns."""
 
     def __init__(self, episodes: int, turns: int, tokens: int) -> None:
         draw = torch.Generator().manual_seed(0)
@@ -45,21 +48,26 @@ class Step:
         self.tokens |= {name: torch.rand(mask.shape, generator=draw) for name in ("entropy", "values")}
         self.tokens["reward"][:, :: tokens // turns] = 1.0
         most = {"state": STATES, "after": STATES, "action": ACTIONS, "valid": 10, "label": LABELS, "node": 10**6}
-        self.told = {
+        most |= {"attempt": 2, "role": 2}
+        self.columns = {
             name: list(torch.randint(bound, (episodes, turns), generator=draw)) for name, bound in most.items()
         }
-        self.told["parsed"] = self.told["valid"]
-        self.told["garbled"] = [torch.zeros(turns).bool()] * episodes
-        self.told |= {name: [torch.tensor([row % 4]) for row in range(episodes)] for name in ("outcome", "tree")}
+        self.columns["parsed"] = self.columns["valid"]
+        self.columns[f"{NAMED}{PLAN_SHARE}"] = list(torch.rand(episodes, turns, generator=draw))
+        self.columns["garbled"] = [torch.zeros(turns).bool()] * episodes
+        self.columns |= {name: [torch.tensor([row % 4]) for row in range(episodes)] for name in ("outcome", "tree")}
         for number, part in enumerate(PARTS):
             for end, which in enumerate(ENDS):
                 edge = size * (number + end) // 3
-                self.told[span_field(part, which)] = [torch.full((turns,), edge)] * episodes
+                self.columns[span_field(part, which)] = [torch.full((turns,), edge)] * episodes
         self.groups = [f"{row // GROUP:06d}" for row in range(episodes)]
         self.members = {f"{group}_{row}": [row] for row, group in enumerate(self.groups)}
 
     def table(self) -> Turns:
-        return turn_table(self.tokens, self.told, self.members, self.groups)
+        """Return the turn table; for methods with contexts, any numbers are the log-probs."""
+        table = turn_table(self.tokens, self.columns, self.members, self.groups)
+        scored = {f"{slot}/{name}": self.tokens["entropy"] for slot in ("credit", "terms") for name in SLOTS[slot]}
+        return replace(table, log_prob=self.tokens["values"], contexts=scored)
 
 
 def usual(slot: str, name: str) -> Any:
@@ -69,7 +77,7 @@ def usual(slot: str, name: str) -> Any:
 
 
 def calls(step: Step, table: Turns) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What is measured, by name."""
+    """Yield the calls to measure by name."""
     mask, values = step.tokens["loss_mask"].bool(), step.tokens["values"]
     seen = Tokens(mask, step.tokens["reward"], values, heads=(values, values), kl=values)
     yield "turn table", step.table
@@ -83,12 +91,12 @@ def calls(step: Step, table: Turns) -> Iterator[tuple[str, Callable[[], Any]]]:
         chosen = usual("filter", name)
         yield f"filter={name}", lambda made=chosen: made(table, FIRST)
     for name in SLOTS["terms"]:
-        term = usual("terms", name)
-        yield f"terms={name}", lambda made=term: made.prepare(table, table.mask, values, FIRST, STEPS)
+        prepare, own = usual("terms", name).prepare, table.seen_by("terms", name)
+        yield f"terms={name}", partial(prepare, own, table.mask, values, FIRST, STEPS)
 
 
 def measured(call: Callable[[], Any]) -> tuple[float, float]:
-    """CPU seconds, and MiB at the peak above what the process held before."""
+    """Return CPU seconds, and MiB at the peak above what the process held before."""
     call()  # whatever torch does once
     ctypes.CDLL(None).malloc_trim(0)  # what is free goes back to the system, so that what is taken shows
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
@@ -99,7 +107,7 @@ def measured(call: Callable[[], Any]) -> tuple[float, float]:
 
 
 def _columns(found: Any) -> float:
-    """MiB of the numbers a token that a method returned."""
+    """Return the size in MiB of a method's result."""
     if isinstance(found, torch.Tensor):
         return found.nbytes / 2**20
     parts = found.values() if isinstance(found, dict) else found if isinstance(found, tuple) else ()
@@ -107,7 +115,7 @@ def _columns(found: Any) -> float:
 
 
 def _memory(name: str) -> float:
-    """MiB, of Linux's account of this process."""
+    """Return MiB from Linux's ``/proc/self/status``."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(lines[name].split()[0]) / 1024
 

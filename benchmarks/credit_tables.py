@@ -107,7 +107,7 @@ def predictions(ratings: Results, outcomes: Mapping[str, Gains]) -> str:
 
 
 def predicted(ratings: Results, measure: str, gains: Gains) -> Interval:
-    """Return the rank correlation of closeness to the truth with the mean over seeds."""
+    """Return the rank correlation of closeness to the truth with the mean gain over seeds."""
     near = [-abs(ratings.methods[measure][name].mean - BEST[measure]) for name in gains]
     return rank_correlation(near, [float(np.mean(list(seeds.values()))) for seeds in gains.values()])
 

@@ -5,8 +5,9 @@ games; a row for each environment.
     [--workers N] [--out FILE.json]
 
 ``env``: textworld by default; ``all`` for each whose extra is installed, on its default task.
-Both sides play whole episodes (reset, expert plan, the next reset) of the same 64 open games. The
-two are measured in turns, so that a busy machine is busy for both; the medians are compared.
+Both sides run whole episodes (reset, expert plan, the next reset) in the same 64 running games (at
+most 16 different). The two are measured in turns, so that a busy machine is busy for both; the
+medians are compared.
 Target: pool >= 0.8 x one process x cores. On a machine that others use too, the processor time that
 a step costs (workers and this process together) says more.
 """
@@ -35,11 +36,11 @@ SIDES = ("raw", "pool", "raw_cpu_s", "pool_cpu_s")
 
 def raw_steps_per_second(envs: list[TextEnv], tasks: list[TaskRef], seconds: float) -> float:
     """One process, its envs taking turns step by step."""
-    samples_per_game = [_episodes(env, task) for env, task in zip(envs, tasks, strict=True)]
+    episodes = [_episodes(env, task) for env, task in zip(envs, tasks, strict=True)]
     steps, start = 0, time.perf_counter()
     while (spent := time.perf_counter() - start) < seconds:
-        for play in samples_per_game:
-            steps += next(play)
+        for episode in episodes:
+            steps += next(episode)
     return steps / spent
 
 

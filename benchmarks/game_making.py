@@ -28,7 +28,7 @@ _SERIAL = slice(0x12, 0x18)
 
 
 async def ours(params: dict[str, int], seeds: list[int], folder: Path) -> tuple[list[int], float]:
-    """The seeds whose games were accepted, and the seconds that all seeds took on one core."""
+    """Return the seeds whose games were accepted, and the seconds of all seeds on one core."""
     start = time.perf_counter()
     worker = await WorkerProcess.start(registry.ENVIRONMENTS["textworld"])
     accepted = []
@@ -44,7 +44,7 @@ async def ours(params: dict[str, int], seeds: list[int], folder: Path) -> tuple[
 
 
 def command(params: dict[str, int], seeds: list[int], folder: Path) -> float:
-    """Seconds that ``tw-make`` takes for the same games."""
+    """Return the seconds that ``tw-make`` takes for the same games."""
     tool = str(Path(sys.executable).with_name("tw-make"))
     sizes = ["--world-size", params["rooms"], "--nb-objects", params["objects"], "--quest-length", params["quest"]]
     start = time.perf_counter()
@@ -55,7 +55,7 @@ def command(params: dict[str, int], seeds: list[int], folder: Path) -> float:
 
 
 def same_game(left: Path, right: Path) -> bool:
-    """The same story file, its date aside."""
+    """Return whether two story files are equal, except for the date."""
     stories = [bytearray(path.read_bytes()) for path in (left, right)]
     for story in stories:
         story[_SERIAL] = b"000000"

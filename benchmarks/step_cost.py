@@ -44,10 +44,9 @@ from turngrid.config.compose import composer
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.stages.rl import rl_config
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.process.child import stage_variables
 from turngrid.records.resume import RlFolder
-from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.splits import prepare_tasks
+from turngrid.tasks.stage_process import stage_variables
 from turngrid.verl_plugin import rl
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
 from turngrid.verl_plugin.training import task, trainer, zero_advantages
@@ -129,13 +128,13 @@ def composed(choices: Sequence[str], steps: int, more: Sequence[str], folder: Pa
         for choice in choices:
             config = compose([*SHORT, f"budget.rl_steps={steps}", *more, *choice.replace(EVERY_ROW, "").split()])
             config.budget.units = config.data.train_batch_size
-            found[choice] = (config, allocate_budget(config))
-    config, allocation = found[choices[0]]
+            found[choice] = Run(config, folder)
+    first = found[choices[0]]
     (folder / "tasks").mkdir(parents=True)
-    prepare_tasks(config, allocation, folder)
-    os.environ |= stage_variables(config, folder)
-    model = resolve_model(config.model.path, cache_root())
-    return {choice: rl_config(Run(config, folder), allocation, model) for choice, (config, _) in found.items()}
+    prepare_tasks(first)
+    os.environ |= stage_variables(first)
+    model = resolve_model(first.config.model.path, cache_root())
+    return {choice: rl_config(run, first.allocation, model) for choice, run in found.items()}
 
 
 def measured(choices: Sequence[str], count: int, more: Sequence[str], folder: Path) -> list[dict[str, float]]:

@@ -23,7 +23,7 @@ IN_PROCESS: Table = {
 
 ON_CPUS: Table = {
     _ENGINE: {
-        "prepare_micro_batches": "turngrid.verl_plugin.cpu.micro_batches:prepare",
+        "prepare_micro_batches": "turngrid.verl_plugin.cpu.engines:prepare",
         "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu._build_fsdp_module",
         "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:_weights_only",
     },

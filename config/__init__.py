@@ -1,1 +1,1 @@
-"""A run's settings: schema, composition, checks."""
+"""A run's settings: composition and checks."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from turngrid.tasks.run import Run
+
 SYNC, COLOCATE, SEPARATE = "sync", "colocate_async", "separate_async"
 MODES = (SYNC, COLOCATE, SEPARATE)
 CPU_ENGINE = "turngrid_ray"  # verl_plugin/weight_transfer.py
@@ -53,8 +55,9 @@ def fill_in(config: DictConfig) -> None:
         config.ray_kwargs.ray_init.num_gpus = 1 + rollout.nnodes  # logical
 
 
-def bad_async(config: DictConfig) -> Iterator[str]:
+def bad_async(run: Run) -> Iterator[str]:
     """Refuse settings that verl refuses only after its processes have started, or never."""
+    config = run.config
     name, sampler = mode(config), config.trainer.v1.sampler
     if name == SYNC:
         return

@@ -6,16 +6,17 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.envs.utils.names import nearest
-from turngrid.tasks.budget import BudgetError, allocate_budget
+from turngrid.tasks.budget import BudgetError
 from turngrid.tasks.curriculum import equal_phases, horizon_in_thirds
 from turngrid.tasks.mixture import task_weights
+from turngrid.tasks.run import Run
 
 OF_TASKS = ("phases", "threshold")
 
 
 def fill_in(config: DictConfig) -> None:
     """Set phases of equal length or a horizon in thirds, if the option needs one."""
-    node, steps = config.curriculum, _steps(config)
+    node, steps = config.curriculum, _steps(Run(config))
     if not steps:
         return
     if node.name == "phases" and node.phases is None:
@@ -24,8 +25,9 @@ def fill_in(config: DictConfig) -> None:
         node.horizon = horizon_in_thirds(config.env.max_turns, steps)
 
 
-def bad_curriculum(config: DictConfig) -> Iterator[str]:
-    node, steps, tasks = config.curriculum, _steps(config), list(task_weights(config.env))
+def bad_curriculum(run: Run) -> Iterator[str]:
+    config = run.config
+    node, steps, tasks = config.curriculum, _steps(run), list(task_weights(config.env))
     if node.name != "none" and steps == 0:
         yield f"curriculum={node.name}: budget={config.budget.name} has no RL steps to order; use curriculum=none"
     if node.name in OF_TASKS and len(tasks) < 2:
@@ -71,8 +73,8 @@ def _bad_phases(phases: Mapping[int, Sequence[str]], tasks: Sequence[str]) -> It
         yield f"curriculum.phases: it never samples {unused[0]}; leave that out of env.tasks"
 
 
-def _steps(config: DictConfig) -> int:
+def _steps(run: Run) -> int:
     try:
-        return allocate_budget(config).steps
+        return run.allocation.steps
     except BudgetError:  # an earlier check refuses it
         return 0

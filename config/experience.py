@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.config.prompts import form_of, one_row, several_rows
+from turngrid.config.prompts import one_row, several_rows
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
-from turngrid.tasks.budget import allocate_budget
-from turngrid.tasks.early_experience import ALTERNATIVES, REFLECTION, WORLD_MODEL, kind_of
+from turngrid.tasks.early_experience import ALTERNATIVES, REFLECTION, WORLD_MODEL
+from turngrid.tasks.run import Run
 
 WRITER = {"endpoint": "demos.writer", "endpoint_model": "demos.writer_model", "key_env": "demos.writer_key_env"}
 ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
@@ -15,10 +15,10 @@ ITS_OWN = ("demos.alternatives", *WRITER.values(), "budget.experience_cost")
 
 def fill_in(config: DictConfig) -> None:
     """Set the number of alternatives at each state, and their cost: that of an episode for each."""
-    if not (kind := kind_of(config)):
-        return
     demos, budget = config.demos, config.budget
-    demos.alternatives = demos.alternatives or ALTERNATIVES[kind]
+    if not demos.experience:
+        return
+    demos.alternatives = demos.alternatives or ALTERNATIVES[demos.experience]
     if budget.experience_cost is None:
         budget.experience_cost = demos.alternatives * budget.episode_cost
 
@@ -35,18 +35,18 @@ def writer(config: DictConfig) -> Endpoint:
         raise EndpointError(message) from error
 
 
-def bad_experience(config: DictConfig) -> Iterator[str]:
-    kind, demos, form = kind_of(config), config.demos, form_of(config)
+def bad_experience(run: Run) -> Iterator[str]:
+    config, demos, kind, form = run.config, run.config.demos, run.config.demos.experience, run.prompt
     asked, steps = f"demos.experience={kind}", config.model.sft.epochs
     given = {key: value for key in ITS_OWN if (value := OmegaConf.select(config, key)) is not None}
     if not kind:
         yield from (f"{key}={value}: nothing reads it; use demos.experience too" for key, value in given.items())
         return
-    if not allocate_budget(config).demonstrations:
+    if not run.allocation.demonstrations:
         yield f"{asked}: budget={config.budget.name} buys no demonstrations; use budget=sft_rl"
     if demos.source != "expert":
         yield f"{asked} and demos.source={demos.source}: it replays expert plans; use demos.source=expert"
-    if key := several_rows(config):
+    if key := several_rows(run):
         yield f"{asked} and {key}: it replays turns, of which rows leave some out; use {one_row(key)}"
     if kind == WORLD_MODEL:
         for key in WRITER.values():

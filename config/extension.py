@@ -17,7 +17,8 @@ from turngrid.config.method_settings import made
 from turngrid.envs.utils.names import meant
 from turngrid.records.provenance import ATTEMPTS, read_attempts
 from turngrid.records.run_folder import Plain, composed, flattened, identifying, identity, outside_identity
-from turngrid.tasks.budget import allocate_budget, demonstration_price
+from turngrid.tasks.budget import demonstration_price
+from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file
 
 FREE = (  # keys and nodes that an extension may change, since the training so far does not depend on them
@@ -116,7 +117,7 @@ def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> None:
-    budget, old, new = config.budget, allocate_budget(before), allocate_budget(config)
+    budget, old, new = config.budget, Run(before).allocation, Run(config).allocation
     if budget.count == "games" and budget.units != before.budget.units:
         reason = "it buys games (budget.count=games), and an extended run keeps its games"
         raise ConfigError(f"budget.units={budget.units:g}: {reason}; use budget.rl_steps")
@@ -130,8 +131,9 @@ def _refuse_same_length(config: DictConfig, before: DictConfig, run: Path) -> No
         raise ConfigError(f"extend={config.extend}: {new.steps} RL steps are not more than its {old.steps}; {use}")
 
 
-def depends_on_length(config: DictConfig) -> Iterator[str]:
+def depends_on_length(run: Run) -> Iterator[str]:
     """Warn of schedules that a run of the new length would have followed differently so far."""
+    config = run.config
     if not config.extend:
         return
     was = composed(Path(config.extend).expanduser())

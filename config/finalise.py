@@ -4,10 +4,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import asynchronous, curriculum_settings, experience, lora, method_settings, precision, prompts
 from turngrid.config.errors import ConfigError
-from turngrid.envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
+from turngrid.envs.registry import ENVIRONMENTS, environment_class, spec
 from turngrid.envs.types import TaskError
 from turngrid.tasks.budget import steps_of_epochs
 from turngrid.tasks.mixture import mixture_name, task_weights
+from turngrid.tasks.run import Run
 
 # arXiv 2510.01132: prompt and response of 3072 tokens for tasks of up to 12 turns, else 4096
 SHORT_TURNS, SHORT_TOKENS, LONG_TOKENS = 12, 3072, 4096
@@ -66,7 +67,7 @@ def _finalise_tasks(config: DictConfig) -> None:
         if env.tasks is not None:
             env.tasks, env.task = weights, mixture_name(weights)
         if env.max_turns is None:
-            env.max_turns = max(make_environment(env.name, env).max_turns(task) for task in weights)
+            env.max_turns = max(map(Run(config).environment.max_turns, weights))
     except TaskError as error:
         raise ConfigError(explained(error, env)) from error
 

@@ -12,6 +12,7 @@ from turngrid.config import asynchronous
 from turngrid.envs.extensions import CONF
 from turngrid.envs.utils.names import meant
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
+from turngrid.tasks.run import Run
 
 # Schulman et al., "LoRA Without Regret" (2025): alpha 32, all linear layers, ten times the learning
 # rate of full training, whatever the rank, in SFT and RL alike
@@ -30,8 +31,9 @@ def lr(full: float, *, _root_: DictConfig) -> float:
     return float(f"{LR_FACTOR * full:.6g}")  # gives 1e-05, not 9.999999999999999e-06
 
 
-def far_lr(config: DictConfig) -> Iterator[str]:
+def far_lr(run: Run) -> Iterator[str]:
     """Warn of a LoRA learning rate far from the default, often one meant for full training."""
+    config = run.config
     share, rank = config.budget.sft_share, config.model.lora_rank
     files = [CONF / group / f"{config[group].name}.yaml" for group in ("model", "scale")]
     for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True) if rank else ():
@@ -79,15 +81,15 @@ def adapter_parameters(config: DictConfig, shape: Shape) -> int:
     return int(config.model.lora_rank) * sum(layers.get(name, 0) for name in chosen)
 
 
-def bad_adapters(config: DictConfig) -> Iterator[str]:
-    model, actor = config.model, config.actor_rollout_ref
+def bad_adapters(run: Run) -> Iterator[str]:
+    model, actor = run.config.model, run.config.actor_rollout_ref
     if not model.lora_rank:
         for key in ("lora_alpha", "lora_target_modules"):
             if (value := model[key]) is not None:
                 yield f"model.{key}={value}: nothing reads it without LoRA; use model.lora_rank=16 too"
         return
     needed = {"actor.strategy": "fsdp2", "actor.fsdp_config.strategy": "fsdp2"}
-    if actor.rollout.layered_summon and "dummy" in actor.rollout.load_format and not merges(config):
+    if actor.rollout.layered_summon and "dummy" in actor.rollout.load_format and not merges(run.config):
         needed["rollout.load_format"] = "safetensors"
     if actor.rollout.checkpoint_engine.backend == "delta_sharded":
         needed["rollout.checkpoint_engine.backend"] = "nccl"

@@ -14,8 +14,8 @@ from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS, on_turns
 from turngrid.config.asynchronous import SYNC, mode
 from turngrid.config.errors import ConfigError
 from turngrid.config.nodes import fields_in, merged, refuse_missing, typed
-from turngrid.config.schema import Algo
 from turngrid.envs.extensions import UnknownName
+from turngrid.tasks.schema import Algo
 
 HEADS = "critic.model.override_config.value_heads"
 PAPER = "paper"  # the scale at which conf/algo/ has the paper's values

@@ -13,13 +13,13 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from turngrid.algorithms.chosen import ALGO
 from turngrid.config.errors import ConfigError
-from turngrid.config.schema import NODES, Top
 from turngrid.envs.extensions import UnknownName
 from turngrid.envs.registry import environment_class, spec
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import meant
 from turngrid.rewards.registry import settings_class
 from turngrid.rollouts.prompt_forms.registry import prompt_class
+from turngrid.tasks.schema import NODES, Top
 
 CHOSEN: dict[str, tuple[str, Callable[[str], Any]]] = {  # what a node's name names, and the class of its settings
     "env": ("environment", lambda name: environment_class(spec(name)).Settings),

@@ -12,10 +12,10 @@ from turngrid.algorithms.registry import SLOTS
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
 from turngrid.config.nodes import dotted
-from turngrid.config.schema import NODES, Top
 from turngrid.config.suggest import all_options, groups, keys_with, wrong_key, wrong_option
 from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.tasks.schema import NODES, Top
 
 OPTIONAL = ("recipe",)
 HYDRAS = "hydra"  # the node of Hydra's own settings

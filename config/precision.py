@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.records.models.locate import ModelError
 from turngrid.records.models.shape import LLAMA_LIKE, settings_of, shape_of
 from turngrid.records.run_folder import composed, run_name
+from turngrid.tasks.run import Run
 
 AUTO, FULL, HALF = WORDS = ("auto", "fp32", "bf16")
 DTYPES = {FULL: "float32", HALF: "bfloat16"}
@@ -79,7 +80,9 @@ def _parameters(model: str) -> int:
 
 
 def begun_in(config: DictConfig) -> str | None:
-    """Return the precision of the run that this config resumes or extends; None without one."""
+    """Return the resumed or extended run's precision, if precision=auto chose it by the processor;
+    otherwise None.
+    """
     chosen_here = config.trainer.device == "cpu" and config.precision == AUTO and not config.fresh
     if not chosen_here or _parameters(config.model.path) <= LARGE:
         return None
@@ -93,7 +96,7 @@ def begun_in(config: DictConfig) -> str | None:
 def dtype(config: DictConfig, model: str) -> str:
     """Return torch's name of the dtype in which a process of the run samples with ``model``.
 
-    An evaluation may play a larger model than the one that its config names.
+    The evaluated model may be larger than the one that the config names.
     """
     if config.trainer.device != "cpu":
         return DTYPES[HALF]
@@ -112,14 +115,14 @@ def explained(config: DictConfig) -> str:
     return f"computes in {word}: {reason if chosen == word else 'as this run began'}"
 
 
-def of_gpus(config: DictConfig) -> Iterator[str]:
-    if config.trainer.device != "cpu" and config.precision != AUTO:
-        cluster = config.cluster.name
-        yield f"precision={config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
+def of_gpus(run: Run) -> Iterator[str]:
+    if run.config.trainer.device != "cpu" and run.config.precision != AUTO:
+        cluster = run.config.cluster.name
+        yield f"precision={run.config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
 
 
-def without_instructions(config: DictConfig) -> Iterator[str]:
-    if config.trainer.device == "cpu" and config.cluster.computes_in == HALF and not instructions():
+def without_instructions(run: Run) -> Iterator[str]:
+    if run.config.trainer.device == "cpu" and run.config.cluster.computes_in == HALF and not instructions():
         factor, vectors = ("1.3", "with") if "avx512f" in flags() else ("4", "without")
         reason = f"{NONE}; {vectors} AVX-512, {FULL} is about {factor} times as fast"
         yield f"cluster.computes_in={HALF}: {reason}; use precision={FULL}"

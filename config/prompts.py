@@ -4,12 +4,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.config.errors import ConfigError
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import PLAIN, prompt_form
 from turngrid.rollouts.window import summed_up, window_of
+from turngrid.tasks.run import Run
 
 # for policy, teacher and servers (``turngrid.rollouts.chat_settings``)
 THINKING = "data.apply_chat_template_kwargs.enable_thinking"
@@ -64,25 +64,18 @@ def form_of(config: DictConfig) -> PromptForm:
         raise ConfigError(f"prompt={config.prompt.name}: prompt.{error}") from error
 
 
-def several_rows(config: DictConfig) -> str:
+def several_rows(run: Run) -> str:
     """Return the setting that gives an episode several rows; "" if it has one row."""
-    return in_windows(config) or in_asides(config) or form_of_rows(config)
+    forms = (f"{FORM}={name}" for name, form in run.forms.items() if form.several_rows)
+    return in_windows(run) or in_asides(run) or next(forms, "")
 
 
-def in_asides(config: DictConfig) -> str:
+def in_asides(run: Run) -> str:
     """Return the setting by which answers do not reach the environment; "" if all do."""
-    roles = config.get(ROLES)
-    if roles:
+    if roles := run.config.get(ROLES):
         return f"{ROLES}=[{','.join(map(str, roles))}]"
-    form = summed_up(config.get(FORM))
+    form = summed_up(run.config.get(FORM))
     return f"{FORM}={form}" if form else ""
-
-
-def form_of_rows(config: DictConfig) -> str:
-    """Return the setting that chooses a rollout form of several rows without a window, or ""."""
-    forms = (config.get(FORM) or {}).items()
-    several = (name for name, node in forms if method_class(FORM, str(name), node or {}).several_rows)
-    return next((f"{FORM}={name}" for name in several), "")
 
 
 def one_row(setting: str) -> str:
@@ -91,8 +84,9 @@ def one_row(setting: str) -> str:
     return {FORM: f"{FORM}=linear", ROLES: f"{ROLES}=[]"}.get(key, f"{key}=null")
 
 
-def in_windows(config: DictConfig) -> str:
+def in_windows(run: Run) -> str:
     """Return the setting that hides turns from the policy; "" if it sees all."""
-    if config.prompt.history is not None:
-        return f"prompt.history={config.prompt.history}"
-    return "" if window_of(config.env, form_of(config)) is None else f"env.window_turns={config.env.window_turns}"
+    prompt, env = run.config.prompt, run.config.env
+    if prompt.history is not None:
+        return f"prompt.history={prompt.history}"
+    return "" if window_of(env, run.prompt) is None else f"env.window_turns={env.window_turns}"

@@ -31,7 +31,7 @@ class DataSetSettings:
 
     instances: str
     test_instances: str = ""
-    test_share: float = field(default=0.22, metadata={"range": (0, 1)})
+    test_share: float = field(default=0.2, metadata={"range": (0, 1)})
     validation_share: float = field(default=0.0, metadata={"range": (0, 1)})
 
 
@@ -41,13 +41,13 @@ class Row:
 
     Attributes:
         seed: hash of the row's fields, so that a row is one game in any file.
-        place: hash of the row's id in [0, 1), which decides its split.
+        rank: hash of the row's id in [0, 1), which decides its split.
         fields: None if the row is no task.
         problem: why the row is no task.
     """
 
     seed: int
-    place: float
+    rank: float
     fields: Fields | None
     problem: str = ""
 
@@ -109,9 +109,9 @@ class DataSetEnvironment(Environment):
             raise TaskError(self.no_rows(params, split, of_split))
         return [row.seed for row in chosen]
 
-    def no_rows(self, params: Params, split: str, found: Sequence[Row]) -> str:
+    def no_rows(self, params: Params, split: str, of_split: Sequence[Row]) -> str:
         """Return the message for a split without a row of the task."""
-        return f"env.instances={self.settings.instances}: split {split} has no such row among {len(found)}"
+        return f"env.instances={self.settings.instances}: split {split} has no such row among {len(of_split)}"
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         sources = filter(None, [self.settings.instances, self.settings.test_instances])
@@ -130,7 +130,7 @@ class DataSetEnvironment(Environment):
         low, high = (0.0, settings.test_share) if is_test else (held_out, 1.0)
         if split == "validation":
             low, high = settings.test_share, held_out
-        return [row for row in self._read(settings.instances) if low <= row.place < high]
+        return [row for row in self._read(settings.instances) if low <= row.rank < high]
 
     def _read(self, source: str) -> tuple[Row, ...]:
         return rows(source, self.read_row, self.row_id)
@@ -204,7 +204,7 @@ def _of_hub(source: str, read: Reader, row_id: str) -> tuple[Row, ...]:
 
 def _sorted(raw: Iterable[Any], read: Reader, row_id: str) -> tuple[Row, ...]:
     parsed = (_row(row, read, row_id) for row in raw)
-    return tuple(sorted(parsed, key=lambda row: (row.place, row.seed)))
+    return tuple(sorted(parsed, key=lambda row: (row.rank, row.seed)))
 
 
 def _row(raw: Any, read: Reader, row_id: str) -> Row:

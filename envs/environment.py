@@ -98,7 +98,7 @@ class Environment(abc.ABC):
         package: the installed distribution that the games depend on, "" for none.
         modules, install: what ``check_modules`` looks for, and the command that installs it, by
             default turngrid's extra of the environment's name.
-        recipe: version of what else makes the games.
+        recipe: version of this environment's own game-making code.
         grades_unfinished: whether an episode that is cut off is graded (``TextEnv.finish``) and may
             be won.
         examples: names of tasks for suggestions; there may be others.
@@ -106,7 +106,7 @@ class Environment(abc.ABC):
         agent_stops: whether the agent may end an episode, as by ``submit``.
         answering: the action that submits an answer, such as ``answer {}``, if each game's
             observations have right answers (``Observation.gold``); "": they have none.
-        seats: those of a game for several (``Observation.seat``); () if one agent acts alone.
+        seats: seat names of a multi-agent game (``Observation.seat``); () if one agent acts alone.
         opponents: the scripted policies of ``turngrid.rollouts.policy`` that can take a seat.
         turns: default limit of turns of an episode, if all tasks have the same.
         more_games: advice if a split has too few games because seeds repeat games; "" for none.

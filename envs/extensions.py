@@ -144,8 +144,8 @@ def _folder(point: EntryPoint) -> Path:
     """Return a package's folder; only its outermost package is found without an import."""
     top, *inner = point.value.split(".")
     spec = find_spec(top)
-    places = spec.submodule_search_locations if spec else None
-    folder = next((path for place in places or () if (path := Path(place, *inner)).is_dir()), None)
+    folders = spec.submodule_search_locations if spec else None
+    folder = next((path for above in folders or () if (path := Path(above, *inner)).is_dir()), None)
     if folder is None:
         raise UnknownName(f"{_package(point)}: its entry point {FOLDER} = {point.value!r} names no package's folder")
     return folder

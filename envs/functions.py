@@ -145,17 +145,17 @@ def calls_of(functions: Sequence[Function], action: str) -> tuple[Call, ...]:
         return calls
     commands = (function for function in functions if isinstance(function, CommandFunction))
     matching = ((function.name, function.arguments(action)) for function in commands)
-    return next(((Call(name, found),) for name, found in matching if found is not None), ())
+    return next(((Call(name, arguments),) for name, arguments in matching if arguments is not None), ())
 
 
 def action_of(text: str) -> Action:
     """Return calls if the text is nothing but calls in JSON, else the text."""
-    found = list(calls_in(text)) if text.lstrip()[:1] == "{" else []
-    ends = [0, *(end for _, end, _ in found)]
-    between = zip(ends, [*(begin for begin, _, _ in found), None], strict=True)
+    calls = list(calls_in(text)) if text.lstrip()[:1] == "{" else []
+    ends = [0, *(end for _, end, _ in calls)]
+    between = zip(ends, [*(begin for begin, _, _ in calls), None], strict=True)
     if any(text[end:begin].strip() for end, begin in between):
         return Action(text)
-    return Action(calls=tuple(call for *_, call in found)) if found else Action(text)
+    return Action(calls=tuple(call for *_, call in calls)) if calls else Action(text)
 
 
 def calls_in(text: str, start: int = 0) -> Iterator[tuple[int, int, Call]]:

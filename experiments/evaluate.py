@@ -23,7 +23,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -33,7 +33,6 @@ from turngrid.config import machine
 from turngrid.config.checks import environment
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.envs.registry import make_environment
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
@@ -52,8 +51,7 @@ from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.window import summed_up
 from turngrid.tasks.evaluation_sets import (
     EvaluationSetting,
-    env_node,
-    opponents_of,
+    evaluation_settings,
     prepare_evaluation_sets,
     tested,
     turns_of,
@@ -77,13 +75,13 @@ class Options:
 def main(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, PolicyError)
-    config = composed(words, overrides)
-    asked = policies(words, _endpoint(options), config)
-    for slot in [slot for slot in ("roles", "library") if options.endpoint and config.get(slot)]:
-        say(f"note: {slot}={','.join(config[slot])}: it changes nothing at an endpoint")
+    run = Run(composed(words, overrides))
+    asked = policies(words, _endpoint(options), run)
+    for slot in [slot for slot in ("roles", "library") if options.endpoint and run.config.get(slot)]:
+        say(f"note: {slot}={','.join(run.config[slot])}: it changes nothing at an endpoint")
     if any(policy.kind == "checkpoint" for policy in asked):
-        machine.check_gpus(config)
-    print(hold(Run(config, evaluation_folder(config)), asked, options.at_once), flush=True)
+        machine.check_gpus(run.config)
+    print(hold(replace(run, folder=evaluation_folder(run)), asked, options.at_once), flush=True)
     return 0
 
 
@@ -105,13 +103,14 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
+    run = Run(config)
     names = ("unknown_task", "reward_not_offered", "bad_evaluation", "bad_opponents", "not_where_evaluated")
     rules = [getattr(environment, name) for name in names]
-    for problem in (problem for rule in rules for problem in rule(config)):
+    for problem in (problem for rule in rules for problem in rule(run)):
         raise ConfigError(problem)
-    if START in opponents_of(config):
+    if START in run.opponents:
         raise ConfigError(f"eval.opponents: a run knows with which model RL began; use eval.opponents=[{RANDOM}]")
-    for message in environment.too_few_turns(config):
+    for message in environment.too_few_turns(run):
         say(f"note: {message}")
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
     other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
@@ -142,25 +141,23 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
         say(f"evaluation folder {run.folder}")
         for damage in discard_files(run.folder):
             say(f"note: {damage}")
-        prepare_evaluation_sets(run.config, run.folder, also_own=True)
-        settings = run.evaluation_settings
+        prepare_evaluation_sets(run, also_own=True)
+        settings = evaluation_settings(run)
         asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
         models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
         stage.evaluate(run, [stage.Checkpoint(one.name, one.path, one.chat, one.library) for one in models])
         return _report(run.folder, asked, settings)
 
 
-def evaluation_folder(config: DictConfig) -> Path:
+def evaluation_folder(run: Run) -> Path:
     """Return ``output_dir/evaluations/<env>-<task>-<8 hex>``, the same for equal settings."""
-    node = OmegaConf.to_container(config, resolve=True)
+    node = OmegaConf.to_container(run.config, resolve=True)
     assert isinstance(node, dict)
-    named = tested(config)
+    named = tested(run)
     unnamed = {"servers", "library"} | ({"opponents"} if node["eval"].get("opponents") is None else set())
     identity = {
-        "worlds": {
-            env: [make_environment(env, env_node(config, env)).version, _settings(config, env)] for env, _ in named
-        },
-        "turns": [[env, task, turns_of(config, env, task)] for env, task in named],
+        "worlds": {env: [run.of_environment(env).environment.version, _settings(run, env)] for env, _ in named},
+        "turns": [[env, task, turns_of(run, env, task)] for env, task in named],
         "reward": node["turn_reward"],
         "eval": {key: value for key, value in node["eval"].items() if key not in unnamed},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
@@ -171,13 +168,13 @@ def evaluation_folder(config: DictConfig) -> Path:
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     task = named[0][1] if len(named) == 1 else f"{len(named)}-tasks"
     name = file_name(f"{named[0][0]}-{task}-{digest}")
-    return (Path(config.output_dir).expanduser() / EVALUATIONS / name).absolute()
+    return (Path(run.config.output_dir).expanduser() / EVALUATIONS / name).absolute()
 
 
-def _settings(config: DictConfig, env: str) -> dict[str, object]:
+def _settings(run: Run, env: str) -> dict[str, object]:
     """Return the ``env`` settings that change a game, without the task, which ``turns`` has."""
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS} | {"task", "tasks", "max_turns"}
-    return {key: value for key, value in env_node(config, env).items() if key not in outside}
+    return {key: value for key, value in run.env_node(env).items() if key not in outside}
 
 
 def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting]) -> str:
@@ -209,7 +206,7 @@ async def _roll_out_in_text(
                     if candidate.kind == "expert" and without:
                         few = f"{len(without)} of {len(specs)} games have no expert plan, first: {without[0]}"
                         raise PolicyError(f"expert: {few}")
-                    several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.config.eval.seed
+                    several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.eval.seed
                     async with acting(run, candidate, item) as policy:
                         episodes = await stage.roll_out_in_text(policy, specs, pool, several, bar.update, seed)
                     if cause := stage.common_failure(episodes):

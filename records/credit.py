@@ -74,7 +74,7 @@ def unpack_runs(packed: Iterable[Any]) -> list[Any]:
 class Replayed:
     """A line of ``rl/replayed/STEP.jsonl``: an episode that a buffer replayed in an update."""
 
-    played: int  # the step that sampled it
+    sampled_in: int  # the step that sampled it
     tokens: str  # ``tokens_of`` its rows
     advantage: float | None = None  # advantage of all its tokens, if it has a separate update
     instead: int | None = None  # line of the step's episode that it replaced

@@ -44,7 +44,7 @@ def discard_damaged(folder: Path) -> list[str]:
 
 
 def discard_files(folder: Path) -> list[str]:
-    """Discard damaged files that a stage makes again; return a line for each."""
+    """Discard damaged files of stages and damaged records; return a line for each."""
     filled, records = ({path for one in patterns for path in folder.glob(one)} for patterns in (FILLED, RECORDS))
     wrong = {path: _wrong(path, path in filled) for path in sorted(filled | records) if path.name[0] != "."}
     return [f"{path.relative_to(folder)} {words}{_moved(folder, path)}" for path, words in wrong.items() if words]
@@ -94,5 +94,5 @@ def _damaged_record(rl: RlFolder, last: int) -> tuple[int, str] | None:
         file, wanted = rl.step_episodes(step), int(metrics[step].get("rollout/episodes") or 0)
         whole, lines = count_lines(file)
         if whole < max(wanted, lines):
-            return step, f"{file.relative_to(rl.root.parent)} has {whole} of {wanted} whole episodes"
+            return step, f"{file.relative_to(rl.root.parent)} has {whole} of {max(wanted, lines)} whole episodes"
     return None

@@ -67,10 +67,10 @@ def _success(episodes: Sequence[Episode]) -> dict[str, float]:
         "train_guided": [episode for episode in episodes if episode.guidance],
         "train_branched": [episode for episode in episodes if episode.branched],
     }
-    found = {f"success/{name}": _mean(e.won_at_once for e in played) for name, played in kinds.items() if played}
+    shares = {f"success/{name}": _mean(e.won_at_once for e in played) for name, played in kinds.items() if played}
     if several := [episode for episode in episodes if episode.plays]:
-        found["success/train_any"] = _mean(Outcome.WON in episode.plays for episode in several)
-    return found
+        shares["success/train_any"] = _mean(Outcome.WON in episode.plays for episode in several)
+    return shares
 
 
 def success_by_type(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:

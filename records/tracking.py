@@ -14,14 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.records.metrics import numbers, plain, read_metrics
-from turngrid.records.provenance import first_started, last_attempt
-from turngrid.records.run_folder import trains_rl
+from turngrid.records.provenance import last_attempt
 
 TRACKERS = ("tensorboard", "wandb", "trackio")  # verl's loggers that are opened here
-SHOWN_NODES = ("env", "algo", "turn_reward", "budget", "model")
 TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids are in its URLs and folders
 Line = Mapping[str, Any]
 STAGES = ("sft", "rl", "evaluation")  # in their order
@@ -40,21 +38,6 @@ class StageRun:
     tags: list[str]  # of settings and commit (10 hex), then the user's
     trackers: list[str]  # which of ``TRACKERS``
     offline: bool = False  # W&B without network
-
-    @classmethod
-    def of(cls, config: DictConfig, folder: Path, stage: str) -> StageRun:
-        tracking = config.tracking
-        return cls(
-            folder=str(folder),
-            stage=stage,
-            project=str(config.trainer.project_name),
-            name=str(tracking.get("run_name") or folder.name),
-            group=str(tracking.get("group") or folder.name),
-            id=f"{folder.name[-ID_LETTERS:]}-{first_started(folder)}",
-            tags=_tags(config, folder),
-            trackers=[name for name in config.trainer.logger if name in TRACKERS],
-            offline=bool(tracking.get("offline", False)),
-        )
 
     def config(self) -> dict[str, Any]:
         """Return the run's resolved config, its id and folder, commit and packages."""
@@ -77,16 +60,6 @@ class StageRun:
 
     def _mark(self) -> tuple[Path, str]:
         return Path(self.folder) / self.stage / ".tracked", json.dumps([self.id, self.trackers]) + "\n"
-
-
-def _tags(config: DictConfig, folder: Path) -> list[str]:
-    shown = [node for node in SHOWN_NODES if node != "algo" or trains_rl(config)]
-    names = [OmegaConf.select(config, f"{node}.name") for node in shown]
-    curriculum = OmegaConf.select(config, "curriculum.name", default="none")
-    attempt = last_attempt(folder)
-    commit = attempt.commit[:10] if attempt and attempt.commit else ""
-    tags = [*names, curriculum if curriculum != "none" else "", commit, *config.tracking.get("tags", [])]
-    return list(dict.fromkeys(str(tag)[:TAG_LETTERS] for tag in tags if tag))
 
 
 class Tracker:

@@ -32,10 +32,10 @@ def reward(name: str, settings: Mapping[str, Any] | None = None) -> Reward:
     Raises:
         ValueError: no such reward; the message names the nearest one.
     """
-    cls, kind = reward_class(name), settings_class(name)
+    cls, settings_cls = reward_class(name), settings_class(name)
     known = {**shipped("reward", name), **(settings or {})}
-    given = {field.name: known[field.name] for field in fields(kind) if field.name in known}
-    return cls(kind(**given)) if given else cls()
+    given = {field.name: known[field.name] for field in fields(settings_cls) if field.name in known}
+    return cls(settings_cls(**given)) if given else cls()
 
 
 def settings_class(name: str) -> type[Any]:

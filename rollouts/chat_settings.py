@@ -2,7 +2,7 @@
 
 The keys are verl's: ``data.apply_chat_template_kwargs`` (``enable_thinking`` and other variables of
 the chat template) and ``actor_rollout_ref.model.custom_chat_template``. verl passes both to its
-rollouts; all other code reads them here.
+rollouts; all other code reads them in ``Run.chat``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from omegaconf import DictConfig, OmegaConf
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,3 @@ class ChatSettings:
     def apply(self, tokenizer: Any) -> None:
         if self.template:
             tokenizer.chat_template = self.template
-
-
-def chat_settings(config: DictConfig) -> ChatSettings:
-    kwargs: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs")
-    plain: Any = OmegaConf.to_container(kwargs, resolve=True) if kwargs else {}
-    return ChatSettings(plain, OmegaConf.select(config, "actor_rollout_ref.model.custom_chat_template"))

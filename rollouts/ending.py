@@ -42,10 +42,10 @@ def ended(episode: Episode, result: StepResult) -> bool:
     return result.over
 
 
-def void(episode: Episode, kind: str) -> bool:
+def void(episode: Episode, rule: str) -> bool:
     """Return whether the newest turn ends the episode as lost (``EpisodeSpec.void``)."""
     turn = episode.turns[-1]
-    if not kind or (turn.parsed and (turn.valid or kind == "unparsed")):
+    if not rule or (turn.parsed and (turn.valid or rule == "unparsed")):
         return False
     episode.outcome = Outcome.LOST
     return True

@@ -10,7 +10,7 @@ Nothing is decoded and encoded again. If the model sees only a window of the epi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -18,16 +18,9 @@ from typing import Any
 from turngrid.envs.types import TASK_TYPE
 from turngrid.rewards.reward import TRAINED
 
-# Fields that a record omits if they have their default.
-_OMITTED = {
-    *("parsed", "versions", "shared", "aside", "role", "entropies"),
-    *("answer", "thought", "thought_tokens", "admissible", "results", "label", "spans"),
-    *("actions", "dropped", "ran", "patch", "attempt", "retrieved", "retrieved_tokens"),
-    *("seat", "match", "opponent"),
-    *("group", "score", "shaping", "prefix", "guidance", "parent", "trained", "trains_thoughts", "followed", "plays"),
-}
+# Metadata of a field: recorded always, or never. Another one is if it differs from its default.
+ALWAYS, NEVER = {"recorded": "always"}, {"recorded": "never"}
 SUMMARY = "summary"  # role of a turn that sums up earlier ones (``turngrid.rollouts.window``)
-_UNRECORDED = {"full_entropies", "gold", "sides"}  # used before the record is written, or recorded by themselves
 
 
 class Outcome(StrEnum):
@@ -82,24 +75,24 @@ class Turn:
 
     observation: str
     action: str
-    action_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    context_ids: list[int] = field(default_factory=list)
-    sampled: bool = True
-    valid: bool = True
+    action_ids: list[int] = field(default_factory=list, metadata=ALWAYS)
+    logprobs: list[float] = field(default_factory=list, metadata=ALWAYS)
+    context_ids: list[int] = field(default_factory=list, metadata=ALWAYS)
+    sampled: bool = field(default=True, metadata=ALWAYS)
+    valid: bool = field(default=True, metadata=ALWAYS)
     parsed: bool = True
-    score_delta: float = 0.0
-    rewards: dict[str, float] = field(default_factory=dict)
-    info: dict[str, Any] = field(default_factory=dict)
-    act_seconds: float = 0.0
-    env_seconds: float = 0.0
-    prompt_ids: list[int] = field(default_factory=list)
+    score_delta: float = field(default=0.0, metadata=ALWAYS)
+    rewards: dict[str, float] = field(default_factory=dict, metadata=ALWAYS)
+    info: dict[str, Any] = field(default_factory=dict, metadata=ALWAYS)
+    act_seconds: float = field(default=0.0, metadata=ALWAYS)
+    env_seconds: float = field(default=0.0, metadata=ALWAYS)
+    prompt_ids: list[int] = field(default_factory=list, metadata=ALWAYS)
     versions: list[int] = field(default_factory=list)
     shared: bool = False
     aside: bool = False
     role: str = ""
     entropies: list[float] = field(default_factory=list)
-    full_entropies: list[float] = field(default_factory=list)
+    full_entropies: list[float] = field(default_factory=list, metadata=NEVER)
     answer: str = ""
     thought: str = ""
     thought_tokens: int = 0
@@ -162,13 +155,13 @@ class Episode:
     prompt_ids: list[int]
     turns: list[Turn]
     outcome: Outcome
-    final_observation: str = ""
-    sample: int = 0
-    step: int = 0
-    policy: str = ""
-    policy_version: int = 0
-    error: str = ""
-    retries: int = 0
+    final_observation: str = field(default="", metadata=ALWAYS)
+    sample: int = field(default=0, metadata=ALWAYS)
+    step: int = field(default=0, metadata=ALWAYS)
+    policy: str = field(default="", metadata=ALWAYS)
+    policy_version: int = field(default=0, metadata=ALWAYS)
+    error: str = field(default="", metadata=ALWAYS)
+    retries: int = field(default=0, metadata=ALWAYS)
     group: str = ""
     score: float | None = None
     shaping: dict[str, float] = field(default_factory=dict)
@@ -179,11 +172,11 @@ class Episode:
     trains_thoughts: bool = True
     followed: bool = False
     plays: list[str] = field(default_factory=list)
-    gold: list[str] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list, metadata=NEVER)
     seat: str = ""
     match: str = ""
     opponent: str = ""
-    sides: list[Episode] = field(default_factory=list)
+    sides: list[Episode] = field(default_factory=list, metadata=NEVER)
 
     @property
     def whole(self) -> bool:
@@ -255,12 +248,16 @@ class Episode:
 
 
 @cache
-def _defaults(kind: type) -> dict[str, Any]:
-    omitted = [item for item in fields(kind) if item.name in _OMITTED]
-    return {item.name: item.default if item.default_factory is MISSING else item.default_factory() for item in omitted}
+def _recorded(kind: type) -> list[tuple[str, Any]]:
+    """Return the names of the fields of a record, each with the value that it omits."""
+    kept = [item for item in fields(kind) if item.metadata != NEVER]
+    return [(item.name, MISSING if item.metadata == ALWAYS else _default(item)) for item in kept]
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _record(item: Any) -> dict[str, Any]:
-    defaults = _defaults(item.__class__)
-    values = ((name, value) for name, value in vars(item).items() if name not in _UNRECORDED)
-    return {name: value for name, value in values if name not in defaults or value != defaults[name]}
+    values = ((name, getattr(item, name), omitted) for name, omitted in _recorded(item.__class__))
+    return {name: value for name, value, omitted in values if omitted is MISSING or value != omitted}

@@ -70,10 +70,10 @@ class Slot:
     """An episode's index in a lockstep batch; ``async with`` leaves the batch at the end."""
 
     lockstep: LockstepBatch
-    place: int
+    index: int
 
     async def sample(self, request: SampleRequest) -> Sample:
-        return await self.lockstep.ask(self.place, request)
+        return await self.lockstep.ask(self.index, request)
 
     async def __aenter__(self) -> Self:
         return self
@@ -114,7 +114,7 @@ class Rounds:
         batch = LockstepBatch(sum(count for count, _ in requests), self._run_batch)
         first = 0
         for count, future in requests:
-            settle(future, [batch.slot(place) for place in range(first, first + count)])
+            settle(future, [batch.slot(index) for index in range(first, first + count)])
             first += count
 
 

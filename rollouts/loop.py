@@ -83,8 +83,8 @@ async def run_match(sides: Mapping[str, Side], session: Session) -> dict[str, Ep
         EnvError: the environment failed, or no side has the seat.
     """
     task = next(iter(sides.values())).spec.task
-    observation, runs = await session.reset(task, task.seed), dict[str, _Run]()
-    while (run := runs.get(observation.seat)) is None or run.left > 0:
+    observation, runs, over = await session.reset(task, task.seed), dict[str, _Run](), False
+    while not over and ((run := runs.get(observation.seat)) is None or run.left > 0):
         if run is None:
             run = runs[observation.seat] = _open(_side(sides, task, observation.seat), observation)
             observation = await begin(session, run.spec, run.episode, run.view, observation)
@@ -92,23 +92,26 @@ async def run_match(sides: Mapping[str, Side], session: Session) -> dict[str, Ep
         elif not await run.show(observation):
             out_of_context(run.episode)
             break
-        reply = await run.act(observation)
-        if reply.out_of_context:
-            out_of_context(run.episode)
-            break
-        run.left -= 1
-        result = await _step(session, run.episode, run.spec)
-        observation = answered(run.spec.form, run.episode.turns[-1].parsed or run.episode.followed, result)
-        share_out({seat: run.episode for seat, run in runs.items()}, result)
-        over = ended(run.episode, result) or void(run.episode, run.spec.void)
-        again, over = await next_play(session, run.spec, run.episode, over)
-        observation = again or observation
-        if over or run.spec.actions_left(run.episode) == 0:
-            break
+        observation, over = await _advance(session, run, runs, observation)
     for run in runs.values():
         run.episode.final_observation = observation.text
         await settle(session, run.episode, run.spec)
     return {seat: run.episode for seat, run in runs.items()}
+
+
+async def _advance(session: Session, run: _Run, runs: dict[str, _Run], seen: Observation) -> tuple[Observation, bool]:
+    """Run a seat's turn; return the next observation, and whether the match is over."""
+    reply = await run.act(seen)
+    if reply.out_of_context:
+        out_of_context(run.episode)
+        return seen, True
+    run.left -= 1
+    result = await _step(session, run.episode, run.spec)
+    following = answered(run.spec.form, run.episode.turns[-1].parsed or run.episode.followed, result)
+    share_out({seat: other.episode for seat, other in runs.items()}, result)
+    over = ended(run.episode, result) or void(run.episode, run.spec.void)
+    again, over = await next_play(session, run.spec, run.episode, over)
+    return again or following, over or run.spec.actions_left(run.episode) == 0
 
 
 def _side(sides: Mapping[str, Side], task: TaskRef, seat: str) -> Side:
@@ -132,8 +135,8 @@ def _look_up(view: View, spec: EpisodeSpec, goal: str, seen: Observation, stream
     """Get the library's text for the turn that answers this observation."""
     if spec.library is None or stream is None:
         return
-    found = retrieved(spec.library, spec.task.key, seen.text, spec.step, stream)
-    view.retrieve(found, spec.form.head(spec.style, goal, lines_of(spec.guidance, found.text)))
+    passage = retrieved(spec.library, spec.task.key, seen.text, spec.step, stream)
+    view.retrieve(passage, spec.form.head(spec.style, goal, lines_of(spec.guidance, passage.text)))
 
 
 async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepResult:
@@ -273,6 +276,6 @@ class _Run:
             stream.add_sampled(ids)
         fields = {**meaning(form, answer, functions, ids, stream), **reply.as_sampled}
         fields |= {"attempt": len(self.episode.plays), "role": role}
-        found = self.view.retrieved
-        fields |= {"retrieved": found.text, "retrieved_tokens": found.tokens * self.view.fresh}
+        passage = self.view.retrieved
+        fields |= {"retrieved": passage.text, "retrieved_tokens": passage.tokens * self.view.fresh}
         return Turn(seen.text, action_ids=ids, admissible=listed(form, seen), results=list(seen.results), **fields)

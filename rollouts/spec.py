@@ -46,11 +46,11 @@ class Followed:
 
 @dataclass(frozen=True)
 class Attempts:
-    """The plays of an episode: at most ``most``, each of at most ``turns`` turns.
+    """The attempts of an episode: at most ``most``, each of at most ``turns`` turns.
 
     Attributes:
-        feedback: precedes the game's first observation, which follows the end of a play.
-        until_won: a won play is the last one.
+        feedback: precedes the game's first observation, which follows the end of an attempt.
+        until_won: a won attempt is the last one.
     """
 
     most: int

@@ -30,7 +30,7 @@ def in_words(run: Sequence[Message]) -> list[Message]:
 
 
 def runs(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Yield the answers and what precedes each: one user message, or results of the role tool."""
+    """Yield runs of messages with the same role."""
     for _, run in groupby(messages, key=lambda message: message["role"]):
         yield list(run)
 
@@ -50,7 +50,7 @@ class TokenStream(Protocol):
     def add_context(self, messages: Sequence[Message]) -> list[int]:
         """Append one user message or results of the role tool, and return the ids added.
 
-        These are the end of the action if it is missing, the messages, and the generation prompt.
+        These are the end-of-turn token if missing, the messages, and the generation prompt.
         """
 
     def encode_action(self, text: str) -> list[int]:

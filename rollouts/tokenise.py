@@ -55,8 +55,8 @@ def _summary(episode: Episode, number: int, view: View, turns: Sequence[Turn]) -
     before = list(accumulate(int(turn.role != SUMMARY) for turn in episode.turns))
     own = {count: turn.response for count, turn in zip(before, episode.turns, strict=True) if turn.role == SUMMARY}
     rules = view.to_be_summed_up
-    made = rules.demonstrate(turns) if rules and rules.left(turns) and not own else None
-    return own.get(number, made)
+    from_template = rules.demonstrate(turns) if rules and rules.left(turns) and not own else None
+    return own.get(number, from_template)
 
 
 def _sum_up(

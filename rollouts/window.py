@@ -143,13 +143,13 @@ class View:
         self._first = self._begin = 0  # oldest turn shown; first sampled in this window
         self.retrieved, self.fresh, self._in_row = NOTHING, False, ""
 
-    def retrieve(self, found: Retrieved, head: str) -> None:
+    def retrieve(self, passage: Retrieved, head: str) -> None:
         """Take a library's text for the next turn.
 
         Rows that begin from now on have it in their ``head``. In the present row the text before it
         stays, until another one is shown (``with_retrieved``).
         """
-        self.retrieved, self._head, self.fresh = found, head, False
+        self.retrieved, self._head, self.fresh = passage, head, False
 
     def with_retrieved(self, shown: Sequence[Message]) -> list[Message]:
         """Return the messages before a turn, with the library's text if the row lacks it."""

@@ -8,13 +8,9 @@ before the first step that would overspend.
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
-from typing import Any
 
-from omegaconf import DictConfig
-
-from turngrid.algorithms.chosen import Chosen, slots_of
-from turngrid.algorithms.registry import FORM
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.tasks.schema import Budget
 
 
 class BudgetError(Refusal):
@@ -38,30 +34,31 @@ class Allocation:
         return self.steps * self.episodes_per_step
 
 
-def allocate_budget(config: DictConfig) -> Allocation:
+def allocate_budget(budget: Budget, prompts: int, samples: int, refills: bool) -> Allocation:
     """Return how many demonstrations, games and steps the budget buys.
+
+    Args:
+        prompts: of a training step.
+        samples: the most episodes of a prompt.
+        refills: a step may get its games one by one, so it needs fewer than ``prompts``.
 
     Raises:
         BudgetError: it buys nothing, or less than one training step.
     """
-    budget = config.budget
     demonstrations, affordable = shares(budget)
     if affordable == 0:
         return _sft_only(budget, demonstrations)
-    prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
-    samples = max((form.episodes(samples) for form in rollout_forms(config).values()), default=samples)
-    games, steps, charged = _rl(config, affordable, prompts, samples)
+    if budget.count == "rollouts":
+        games, steps, charged = _rollouts(budget, affordable, prompts, samples)
+    else:
+        games, steps = _games(budget, affordable, prompts, refills)
+        charged = games
     units = demonstrations * demonstration_price(budget) + charged * _exact(budget.episode_cost)
     unspent = _exact(budget.units) - units
     return Allocation(demonstrations, games, steps, prompts * samples, float(units), float(unspent))
 
 
-def rollout_forms(config: DictConfig) -> dict[str, Any]:
-    """Return the chosen rollout strategy by name, with its settings of the first step."""
-    return Chosen(slots_of(config, (FORM,))).of(FORM, 1)
-
-
-def with_games(allocation: Allocation, budget: DictConfig, games: int) -> Allocation:
+def with_games(allocation: Allocation, budget: Budget, games: int) -> Allocation:
     """Return the allocation if the environment has only this many training ``games``.
 
     They are revisited as often as the steps need; missing games are not charged.
@@ -71,7 +68,7 @@ def with_games(allocation: Allocation, budget: DictConfig, games: int) -> Alloca
     return replace(allocation, games=games, units=units, unspent=unspent)
 
 
-def shares(budget: DictConfig) -> tuple[int, int]:
+def shares(budget: Budget) -> tuple[int, int]:
     """Return how many demonstrations and how many RL episodes (or games) the units buy.
 
     Units that demonstrations leave over go to RL. The arithmetic is exact in decimals: with floats,
@@ -85,9 +82,9 @@ def shares(budget: DictConfig) -> tuple[int, int]:
     return demonstrations, int(left // _exact(budget.episode_cost))
 
 
-def demonstration_price(budget: DictConfig) -> Fraction:
+def demonstration_price(budget: Budget) -> Fraction:
     """Return the price of a demonstration, early experience (``demos.experience``) included."""
-    return _exact(budget.demo_cost) + _exact(budget.get("experience_cost") or 0)
+    return _exact(budget.demo_cost) + _exact(budget.experience_cost or 0)
 
 
 def _exact(number: float) -> Fraction:
@@ -95,34 +92,31 @@ def _exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
-def _sft_only(budget: DictConfig, demonstrations: int) -> Allocation:
+def _sft_only(budget: Budget, demonstrations: int) -> Allocation:
     if demonstrations == 0:
         raise BudgetError(f"budget.units={budget.units} buys no demonstration at budget.demo_cost={budget.demo_cost}")
     units = demonstrations * demonstration_price(budget)
     return Allocation(demonstrations, 0, 0, 0, float(units), float(_exact(budget.units) - units))
 
 
-def _rl(config: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
-    """Return distinct games, steps, and charged games or episodes."""
-    if config.budget.count == "rollouts":
-        return _rollouts(config.budget, affordable, prompts, samples)
-    if affordable < prompts and not config.trainer.v1.sampler.sync_refill_failed_groups:
+def _games(budget: Budget, affordable: int, prompts: int, refills: bool) -> tuple[int, int]:
+    """Return distinct games and steps."""
+    if affordable < prompts and not refills:
         raise BudgetError(
             f"the units buy {affordable} games, fewer than data.train_batch_size={prompts}, which needs "
             "trainer.v1.sampler.sync_refill_failed_groups=true (games one by one)"
         )
-    steps = int(config.budget.rl_steps or 0) or steps_of_epochs(config.budget, prompts)
-    games = min(affordable, _visited(config.budget, steps * prompts))  # only visited games are made and charged
-    return games, steps, games
+    steps = int(budget.rl_steps or 0) or steps_of_epochs(budget, prompts)
+    return min(affordable, _visited(budget, steps * prompts)), steps  # only visited games are made and charged
 
 
-def steps_of_epochs(budget: DictConfig, prompts: int) -> int:
+def steps_of_epochs(budget: Budget, prompts: int) -> int:
     """Return the steps of ``rl_epochs`` passes over the bought games; 0 without epochs."""
     _, games = shares(budget)
     return int(-(-_exact(budget.rl_epochs or 0) * games // prompts))
 
 
-def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
+def _rollouts(budget: Budget, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:
     """Return distinct games, whole steps, and their episodes."""
     steps = affordable // (prompts * samples)
     if steps == 0:
@@ -134,6 +128,6 @@ def _rollouts(budget: DictConfig, affordable: int, prompts: int, samples: int) -
     return _visited(budget, steps * prompts), steps, steps * prompts * samples
 
 
-def _visited(budget: DictConfig, prompts: int) -> int:
+def _visited(budget: Budget, prompts: int) -> int:
     """Return the number of distinct games among the prompts."""
-    return min(prompts, budget.get("games") or prompts)
+    return min(prompts, budget.games or prompts)

@@ -121,8 +121,8 @@ class Draws:
         self._games, self._size, self._seed = games, size, seed
         self.curriculum = order
         self._drawn = dict.fromkeys(games, 0)
-        self._places: list[str] = []
-        self._place = 0
+        self._tasks: list[str] = []
+        self._position = 0
         self._solved: dict[int, float] = {}
         self.left: set[int] = set()  # games that are drawn no more
 
@@ -130,13 +130,13 @@ class Draws:
         """Plan the batch of a step and discard the rest of the step before."""
         phase = self.curriculum.phase(step)
         batches = StratifiedBatches({task: len(self._games[task]) for task in phase.tasks}, self._size, self._seed)
-        self._places = spread(batches.counts(step - phase.first_step))
-        self._place = 0
+        self._tasks = spread(batches.counts(step - phase.first_step))
+        self._position = 0
         return phase
 
     def next(self) -> int:
-        task = self._places[self._place % self._size]
-        self._place += 1
+        task = self._tasks[self._position % self._size]
+        self._position += 1
         while (game := self._next_of(task)) in self.left:
             pass
         return game

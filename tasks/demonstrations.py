@@ -37,9 +37,9 @@ def make_demonstrations(run: Run, model: str) -> None:
         Failure: an expert plan does not win, so a game on disk differs from the accepted one.
         DemosError: the other run has too few.
     """
-    if run.config.demos.source == "episodes":
-        chosen = rejection.draw(run.config, run.allocation.demonstrations)
-        episodes = rejection.as_demonstrations(chosen, rejection.source(run.config), model, run.chat)
+    if run.demos.source == "episodes":
+        chosen = rejection.draw(run, run.allocation.demonstrations)
+        episodes = rejection.as_demonstrations(chosen, rejection.source(run), model, run.chat)
     else:
         episodes = _from_matches(run) if run.environment.seats else _from_expert_plans(run)
     write_episodes(episodes_file(run.folder), episodes)
@@ -59,11 +59,11 @@ def _from_matches(run: Run) -> list[Episode]:
     specs = [
         replace(_spec(run, task), sample=sample, seat=seat, opponent=RANDOM)
         for number, task in enumerate(_games(run))
-        for sample in range(int(run.config.demos.per_game))
+        for sample in range(run.demos.per_game)
         for seat in [run.environment.seats[(number + sample) % 2]]
     ]
-    player = EXACT if run.config.demos.source == "expert" else RANDOM
-    count, seed = run.allocation.demonstrations, int(run.config.seed)
+    player = EXACT if run.demos.source == "expert" else RANDOM
+    count, seed = run.allocation.demonstrations, run.seed
     return asyncio.run(_run_all(run, RandomPolicy(seed, player), specs[:count]))
 
 
@@ -72,7 +72,7 @@ def _games(run: Run) -> Sequence[TaskRef]:
 
 
 def _spec(run: Run, task: TaskRef) -> EpisodeSpec:
-    turns = max(int(run.config.env.max_turns), len(task.expert_plan))
+    turns = max(run.max_turns, len(task.expert_plan))
     form = replace(run.prompt, train_thoughts=True)  # demonstrations teach thoughts
     return EpisodeSpec(task, run.environment.prompt, turns, run.reward, form=form)
 
@@ -80,7 +80,7 @@ def _spec(run: Run, task: TaskRef) -> EpisodeSpec:
 async def _run_all(run: Run, policy: Policy, specs: Sequence[EpisodeSpec]) -> list[Episode]:
     async def one(spec: EpisodeSpec) -> Episode:
         episode = await run_with_retries(
-            pool.open, lambda session: run_episode(policy, session, spec, None, None, int(run.config.seed))
+            pool.open, lambda session: run_episode(policy, session, spec, None, None, run.seed)
         )
         bar.update()
         return episode

@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
 from turngrid.envs.functions import Function
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode, Turn
@@ -32,11 +30,6 @@ WRITE = (
     "to the best action and say why it is better than the other. "
     "Speak as somebody who has not acted yet. Do not end with the action itself."
 )
-
-
-def kind_of(config: DictConfig) -> str | None:
-    """Return the kind of early experience, or None without it."""
-    return OmegaConf.select(config, "demos.experience")
 
 
 def alternatives_file(folder: Path) -> Path:
@@ -113,8 +106,8 @@ def reflection_row(
 
 def _row(alternative: Episode, before: Sequence[Turn], messages: Sequence[Message], target: Turn) -> Episode:
     """Return a row without ids; SFT adds those of its model."""
-    said, prefix = [*messages, assistant(target.response)], [*map(bare, before)]
-    row = replace(alternative, messages=said, prompt_ids=[], prefix=prefix, turns=[target])
+    answered, prefix = [*messages, assistant(target.response)], [*map(bare, before)]
+    row = replace(alternative, messages=answered, prompt_ids=[], prefix=prefix, turns=[target])
     return replace(row, final_observation="", trains_thoughts=True)
 
 

@@ -7,21 +7,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
-from turngrid.envs.environment import Environment
-from turngrid.envs.extensions import shipped
-from turngrid.envs.games.catalogue import Catalogue, games_hash
-from turngrid.envs.registry import known, make_environment
+from turngrid.envs.games.catalogue import games_hash
+from turngrid.envs.registry import known
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.names import file_name
-from turngrid.rollouts.policy import RANDOM
-from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.mixture import task_weights
-from turngrid.tasks.splits import cache_dir, list_games, read_tasks, task_file, what_to_set, write_tasks
-
-# Keys of the run's env node that hold in any environment.
-SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import list_games, read_tasks, task_file, what_to_set, write_tasks
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,7 @@ class EvaluationSetting:
         return f"{self.evaluation_set.task} against {self.opponent}" if self.opponent else self.evaluation_set.task
 
 
-def tested(config: DictConfig) -> list[tuple[str, str]]:
+def tested(run: Run) -> list[tuple[str, str]]:
     """Return (environment, task) of each evaluation set in ``eval.tasks``; default: the run's task.
 
     ``ENV/TASK`` is a task of another environment; other names are tasks of the run's environment.
@@ -69,72 +61,57 @@ def tested(config: DictConfig) -> list[tuple[str, str]]:
 
     def named(name: str) -> tuple[str, str]:
         env, _, task = name.partition("/")
-        return (env, task) if task and known(env) else (str(config.env.name), name)
+        return (env, task) if task and known(env) else (own(run)[0], name)
 
-    return [named(str(name)) for name in config.eval.tasks] or [own(config)]
+    return [named(str(name)) for name in run.eval.tasks] or [own(run)]
 
 
-def own(config: DictConfig) -> tuple[str, str]:
+def own(run: Run) -> tuple[str, str]:
     """Return environment and task (or mixture) that the run trains on.
 
     A mixture's evaluation set has the tasks in proportion to their weights.
     """
-    return str(config.env.name), str(config.env.task)
+    return str(run.env.name), str(run.env.task)
 
 
-def env_node(config: DictConfig, name: str) -> dict[str, Any]:
-    """Return the ``env`` node of an environment.
-
-    Another environment than the run's has its defaults, with the run's workers and limits.
-    """
-    node: Any = OmegaConf.to_container(config.env, resolve=True)
-    if name == node["name"]:
-        return node
-    return {"name": name, **{key: node[key] for key in SHARED}, **shipped("env", name)}
-
-
-def turns_of(config: DictConfig, env: str, task: str) -> int:
+def turns_of(run: Run, env: str, task: str) -> int:
     """Return ``eval.max_turns``, else training's limit for the run's task, else the environment's.
 
     Raises:
         TaskError: the environment or task does not exist.
     """
-    if config.eval.max_turns is not None:
-        return int(config.eval.max_turns)
-    if (env, task) == own(config):
-        return int(config.env.max_turns)
-    return make_environment(env, env_node(config, env)).max_turns(task)
+    if run.eval.max_turns is not None:
+        return run.eval.max_turns
+    if (env, task) == own(run):
+        return run.max_turns
+    return run.of_environment(env).environment.max_turns(task)
 
 
-def response_length(config: DictConfig, turns: int) -> int:
+def response_length(run: Run, turns: int) -> int:
     """Return the response's token limit, raised in proportion to ``turns`` up to the context."""
-    length = int(config.data.max_response_length)
-    longer = -(-length * turns // int(config.env.max_turns))
-    return max(length, min(longer, int(config.model.context) - int(config.data.max_prompt_length)))
+    length = int(run.config.data.max_response_length)
+    longer = -(-length * turns // run.max_turns)
+    return max(length, min(longer, run.model.context - int(run.config.data.max_prompt_length)))
 
 
-def evaluation_settings(config: DictConfig, folder: Path) -> list[EvaluationSetting]:
+def evaluation_settings(run: Run) -> list[EvaluationSetting]:
     """Return every evaluation set at every temperature; their games must have been listed."""
-    sets = [_evaluation_set(config, folder, *names) for names in tested(config)]
+    node, sets = run.eval, [_evaluation_set(run, *names) for names in tested(run)]
     settings: list[EvaluationSetting] = []
-    for one, temperature in itertools.product(sets, map(float, config.eval.temperatures)):
-        seats = make_environment(one.env, env_node(config, one.env)).seats
-        samples = int(config.eval.samples_per_game) * max(1, len(seats))
-        for opponent in opponents_of(config) if seats else [""]:
-            name = label(config.env.name, one.env, one.task, temperature, opponent) if settings else ""
+    for one, temperature in itertools.product(sets, map(float, node.temperatures)):
+        seats = run.of_environment(one.env).environment.seats
+        samples = node.samples_per_game * max(1, len(seats))
+        for opponent in run.opponents if seats else [""]:
+            name = label(own(run)[0], one.env, one.task, temperature, opponent) if settings else ""
             settings.append(EvaluationSetting(name, one, temperature, samples, opponent))
     return settings
 
 
-def opponents_of(config: DictConfig) -> list[str]:
-    return list(config.eval.get("opponents") or [RANDOM])
-
-
-def through_servers(config: DictConfig) -> bool:
+def through_servers(run: Run) -> bool:
     """Return whether rollout servers run the evaluation; by default with vLLM on GPUs."""
-    if config.eval.servers is not None:
-        return bool(config.eval.servers)
-    return bool(config.trainer.device == "cuda" and config.actor_rollout_ref.rollout.name == "vllm")
+    if run.eval.servers is not None:
+        return run.eval.servers
+    return bool(run.config.trainer.device == "cuda" and run.config.actor_rollout_ref.rollout.name == "vllm")
 
 
 def label(own_env: str, env: str, task: str, temperature: float, opponent: str = "") -> str:
@@ -156,18 +133,17 @@ def by_task(item: EvaluationSetting) -> list[tuple[EvaluationSetting, list[int]]
     return parts
 
 
-def _evaluation_set(config: DictConfig, folder: Path, env: str, task: str) -> EvaluationSet:
-    file = _file(config, folder, env, task)
-    turns = turns_of(config, env, task)
-    actions = turns * prompt_form(config.get("prompt")).actions_a_turn
-    if env == config.env.name and (most := config.env.get("max_actions")) is not None:
+def _evaluation_set(run: Run, env: str, task: str) -> EvaluationSet:
+    file, turns = _file(run, env, task), turns_of(run, env, task)
+    actions = turns * run.prompt.actions_a_turn
+    if env == own(run)[0] and (most := run.config.env.get("max_actions")) is not None:
         actions = min(actions, int(most))
     return EvaluationSet(
         env=env,
         task=task,
         file=str(file),
         max_turns=turns,
-        max_response_length=response_length(config, turns),
+        max_response_length=response_length(run, turns),
         max_actions=None if actions == turns else actions,
         **_measured(read_tasks(file), actions),
     )
@@ -183,13 +159,13 @@ def _measured(games: Sequence[TaskRef], actions: int) -> dict[str, Any]:
     }
 
 
-def _file(config: DictConfig, folder: Path, env: str, task: str) -> Path:
-    if (env, task) == own(config):
-        return task_file(folder, "test")
-    return folder / "tasks" / "evaluation_sets" / f"{file_name(f'{env}-{task}')}.jsonl"
+def _file(run: Run, env: str, task: str) -> Path:
+    if (env, task) == own(run):
+        return task_file(run.folder, "test")
+    return run.folder / "tasks" / "evaluation_sets" / f"{file_name(f'{env}-{task}')}.jsonl"
 
 
-def prepare_evaluation_sets(config: DictConfig, folder: Path, also_own: bool = False) -> frozenset[str]:
+def prepare_evaluation_sets(run: Run, also_own: bool = False) -> frozenset[str]:
     """Write the games of all evaluation sets but the run's own and return their fingerprints.
 
     An evaluation set ignores all other splits, so that it is the same in every run; the other
@@ -199,23 +175,13 @@ def prepare_evaluation_sets(config: DictConfig, folder: Path, also_own: bool = F
         TaskError: an environment has too few games.
     """
     fingerprints: set[str] = set()
-    for env, task in tested(config):
-        if also_own or (env, task) != own(config):
-            environment = make_environment(env, env_node(config, env))
-            catalogue = Catalogue(environment, cache_dir(config))
-            weights = task_weights(config.env) if (env, task) == own(config) else {task: 1.0}
+    for env, task in tested(run):
+        if also_own or (env, task) != own(run):
+            there = run.of_environment(env)
+            weights = task_weights(run.config.env) if (env, task) == own(run) else {task: 1.0}
             with what_to_set():
-                listed = list_games(catalogue, weights, {"test": config.eval.games}, reward_on(environment, config))
+                listed = list_games(there.catalogue, weights, {"test": run.eval.games}, there.reward_name)
             games = listed["test"].tasks
-            write_tasks(_file(config, folder, env, task), games)
+            write_tasks(_file(run, env, task), games)
             fingerprints |= {game.fingerprint for game in games}
     return frozenset(fingerprints)
-
-
-def reward_on(environment: Environment, config: DictConfig) -> str:
-    """Return the run's reward if the environment offers it, else its first.
-
-    Evaluation counts wins, whatever the reward.
-    """
-    name = str(config.turn_reward.name)
-    return name if environment.offers(name) else environment.rewards[0]

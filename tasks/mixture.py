@@ -89,13 +89,13 @@ class StratifiedBatches:
 
 
 @cache
-def _visits(places: int) -> tuple[int, ...]:
+def _visits(positions: int) -> tuple[int, ...]:
     """Return an order that visits every position once and keeps neighbours far apart in time.
 
     The order is the ranks of the golden ratio's multiples, modulo 1.
     """
-    by_size = sorted(range(places), key=lambda time: time * _GOLDEN % 1)
-    visits = [0] * places
+    by_size = sorted(range(positions), key=lambda time: time * _GOLDEN % 1)
+    visits = [0] * positions
     for position, time in enumerate(by_size):
         visits[time] = position
     return tuple(visits)

@@ -9,18 +9,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
-from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import summed_up
+from turngrid.tasks.run import Run
 
 
 class DemosError(Refusal):
@@ -46,28 +47,27 @@ class Standards:
         return f"more than {self.max_turns} turns" if len(episode.played_turns) > self.max_turns else ""
 
 
-def source(config: DictConfig) -> Path:
+def source(run: Run) -> Path:
     """Return the run whose wins are used.
 
     Raises:
         DemosError: ``demos.run`` is unset, has no training episode, or used other prompts.
     """
-    if not config.demos.run:
+    if not run.demos.run:
         raise DemosError("demos.source=episodes needs demos.run=RUN_FOLDER, the run whose wins are used")
-    run = Path(config.demos.run.removeprefix("run://")).expanduser().absolute()
-    if not any(RlFolder(run).episodes.glob("*.jsonl")):
-        raise DemosError(f"demos.run={run} has no training episodes (rl/episodes/*.jsonl)")
-    run_config = cast(DictConfig, OmegaConf.load(RlFolder(run).config))
-    prompt = OmegaConf.select(run_config, "prompt")
-    if (form := summed_up(run_config.get(FORM))) != summed_up(config.get(FORM)):
-        raise DemosError(f"demos.run={run} used rollout_form={form or 'linear'}; choose it here too")
-    if run_config.get(ROLES):
-        raise DemosError(f"demos.run={run} has the answers of several roles; use a run with roles=[]")
-    if changed_text(prompt) != changed_text(config.prompt):
-        raise DemosError(
-            f"demos.run={run} was played with prompt={prompt.name if prompt else PLAIN}: choose its prompt settings too"
-        )
-    return run
+    folder = Path(run.demos.run.removeprefix("run://")).expanduser().absolute()
+    if not any(RlFolder(folder).episodes.glob("*.jsonl")):
+        raise DemosError(f"demos.run={folder} has no training episodes (rl/episodes/*.jsonl)")
+    theirs = Run.read(folder, "rl/config.yaml").config
+    prompt = OmegaConf.select(theirs, "prompt")
+    if (form := summed_up(theirs.get(FORM))) != summed_up(run.config.get(FORM)):
+        raise DemosError(f"demos.run={folder} used rollout_form={form or 'linear'}; choose it here too")
+    if theirs.get(ROLES):
+        raise DemosError(f"demos.run={folder} has the answers of several roles; use a run with roles=[]")
+    if changed_text(prompt) != changed_text(run.config.prompt):
+        name = prompt.name if prompt else PLAIN
+        raise DemosError(f"demos.run={folder} was played with prompt={name}: choose its prompt settings too")
+    return folder
 
 
 def select(played: Iterable[Episode], wanted: int, rules: Standards) -> tuple[list[Episode], Counter[str]]:
@@ -92,16 +92,17 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
     return (sum(not turn.valid for turn in episode.turns), len(episode.played_turns), -episode.step, episode.sample)
 
 
-def draw(config: DictConfig, wanted: int) -> list[Episode]:
+def draw(run: Run, wanted: int) -> list[Episode]:
     """Return ``wanted`` demonstrations of ``demos.run``; raise DemosError if it has fewer."""
-    run, demos = source(config), config.demos
-    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or config.env.max_turns)
-    episodes = (episode for path in sorted(RlFolder(run).episodes.glob("*.jsonl")) for episode in read_episodes(path))
+    folder, demos = source(run), run.demos
+    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or run.max_turns)
+    files = sorted(RlFolder(folder).episodes.glob("*.jsonl"))
+    episodes = (episode for path in files for episode in read_episodes(path))
     chosen, left_out = select(episodes, wanted, rules)
     if len(chosen) < wanted:
         why = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
         raise DemosError(
-            f"demos.run={run} gives {len(chosen)} demonstrations of the {wanted} to be bought (left out: {why})"
+            f"demos.run={folder} gives {len(chosen)} demonstrations of the {wanted} to be bought (left out: {why})"
         )
     return chosen
 
@@ -115,9 +116,8 @@ def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: 
     They keep the sampled ids if the model has the same tokens and renders messages alike. Else they
     have no ids and are not marked as sampled; the SFT stage then adds its own.
     """
-    config = OmegaConf.load(RlFolder(run).config)
-    assert isinstance(config, DictConfig)
-    keep = same_tokens(model, str(config.actor_rollout_ref.model.path)) and chat == chat_settings(config)
+    theirs = Run.read(run, "rl/config.yaml")
+    keep = same_tokens(model, str(theirs.config.actor_rollout_ref.model.path)) and chat == theirs.chat
     named = [replace(e, policy=f"{e.policy} of {run.name}", trains_thoughts=True) for e in episodes]
     return named if keep else [without_ids(episode) for episode in named]
 

@@ -6,29 +6,27 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from omegaconf import DictConfig
-
 from turngrid.envs.games.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError, TaskRef
 from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import say
-from turngrid.tasks.budget import Allocation, rollout_forms, with_games
+from turngrid.tasks.budget import Allocation, with_games
 from turngrid.tasks.mixture import shares, spread, task_weights
+from turngrid.tasks.run import Run
 
 SKIPPED = Path("tasks") / "skipped.json"
 SHORT_OF = {
-    "test": "set eval.games={found} or fewer",
-    "validation": "set eval.validation_games={found} or fewer",
-    "demonstrations": "demonstrations of {found} games at most: lower budget.units or budget.sft_share",
-    "train": "lower the task's weight in env.tasks, budget.units or budget.rl_steps",  # of a mixture
+    "test": "use eval.games={found} or fewer",
+    "validation": "use eval.validation_games={found} or fewer",
+    "demonstrations": "{found} games can be demonstrated; use a lower budget.units or budget.sft_share",
+    "train": "use a lower weight of the task in env.tasks, or a lower budget.units or budget.rl_steps",  # of a mixture
 }
-NONE_LEFT = "other splits come first: lower eval.games, or choose another task"
-NO_DEMONSTRATION = "choose budget=rl_only, which asks for none, or another task"
+NONE_LEFT = "other splits come first; use a lower eval.games, or another task"
+NO_DEMONSTRATION = "use budget=rl_only, which needs none, or another task"
 
 
-def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoid: Iterable[str] = ()) -> Allocation:
-    """Make or find the games of each split and list them in ``folder/tasks/SPLIT.jsonl``.
+def prepare_tasks(run: Run, avoid: Iterable[str] = ()) -> Allocation:
+    """Make or find the games of each split and list them in the run's ``tasks/SPLIT.jsonl``.
 
     An environment may have fewer training games than the budget pays for; they are revisited.
 
@@ -36,34 +34,41 @@ def prepare_tasks(config: DictConfig, allocation: Allocation, folder: Path, avoi
         avoid: fingerprints of games that only the split ``test`` may have.
 
     Returns:
-        The allocation with the number of training games that exist.
+        The run's allocation with the number of training games that exist.
 
     Raises:
         TaskError: another split has too few games, or expert plans are needed and missing.
     """
-    catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
-    wanted = games_wanted(config, allocation)
+    allocation = run.allocation
     with what_to_set():
-        weights = task_weights(config.env)
-        listings = list_games(catalogue, weights, wanted, config.turn_reward.name, avoid, at_most=["train"])
+        weights, reward = task_weights(run.config.env), run.config.turn_reward.name
+        listings = list_games(run.catalogue, weights, games_wanted(run), reward, avoid, at_most=["train"])
+    _refuse_without_plans(run, listings)
+    if run.config.get("extend"):
+        _refuse_other_games(run.folder, listings)
+    _write(run.folder, listings)
+    games = len(listings["train"].tasks) if allocation.games else 0
+    if games == allocation.games:
+        return allocation
+    task, paid = run.env.task, allocation.games
+    say(f"note: {task} has {games} training games, the budget pays for {paid}: they are revisited")
+    return with_games(allocation, run.budget, games)
+
+
+def _refuse_without_plans(run: Run, listings: Mapping[str, Listing]) -> None:
+    """Refuse demonstrations and training games that need an expert plan and have none."""
     demonstrations = listings["demonstrations"].tasks if "demonstrations" in listings else []
-    seats = make_environment(config.env.name, config.env).seats
-    if not seats and not all(game.expert_plan for game in demonstrations):
-        raise TaskError(f"env.task={config.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
-    if allocation.games:
-        look_for_plans(config, listings["train"].tasks)
-    if config.get("extend"):
-        _refuse_other_games(folder, listings)
+    if not run.environment.seats and not all(game.expert_plan for game in demonstrations):
+        raise TaskError(f"env.task={run.env.task}: a demonstration needs an expert plan; {NO_DEMONSTRATION}")
+    if run.allocation.games:
+        look_for_plans(run, listings["train"].tasks)
+
+
+def _write(folder: Path, listings: Mapping[str, Listing]) -> None:
     for split, listing in listings.items():
         write_tasks(task_file(folder, split), listing.tasks)
     skipped = {split: Counter(reason for _, reason in listing.rejected) for split, listing in listings.items()}
     (folder / SKIPPED).write_text(json.dumps(skipped, indent=2) + "\n", encoding="utf-8")
-    games = len(listings["train"].tasks) if allocation.games else 0
-    if games == allocation.games:
-        return allocation
-    task, paid = config.env.task, allocation.games
-    say(f"note: {task} has {games} training games, the budget pays for {paid}: they are revisited")
-    return with_games(allocation, config.budget, games)
 
 
 def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
@@ -71,28 +76,31 @@ def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
     file = task_file(folder, "train")
     if file.exists() and read_tasks(file) != list(listings["train"].tasks):
         raise TaskError(
-            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run: "
-            "leave them, and use python -m experiments.evaluate for other test games"
+            "eval.games, eval.tasks and eval.validation_games would change the training games of the extended run; "
+            "use the values of that run, and python -m experiments.evaluate for other test games"
         )
 
 
-def games_wanted(config: DictConfig, allocation: Allocation) -> dict[str, int]:
+def games_wanted(run: Run) -> dict[str, int]:
     """Return the number of games by split; splits without games are omitted."""
     counts = {
-        "demonstrations": demonstration_games(config, allocation.demonstrations),
-        "train": allocation.games,
-        "test": int(config.eval.games),
-        "validation": validation_games(config, allocation.steps),
+        "demonstrations": demonstration_games(run),
+        "train": run.allocation.games,
+        "test": run.eval.games,
+        "validation": validation_games(run),
     }
     return {split: count for split, count in counts.items() if count}
 
 
-def demonstration_games(config: DictConfig, demonstrations: int) -> int:
-    """Return the number of games that demonstrations need: of matches ``demos.per_game`` a game."""
-    if config.demos.source == "episodes":
+def demonstration_games(run: Run) -> int:
+    """Return the number of games to demonstrate.
+
+    In games with seats, each has ``demos.per_game`` matches.
+    """
+    if run.demos.source == "episodes":
         return 0
-    seats = make_environment(config.env.name, config.env).seats
-    return -(-demonstrations // int(config.demos.per_game)) if seats else demonstrations
+    per_game = run.demos.per_game if run.environment.seats else 1
+    return -(-run.allocation.demonstrations // per_game)
 
 
 def list_games(
@@ -135,9 +143,9 @@ def _split(
     return Listing([next(left[task]) for task in order], [skip for part in parts.values() for skip in part.rejected])
 
 
-def look_for_plans(config: DictConfig, games: Sequence[TaskRef]) -> None:
-    """Raise TaskError if the rollout strategy needs expert plans and no training game has one."""
-    form = next((name for name, form in rollout_forms(config).items() if form.needs_plan), None)
+def look_for_plans(run: Run, games: Sequence[TaskRef]) -> None:
+    """Raise TaskError if the rollout form needs expert plans and no training game has one."""
+    form = next((name for name, form in run.forms.items() if form.needs_plan), None)
     bare = sum(not game.expert_plan for game in games)
     if not form or not bare:
         return
@@ -154,18 +162,14 @@ def what_to_set() -> Iterator[None]:
         yield
     except TooFewGames as error:
         none = NO_DEMONSTRATION if error.split == "demonstrations" else NONE_LEFT
-        advice = SHORT_OF[error.split] if error.found else none
-        words = [str(error), advice.format(found=error.found), error.more]
+        advice = SHORT_OF[error.split] if error.count else none
+        words = [str(error), advice.format(found=error.count), error.more]
         raise TaskError("; ".join(filter(None, words))) from error
 
 
 def skipped_games(folder: Path) -> dict[str, dict[str, int]]:
     """Return the number of skipped seeds or files by split and reason."""
     return json.loads((folder / SKIPPED).read_text(encoding="utf-8"))
-
-
-def cache_dir(config: DictConfig) -> Path | None:
-    return Path(config.env.cache_dir).expanduser() if config.env.get("cache_dir") else None
 
 
 def task_file(folder: Path, split: str) -> Path:
@@ -180,18 +184,18 @@ def read_tasks(path: Path) -> Sequence[TaskRef]:
     return [TaskRef.from_dict(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def validates(config: DictConfig) -> bool:
+def validates(run: Run) -> bool:
     """Return whether validation runs between training steps (``trainer.test_freq``)."""
-    return bool(config.trainer.test_freq > 0 or config.trainer.val_before_train)
+    return bool(run.config.trainer.test_freq > 0 or run.config.trainer.val_before_train)
 
 
-def validation_games(config: DictConfig, steps: int) -> int:
+def validation_games(run: Run) -> int:
     """Return the number of validation games, neither trained on nor tested; 0 without RL."""
-    return int(config.eval.validation_games) if steps and validates(config) else 0
+    return run.eval.validation_games if run.allocation.steps and validates(run) else 0
 
 
-def validation_samples(config: DictConfig, steps: int) -> int:
-    """Return the episodes of all validations: first, every ``test_freq`` steps, at the end."""
-    every = int(config.trainer.test_freq)
-    times = (-(-steps // every) if every > 0 else 0) + bool(config.trainer.val_before_train)
-    return times * validation_games(config, steps) * int(config.actor_rollout_ref.rollout.val_kwargs.n)
+def validation_samples(run: Run) -> int:
+    """Return the number of validation episodes: first, every ``test_freq`` steps, at the end."""
+    trainer, every = run.config.trainer, int(run.config.trainer.test_freq)
+    times = (-(-run.allocation.steps // every) if every > 0 else 0) + bool(trainer.val_before_train)
+    return times * validation_games(run) * int(run.config.actor_rollout_ref.rollout.val_kwargs.n)

@@ -15,6 +15,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.types import TaskError
 from turngrid.records.process.exit_codes import Refusal, exit_code, say
 from turngrid.records.run_folder import open_run
+from turngrid.tasks.run import Run
 from turngrid.train.arguments import help_text, parsed
 from turngrid.train.launch import launching
 
@@ -82,11 +83,11 @@ def _say_notes(config: DictConfig) -> None:
 def _one(config: DictConfig, overrides: Sequence[str]) -> Start:
     _say_notes(config)
     if config.estimate or config.estimate_gpu:
-        return lambda: _plan(config)
+        return lambda: _plan(Run(config))
     from turngrid.experiments.cost_estimate import estimate
 
     machine.check(config)
-    estimate.check(config, say)
+    estimate.check(Run(config), say)
     return lambda: run(config, overrides)
 
 
@@ -98,36 +99,35 @@ def run(config: DictConfig, overrides: Sequence[str]) -> int:
     with open_run(config, Path(config.output_dir).expanduser(), overrides) as folder:
         for note in folder.notes:
             say(f"note: {note}")
-        print(_finish(config, folder.path), flush=True)
+        print(_finish(Run(config, folder.path)), flush=True)
     return 0
 
 
-def _plan(config: DictConfig) -> int:
+def _plan(run: Run) -> int:
     """Print the cost estimate; refuse a run that does not fit. No run folder is made."""
     from turngrid.experiments.cost_estimate import estimate
 
-    text, reasons = estimate.make(config)
+    text, reasons = estimate.make(run)
     print(text, flush=True)
     if reasons:
         raise estimate.does_not_fit(reasons)
     return 0
 
 
-def _finish(config: DictConfig, folder: Path) -> str:
+def _finish(run: Run) -> str:
     from turngrid.experiments.evaluation.result import RunResult  # imports scipy, so only when needed
     from turngrid.experiments.evaluation.tables import summary_table
 
-    result = RunResult.read(folder)
+    result = RunResult.read(run.folder)
     if result is not None:
         say("this run is finished; fresh=true starts it anew")
         return summary_table(result)
     from turngrid.experiments.cost_estimate import amounts
     from turngrid.experiments.stages import pipeline
-    from turngrid.tasks.run import Run
 
-    say(f"run folder {folder}")
-    if line := precision.explained(config):
+    say(f"run folder {run.folder}")
+    if line := precision.explained(run.config):
         say(line)
-    result = pipeline.execute(Run(config, folder))
-    amounts.record(config, folder)
+    result = pipeline.execute(run)
+    amounts.record(run)
     return summary_table(result)

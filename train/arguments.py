@@ -11,9 +11,9 @@ from pathlib import Path
 from turngrid.algorithms.registry import SLOTS
 from turngrid.config.base import CONF, ROOT
 from turngrid.config.errors import ConfigError
-from turngrid.config.schema import NODES
 from turngrid.envs import extensions
 from turngrid.records.process.exit_codes import Parser, Refusal
+from turngrid.tasks.schema import NODES
 
 SWITCHES = ("--help -h", "--resolve", "--multirun -m", "--shell-completion -sc")
 VALUES = ("--package -p", "--config-dir -cd")

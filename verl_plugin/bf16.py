@@ -1,8 +1,8 @@
 """bf16 on CPUs: attention from matrix products, and what is not rounded.
 
 Not rounded are logits, and the hidden states between layers.
-A rollout server and a trainer that compute in bf16 round different intermediate numbers. If these
-two stay in fp32, their log-probs differ half as much (docs/rollout_server.md).
+A rollout server and a trainer that compute in bf16 round different intermediate numbers. With
+logits and hidden states in fp32, their log-probs differ half as much (docs/rollout_server.md).
 """
 
 from typing import Any
@@ -21,9 +21,8 @@ def attend(
 ) -> Tensor:
     """Return torch's ``scaled_dot_product_attention``, in bf16 on a CPU by matrix products.
 
-    There torch's own takes as long as in fp32: for the short rows of an episode about twice as long
-    as the products, and three times with the gradient. Scores are rounded to bf16, as in
-    transformers' "eager" attention.
+    On CPUs, torch's bf16 attention is as slow as fp32: twice the products' time on short rows,
+    three times with gradients. Scores are rounded to bf16, as in transformers' "eager" attention.
 
     Args:
         query, key, value: (..., heads, tokens, head size), with one number of heads.

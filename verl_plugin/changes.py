@@ -24,8 +24,8 @@ Table = dict[str, dict[str, str]]
 
 _TRAINER, _ENGINE = "verl.trainer.ppo.v1.trainer_base", "verl.workers.engine.fsdp.transformer_impl"
 
-# Our function gets verl's as its first argument, then the call's; of an object that is none, it
-# returns the replacement
+# Our function gets verl's function, then the call's arguments. If verl's object is no function, it
+# gets that object and returns the replacement.
 WRAPPED: Table = {
     _TRAINER: {
         "compute_advantage_for_multi_trajectories": "turngrid.verl_plugin.training.estimators:by_episode",

@@ -1,7 +1,7 @@
 """The RL stage's process: verl's V1 trainer, run from a config file of
 ``turngrid.experiments.stages.rl``.
 
-    python -P -m verl_plugin.rl CONFIG.yaml [MODULE]
+    python -P -m turngrid.verl_plugin.rl CONFIG.yaml [MODULE]
 
 MODULE has the function ``train``; without it, it is ``turngrid.verl_plugin.training.task``.
 """

@@ -1,7 +1,7 @@
 """The SFT stage's process: verl's SFT trainer on episodes, run from a config file of
 ``turngrid.experiments.stages.sft``.
 
-    python -P -m verl_plugin.sft CONFIG.yaml
+    python -P -m turngrid.verl_plugin.sft CONFIG.yaml
 
 It is one process, or one a GPU under torchrun, without Ray. On CPU the same seed gives
 bit-identical weights.
@@ -43,7 +43,7 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         super().__init__(config)
 
     def _build_dataset(self) -> None:
-        """Rows are made from episodes."""
+        """Make rows from episodes."""
         kwargs: Any = OmegaConf.to_container(self.run.template_kwargs)
         marks = prompt_form(self.run.get("prompt")).marks
         codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
@@ -55,9 +55,7 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         self.val_dataset = None
 
     def _build_dataloader(self) -> None:
-        """The run's seed determines the order of rows, and an epoch's last, smaller batch is
-        kept.
-        """
+        """Order rows by the run's seed, and keep an epoch's last, smaller batch."""
         super()._build_dataloader()
         batches: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}
         if self.predictions:
@@ -72,7 +70,7 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
 
 
 class Tracking(RunTracking):
-    """Logs the time since the start too.
+    """Also log the time since the start.
 
     Until verl lets a config name the class.
     """
@@ -110,7 +108,7 @@ def keep_precision(model: Path) -> None:
 
 def main(config_file: Path) -> None:
     """Train, and write ``global_step_N/huggingface`` to the checkpoint folder."""
-    _prctl_pr_set_pdeathsig(signal.SIGKILL)  # under torchrun, a rank must not outlive a killed agent
+    _prctl_pr_set_pdeathsig(signal.SIGKILL)  # under torchrun, a rank must not outlive a killed torchrun
     config = OmegaConf.load(config_file)
     torch.manual_seed(config.run.seed)
     Tracking.run = config.run

@@ -16,12 +16,12 @@ TEACHER = "teacher"  # key of the worker's config, verl's actor_rollout_ref
 
 @dataclass(frozen=True)
 class Whole:
-    """Loads like ``kind``, a class of transformers, but never with weights missing."""
+    """Loads like ``cls``, a class of transformers, but never with weights missing."""
 
-    kind: Any
+    cls: Any
 
     def from_pretrained(self, pretrained_model_name_or_path: str, **settings: Any) -> Any:
-        return load_whole(self.kind, pretrained_model_name_or_path, **settings)
+        return load_whole(self.cls, pretrained_model_name_or_path, **settings)
 
 
 def whole(build: Callable[[Any], Any], engine: Any) -> Any:
@@ -29,8 +29,8 @@ def whole(build: Callable[[Any], Any], engine: Any) -> Any:
 
     Until verl refuses it.
     """
-    kind_of = verl.utils.model.get_hf_auto_model_class
-    with replaced(verl.utils.model, "get_hf_auto_model_class", lambda hf_config: Whole(kind_of(hf_config))):
+    class_of = verl.utils.model.get_hf_auto_model_class
+    with replaced(verl.utils.model, "get_hf_auto_model_class", lambda hf_config: Whole(class_of(hf_config))):
         return build(engine)
 
 
@@ -40,13 +40,13 @@ def with_teacher(usual: Callable[[Any], Any], worker: Any) -> Any:
     Until verl's reference policy has a path of its own.
     """
     if path := worker.config.get(TEACHER):
-        kind = worker.ref_worker_cls
+        reference = worker.ref_worker_cls
 
         def teacher(config: Any) -> Any:
             own = {"path": path, "hf_config_path": None, "tokenizer_path": None}
             model: Any = omega_conf_to_dataclass(OmegaConf.merge(worker.config.model, own))
             model.mtp = config.model_config.mtp
-            return kind(config=replace(config, model_config=model))
+            return reference(config=replace(config, model_config=model))
 
         worker.ref_worker_cls = teacher
     return usual(worker)

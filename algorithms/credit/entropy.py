@@ -87,6 +87,7 @@ class Empg(Method):
     """``A_t exp(-k H~_t) / mean exp(-k H~) + bonus exp(-k' H~_{t+1})``.
 
     The last turn lacks the second term. ``H~`` is a turn's mean entropy, scaled over the batch.
+    ``centred`` subtracts the mean over turns.
     """
 
     sharpness: float = number(0)

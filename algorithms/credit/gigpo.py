@@ -66,10 +66,10 @@ def returns_to_go(turns: Turns, gamma: float, costs_go_on: bool) -> tuple[Tensor
     """Return each turn's discounted return, and the same sum of absolute rewards; (E, K) float64.
 
     Args:
-        costs_go_on: extrapolate the costs (rewards below 0) of an episode that was cut off. Every
-            turn then counts as many later turns as its first turn does, and missing turns cost the
-            mean of the episode's turns. Otherwise late turns would have fewer costs ahead than
-            early ones that answered the same state, so running out of turns would pay.
+        costs_go_on: extrapolate the costs (rewards below 0) of an episode that was cut off. Each
+            turn gets as many later turns as the episode's first turn has. A missing turn costs the
+            episode's mean. Otherwise late turns would have fewer costs ahead than early ones that
+            answered the same state, so running out of turns would pay.
     """
     reward, step = turns.reward * turns.mask, turns.steps(gamma)
     returns, sizes = discounted(reward, step), discounted(reward.abs(), step)
@@ -160,7 +160,7 @@ class MtGrpo(Method):
 
     Mean and deviation are over turn t of the group's episodes. z is 0 for one alone, or if all are
     equal. The released code adds 1e-4. ``scope=first``: only the first turn gets the term.
-    ``outcome=won``: z of having won first replaces the advantage.
+    ``outcome=won``: the advantage is first replaced by z of winning (1 or 0).
     """
 
     turn: str = word("valid", "parsed", "reward")

@@ -53,7 +53,10 @@ def rule_rewards(turns: Turns) -> Tensor:
 
 
 def _new(turns: Turns) -> Tensor:
-    """Mark turns that led to a new state; (E, K) bool. Turn by turn, to hold no (E, K, K)."""
+    """Mark turns that led to a new state; (E, K) bool.
+
+    One turn at a time avoids an (E, K, K) tensor.
+    """
     columns = [
         (turns.state[:, : turn + 1] != turns.after[:, turn : turn + 1]).all(dim=1)
         for turn in range(turns.mask.shape[1])

@@ -20,19 +20,20 @@ class Hiper(Method):
     """HiPER: separate advantages for switching the subgoal, for subgoals, and for actions.
 
     A segment is a run of turns with one subgoal. An episode's first turn begins one, and so does
-    every SWITCH. One critic has three heads: V_high and V_term at a turn's first token, V_low at
-    the first token after the subgoal (if there is none, after the switch; else the first). With V'
-    = V_high of the next segment, 0 after the last:
+    every SWITCH. V' is V_high of the next segment, 0 after the last. One critic has a head for each
+    level:
 
-    - low: ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's end; ``A_t =
-      delta_t + gamma lam A_{t+1}`` within it;
-    - term: ``U_t - V_term,t``, U_t the discounted rewards to the segment's end and V' after it;
-    - high, of a segment of d turns: ``A = U - V_high + gamma^d lam_segment A'``.
+        low: V_low is read at the first token after the subgoal (if there is none, after the switch;
+            else the first). ``delta_t = r_t + gamma V_low,t+1 - V_low,t``, with V' at a segment's
+            end; ``A_t = delta_t + gamma lam A_{t+1}`` within it. For the tokens of the action (all
+            tokens if the answer lacks its tags).
+        term: V_term is read at a turn's first token. ``A_t = U_t - V_term,t``, U_t the discounted
+            rewards to the segment's end and V' after it. For the tokens of the switch.
+        high: V_high is read at a turn's first token. ``A = U - V_high + gamma^d lam_segment A'``
+            for a segment of d turns. For the tokens of a segment's first subgoal.
 
-    The tokens of the action get the low advantage (all tokens if the answer lacks its tags), those
-    of a segment's first subgoal the high one, those of the switch the term one, others none. With
-    ``norm_adv``, each kind of advantage is normalised: minus its mean, over its biased deviation,
-    both over the turns with such tokens.
+    Other tokens get none. With ``norm_adv``, each level's advantages are normalised: minus their
+    mean, over their biased deviation, both over the turns with such tokens.
 
     With ``bootstrap_truncated``, an episode that was cut off continues with its last V_low and its
     last segment's V_high. Without it, only values below 0 are used, and only for the advantages.
@@ -60,7 +61,7 @@ class Hiper(Method):
         begins = _begins(turns)
         first, after = turns.starts(), turns.only(_after_subgoal(turns))
         heads = (tokens.value, *tokens.heads)
-        values = [turns.at(places, head) for places, head in zip((first, after, first), heads, strict=True)]
+        values = [turns.at(where, head) for where, head in zip((first, after, first), heads, strict=True)]
         advantages, learned = (self._advantages(turns, *values, costs_go_on=on) for on in (True, False))
         by_token = torch.zeros(turns.place.shape)
         for matrix, part in zip(advantages, _learned(turns, begins), strict=True):

@@ -80,7 +80,7 @@ class RoleMean(Method):
         paper="2510.15414",
         source="notes",
         needs="`rollout_form=self_play`, or `roles=[...]`",
-        ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by player",
+        ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by seat",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
@@ -113,8 +113,8 @@ def task_of(game: str) -> str:
 def in_order(turns: Turns) -> list[int]:
     """Return the episodes in the order of their names, ``<prompt>_<sample>``."""
 
-    def place(episode: int) -> tuple[str, int]:
+    def name_of(episode: int) -> tuple[str, int]:
         prompt, _, sample = turns.episodes[episode].rpartition("_")
         return prompt, int(sample)
 
-    return sorted(range(len(turns.mask)), key=place)
+    return sorted(range(len(turns.mask)), key=name_of)

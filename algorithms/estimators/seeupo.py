@@ -49,6 +49,7 @@ class Seeupo(Method):
 
     needs = frozenset()
     grain = "episode"
+    by_turn = True
     requires = frozenset({GROUPS, WHOLE_STEP, SYNCHRONOUS})
     conflicts = (
         Conflict(
@@ -90,10 +91,3 @@ class Seeupo(Method):
         """Return M after an update, given each episode's mean change of log-prob, (n,), in nats."""
         low, high = 1 - self.bound, 1 + self.bound
         return (factors * changes.exp().clamp(low, high)).clamp(low, high)
-
-
-def mean_changes(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean of new - old over each row's tokens in ``mask``; (B, T) -> (B,) float64."""
-    kept = mask.bool()
-    changes = (new - old).double().where(kept, 0.0)
-    return changes.sum(dim=1) / kept.sum(dim=1).clamp(min=1)

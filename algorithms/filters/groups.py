@@ -88,7 +88,10 @@ class ByStd(Method):
 
 @dataclass(kw_only=True)
 class StdTop(ByStd):
-    """Keep the groups whose scores have the largest deviation; of equal ones, the first prompts."""
+    """Keep the groups whose scores have the largest deviation (``smallest``: the smallest).
+
+    Of equal ones, the first prompts are kept.
+    """
 
     share: float = number(0, 1)
     smallest: bool
@@ -180,6 +183,7 @@ class Solved(Method):
     share: float = number(0, 1)
 
     when = "before"
+    leaves_out = True
     requires = frozenset({GROUPS, SYNCHRONOUS, GAMES_AGAIN})
     conflicts = (
         Conflict(

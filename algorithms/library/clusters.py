@@ -55,7 +55,7 @@ class Clusters:
 
     def __init__(self, similarity: float, prototypes: Iterable[str] = ()) -> None:
         self.similarity, self.prototypes = similarity, list(prototypes)
-        self._found: dict[str, tuple[int | None, int]] = {}  # a text's cluster, and how many were compared
+        self._clusters: dict[str, tuple[int | None, int]] = {}  # a text's cluster, and how many were compared
 
     def __len__(self) -> int:
         return len(self.prototypes)
@@ -63,21 +63,21 @@ class Clusters:
     def find(self, text: str) -> int | None:
         """Return the index of a text's cluster; None without one."""
         text = text.strip()
-        found, compared = self._found.get(text, (None, 0))
-        if found is None and compared < len(self):
+        cluster, compared = self._clusters.get(text, (None, 0))
+        if cluster is None and compared < len(self):
             later = range(compared, len(self))
-            found = next((n for n in later if similar(self.prototypes[n], text, self.similarity)), None)
-            self._found[text] = found, len(self)
-        return found
+            cluster = next((n for n in later if similar(self.prototypes[n], text, self.similarity)), None)
+            self._clusters[text] = cluster, len(self)
+        return cluster
 
     def join(self, text: str) -> int:
         """Return the index of a text's cluster, which is opened if there is none."""
-        if (found := self.find(text)) is not None:
-            return found
+        if (cluster := self.find(text)) is not None:
+            return cluster
         self.prototypes.append(text.strip())
         return len(self) - 1
 
     def copy(self) -> "Clusters":
-        made = Clusters(self.similarity, self.prototypes)
-        made._found = dict(self._found)
-        return made
+        copy = Clusters(self.similarity, self.prototypes)
+        copy._clusters = dict(self._clusters)
+        return copy

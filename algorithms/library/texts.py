@@ -39,7 +39,7 @@ def rises(episode: OfferedEpisode) -> list[Moment]:
 
 
 def workflow(best: OfferedEpisode, group: Sequence[OfferedEpisode]) -> str:
-    """Return a skill: the actions of the best episode, then those not understood in its group."""
+    """Return a skill: the best episode's valid actions, the group's first three invalid ones."""
     known = [turn.action for turn in best.turns if turn.valid]
     unknown = dict.fromkeys(turn.action for episode in group for turn in episode.turns if not turn.valid)
     parts = (("Workflow", known), ("Not understood", [*unknown][:ACTIONS]))
@@ -99,7 +99,7 @@ class Skills:
     def offer(self, episodes: Sequence[OfferedEpisode]) -> None:
         """Credit the skills that the step used, and write new ones about the best episodes.
 
-        An episode without any reward teaches no skill.
+        An episode whose reward is not above 0 teaches no skill.
         """
         games: dict[str, list[OfferedEpisode]] = {}
         for episode in episodes:

@@ -20,8 +20,8 @@ class House:
         shown = names_in(draft)
         self.draft, self.goal = draft, f"{draft.words}."
         self.places = {shown[name]: name for name in shown if name in draft.layout.receptacles}
-        self.things = {shown[name]: draft.things[name][0] for name in shown if name in draft.things}
-        self._where = {shown[name]: shown[place] for name in shown if (place := draft.things.get(name, ("", None))[1])}
+        self.things = {shown[name]: draft.objects[name][0] for name in shown if name in draft.objects}
+        self._where = {shown[name]: shown[place] for name in shown if (place := draft.objects.get(name, ("", None))[1])}
         self._spot, self._held, self.won = "", "", False
         self._open: set[str] = set()
         self._treated: set[tuple[str, str]] = set()

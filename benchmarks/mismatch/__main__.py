@@ -35,6 +35,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.experiments.tables import listed
 from turngrid.records.files.json_lines import append_line
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
+from turngrid.tasks.run import Run
 
 NODE = "algorithm.rollout_correction"
 CHOSEN = sorted(file.stem for file in (CONF / "correction").glob("*.yaml") if file.stem != "auto")
@@ -78,7 +79,7 @@ def config_of(label: str, overrides: Sequence[str], compose: Composer) -> DictCo
     if name == "none":  # with bypass_mode, which a CPU's default is, it would be sampler_clip
         own.append(f"{NODE}.bypass_mode=false")
     config = compose([*overrides, *own])
-    for problem in bad_correction(config):
+    for problem in bad_correction(Run(config)):
         raise Refusal(f"corrections={label}: {problem}")
     return config
 

@@ -44,9 +44,9 @@ class Correction:
     def loss(self, log_prob: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return the sum of the steps' losses, and which tokens count, (rows, tokens) of 0 or 1.
 
-        The advantages are RLOO's. As in the trainer, a row is dropped with all others of its group,
-        and a step's loss is the mean over the tokens that are left: its sum has advantages that are
-        divided by their number, since the loss is proportional to them.
+        The advantages are RLOO's. As in the trainer, a row is dropped if no other row of its group
+        is left. A step's loss is the mean over the remaining tokens: advantages are divided by
+        their number.
 
         Args:
             log_prob: (rows, tokens) the trainer's log-probs, with a gradient. They are the old ones

@@ -8,21 +8,20 @@ from collections.abc import Callable, Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.chosen import algorithm
 from turngrid.config import asynchronous, base, curriculum_settings, experience, extension, lora, precision
 from turngrid.config.checks import environment, estimators, methods, model
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.values.values import because
 from turngrid.envs.extensions import shipped
-from turngrid.envs.registry import make_environment
 from turngrid.rollouts.policy import EXACT, RANDOM
-from turngrid.tasks.budget import BudgetError, allocate_budget, demonstration_price
+from turngrid.tasks.budget import BudgetError, demonstration_price
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.rejection import DemosError, draw
+from turngrid.tasks.run import Run
 from turngrid.tasks.splits import demonstration_games
 
-Check = Callable[[DictConfig], Iterator[str]]
+Check = Callable[[Run], Iterator[str]]
 
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -44,20 +43,22 @@ NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instea
 }
 
 
-def set_in_vain(config: DictConfig) -> Iterator[str]:
+def set_in_vain(run: Run) -> Iterator[str]:
     for key, instead in NOT_READ.items():
-        if (value := OmegaConf.select(config, key)) != OmegaConf.select(base.verl_tree(), key):
+        if (value := OmegaConf.select(run.config, key)) != OmegaConf.select(base.verl_tree(), key):
             yield f"{key}={value}: it changes nothing here; use {instead}"
 
 
-def critic_off(config: DictConfig) -> Iterator[str]:
-    needs_critic = algorithm(config.algo.name).needs_critic or config.algorithm.adv_estimator == "gae"
+def critic_off(run: Run) -> Iterator[str]:
+    config = run.config
+    needs_critic = run.algorithm.needs_critic or config.algorithm.adv_estimator == "gae"
     if needs_critic and config.critic.enable is False:
         name = config.algo.name
         yield f"critic.enable=false: algo={name} learns from a critic; use critic.enable=null or algo=grpo"
 
 
-def batches(config: DictConfig) -> Iterator[str]:
+def batches(run: Run) -> Iterator[str]:
+    config = run.config
     actor, samples = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
     sizes = {
         "data.train_batch_size": config.data.train_batch_size,
@@ -77,8 +78,9 @@ def batches(config: DictConfig) -> Iterator[str]:
         yield f"{key}={parallel}: it must divide trainer.n_gpus_per_node={gpus}; use {key}=1"
 
 
-def passes(config: DictConfig) -> Iterator[str]:
+def passes(run: Run) -> Iterator[str]:
     """Refuse forward passes whose size in rows or tokens verl cannot fill."""
+    config = run.config
     rows, longest = rows_per_device(config), config.data.max_prompt_length + config.data.max_response_length
     for key in PASS_KEYS if config.actor_rollout_ref.actor.use_dynamic_bsz else ():
         if (tokens := OmegaConf.select(config, key)) is not None and tokens < longest:
@@ -89,7 +91,8 @@ def passes(config: DictConfig) -> Iterator[str]:
             yield f"{key}={size}: it must divide a device's mini-batch of {rows} episodes; use {key}=1"
 
 
-def bad_trainer(config: DictConfig) -> Iterator[str]:
+def bad_trainer(run: Run) -> Iterator[str]:
+    config = run.config
     mode, contents = asynchronous.mode(config), list(config.actor_rollout_ref.actor.checkpoint.save_contents)
     if config.health.name == "rollback" and mode != asynchronous.SYNC:
         reason = "episodes in its queue are of the policy that a rollback drops"
@@ -108,8 +111,8 @@ FREE = "sft_rl"  # the only option whose share may be changed, since a run's fol
 LEAST_MOVE = 2e-5  # minimum change of a weight by SFT
 
 
-def bad_budget(config: DictConfig) -> Iterator[str]:
-    budget = config.budget
+def bad_budget(run: Run) -> Iterator[str]:
+    budget = run.config.budget
     if budget.name != FREE and budget.sft_share != shipped("budget", budget.name).get("sft_share", budget.sft_share):
         yield f"budget.sft_share={budget.sft_share}: budget={budget.name} has its own share; use budget={FREE}"
     units, price = budget.units * budget.sft_share, float(demonstration_price(budget))
@@ -118,46 +121,45 @@ def bad_budget(config: DictConfig) -> Iterator[str]:
         use = "a higher budget.units or budget.sft_share, a lower budget.demo_cost or budget.experience_cost"
         yield f"budget.units={budget.units:g}: {reason}; use {use}, or budget=rl_only"
     try:
-        allocate_budget(config)
+        _ = run.allocation
     except BudgetError as error:
         yield str(error)
 
 
-def bad_demonstrations(config: DictConfig) -> Iterator[str]:
-    demos = config.demos
-    family = make_environment(config.env.name, config.env)
-    without = family.seats and EXACT not in family.opponents and config.budget.sft_share
+def bad_demonstrations(run: Run) -> Iterator[str]:
+    demos, family = run.config.demos, run.environment
+    without = family.seats and EXACT not in family.opponents and run.config.budget.sft_share
     offered = [*(() if without else ("expert",)), "episodes", *([RANDOM] if family.seats else [])]
     if demos.source not in offered:
         uses = " or ".join(f"demos.source={source}" for source in offered)
-        yield f"demos.source={demos.source}: env={config.env.name} has no such demonstrations; use {uses}"
+        yield f"demos.source={demos.source}: env={run.config.env.name} has no such demonstrations; use {uses}"
     if demos.source != "episodes" and demos.run:
         yield f"demos.run={demos.run}: demos.source={demos.source} reads no run; use demos.source=episodes"
     if family.seats and demos.experience:
         yield f"demos.experience={demos.experience}: it replays games of one seat; use demos.experience=null"
     if demos.source == "episodes":
         try:
-            draw(config, allocate_budget(config).demonstrations)
+            draw(run, run.allocation.demonstrations)
         except DemosError as error:
             yield str(error)
 
 
-def nothing_left(config: DictConfig) -> Iterator[str]:
+def nothing_left(run: Run) -> Iterator[str]:
     """Refuse RL without a step, and a task without a training game, demonstration or test game."""
-    budget, allocation, weights = config.budget, allocate_budget(config), task_weights(config.env)
+    config, budget, weights = run.config, run.config.budget, task_weights(run.config.env)
     if budget.count == "games" and budget.sft_share < 1 and budget.rl_steps < 1:
         reason = f"the budget has a share for RL{because(config, 'budget.rl_steps')}"
         yield f"budget.rl_steps={budget.rl_steps}: {reason}; use budget.rl_steps=1 or more"
-    drawn = demonstration_games(config, allocation.demonstrations)
-    counts = {"training games": allocation.games, "demonstrations": drawn, "test games": config.eval.games}
+    counts = {"training games": run.allocation.games, "demonstrations": demonstration_games(run)}
+    counts["test games"] = config.eval.games
     for what, count in counts.items():
         if none := next((task for task, share in shares(weights, count).items() if count and not share), None):
             yield f"env.tasks: {count} {what} leave none for {none}; use more of them, or a higher weight"
 
 
-def sft_of_nothing(config: DictConfig) -> Iterator[str]:
+def sft_of_nothing(run: Run) -> Iterator[str]:
     """Warn if SFT hardly changes the model: Adam moves a weight by about ``lr`` an update."""
-    sft, demonstrations = config.model.sft, allocate_budget(config).demonstrations
+    sft, demonstrations = run.config.model.sft, run.allocation.demonstrations
     updates = sft.epochs * -(-demonstrations // sft.batch_size)
     if updates and updates * sft.lr < LEAST_MOVE:
         reason = f"{updates} updates on {demonstrations} demonstrations change next to nothing, as in the study"
@@ -213,7 +215,8 @@ OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
 
 def check(config: DictConfig, with_model: bool = True) -> list[str]:
     """Return the config's warnings; raise ConfigError with the first refusal."""
+    run = Run(config)
     for refused in CHECKS:
-        if message := next(refused(config), None):
+        if message := next(refused(run), None):
             raise ConfigError(message)
-    return [message for warned in (*WARNINGS, *(OF_MODEL if with_model else ())) for message in warned(config)]
+    return [message for warned in (*WARNINGS, *(OF_MODEL if with_model else ())) for message in warned(run)]

@@ -2,99 +2,98 @@
 
 from collections.abc import Iterator
 
-from omegaconf import DictConfig
-
 from turngrid.config.finalise import explained
 from turngrid.config.prompts import form_of, several_rows
 from turngrid.config.values.values import shown
-from turngrid.envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
+from turngrid.envs.registry import ENVIRONMENTS, environment_class, spec
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
 from turngrid.rollouts.policy import RANDOM, START
-from turngrid.tasks.evaluation_sets import env_node, opponents_of, own, tested, through_servers, turns_of
+from turngrid.tasks.evaluation_sets import own, tested, through_servers, turns_of
 from turngrid.tasks.mixture import task_weights
+from turngrid.tasks.run import Run
 
 THINKING = "use prompt=think_action or prompt=react"
 LIMITING = "prompt.max_actions"
 
 
-def unknown_task(config: DictConfig) -> Iterator[str]:
+def unknown_task(run: Run) -> Iterator[str]:
     try:
-        for task in task_weights(config.env):
-            make_environment(config.env.name, config.env).parse_task(task)
+        for task in task_weights(run.config.env):
+            run.environment.parse_task(task)
     except TaskError as error:
-        yield explained(error, config.env)
+        yield explained(error, run.config.env)
 
 
-def reward_not_offered(config: DictConfig) -> Iterator[str]:
-    offered, name = make_environment(config.env.name, config.env).rewards, config.turn_reward.name
+def reward_not_offered(run: Run) -> Iterator[str]:
+    offered, name, env = run.environment.rewards, run.config.turn_reward.name, run.config.env.name
     if name in REWARDS and name not in offered:  # a user's own reward may read anything
         rewards = {other: environment_class(spec(other)).rewards for other in ENVIRONMENTS}  # some follow from settings
         owners = [other for other, own in rewards.items() if isinstance(own, tuple) and name in own]
         elsewhere = f"env={owners[0]} or " if len(owners) == 1 else ""  # algo= may have chosen the reward
-        yield f"reward={name}: env={config.env.name} does not offer it; use {elsewhere}reward={' or '.join(offered)}"
+        yield f"reward={name}: env={env} does not offer it; use {elsewhere}reward={' or '.join(offered)}"
 
 
-def bad_reward_settings(config: DictConfig) -> Iterator[str]:
-    if problem := getattr(reward(config.turn_reward.name, config.turn_reward), "problem", str)():
+def bad_reward_settings(run: Run) -> Iterator[str]:
+    node = run.config.turn_reward
+    if problem := getattr(reward(node.name, node), "problem", str)():
         yield problem
 
 
-def step_deadline(config: DictConfig) -> Iterator[str]:
-    longest, deadline = make_environment(config.env.name, config.env).longest_step_s, config.env.step_deadline_s
+def step_deadline(run: Run) -> Iterator[str]:
+    longest, deadline = run.environment.longest_step_s, run.config.env.step_deadline_s
     if deadline <= longest:
-        because = ", by env.tests_deadline_s" if "tests_deadline_s" in config.env else ""
+        because = ", by env.tests_deadline_s" if "tests_deadline_s" in run.config.env else ""
         yield f"env.step_deadline_s={deadline:g}: a step may take {longest:g} s{because}; use a higher one"
 
 
-def bad_window(config: DictConfig) -> Iterator[str]:
-    turns, keep = config.env.window_turns, config.env.window_keep
+def bad_window(run: Run) -> Iterator[str]:
+    turns, keep = run.config.env.window_turns, run.config.env.window_keep
     if keep is not None and turns is None:
         yield f"env.window_keep={keep}: there is no window; use env.window_turns too"
     elif keep is not None and keep >= turns:
         yield f"env.window_keep={keep}: it must be below env.window_turns={turns}; use env.window_keep={turns - 1}"
 
 
-def bad_evaluation(config: DictConfig) -> Iterator[str]:
-    node = config.eval
+def bad_evaluation(run: Run) -> Iterator[str]:
+    node = run.config.eval
     if not node.temperatures:
         yield "eval.temperatures=[]: nothing would be evaluated; use eval.temperatures=[0.4]"
     for key in ("tasks", "temperatures"):
         values = list(node[key])
         if twice := [value for value in values if values.count(value) > 1]:
             yield f"eval.{key}={values}: {twice[0]} stands there twice; use each once"
-    for env, task in tested(config):
-        if (env, task) != own(config):
+    for env, task in tested(run):
+        if (env, task) != own(run):
             try:
-                make_environment(env, env_node(config, env)).parse_task(task)
+                run.of_environment(env).environment.parse_task(task)
             except TaskError as error:
                 yield f"eval.tasks: {error}; a task of another environment is written ENV/TASK"
             except (ImportError, AttributeError, ValueError) as error:
                 yield f"eval.tasks: {env} is no environment: {error} (its form is module:Class)"
 
 
-def bad_opponents(config: DictConfig) -> Iterator[str]:
-    asked = opponents_of(config)
-    for env in dict.fromkeys(name for name, _ in tested(config)):
-        known = make_environment(env, env_node(config, env)).opponents
+def bad_opponents(run: Run) -> Iterator[str]:
+    asked = run.opponents
+    for env in dict.fromkeys(name for name, _ in tested(run)):
+        known = run.of_environment(env).environment.opponents
         if unknown := next((name for name in asked if known and name not in (*known, START)), None):
             reason = f"{unknown} is none of {', '.join((*known, START))}"
             yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{known[0]}]"
     if asked[0] == START:
         reason = "the first one is that of training and validation too, which have no second model"
         yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{RANDOM},{START}]"
-    if START in asked and through_servers(config):
+    if START in asked and through_servers(run):
         yield f"eval.opponents=[{','.join(asked)}]: rollout servers have one model; use eval.servers=false"
 
 
-def too_few_turns(config: DictConfig) -> Iterator[str]:
+def too_few_turns(run: Run) -> Iterator[str]:
     """Warn of the first task whose expert plan is longer than ``max_turns``."""
-    tasks = config.env.get("tasks") or [config.env.task]
-    trained = [(config.env.name, task, int(config.env.max_turns)) for task in tasks]
-    a_turn = form_of(config).actions_a_turn
-    others = [names for names in tested(config) if names != own(config)]
-    for env, task, turns in [*trained, *((*names, turns_of(config, *names)) for names in others)]:
-        environment = make_environment(env, env_node(config, env))
+    env, a_turn = run.config.env, run.prompt.actions_a_turn
+    trained = [(env.name, task, int(env.max_turns)) for task in env.get("tasks") or [env.task]]
+    others = [names for names in tested(run) if names != own(run)]
+    for name, task, turns in [*trained, *((*names, turns_of(run, *names)) for names in others)]:
+        environment = run.of_environment(name).environment
         plan = environment.optimal_turns(environment.parse_task(task))
         best = None if plan is None else -(-plan // a_turn)
         if best is not None and turns < best:
@@ -102,22 +101,22 @@ def too_few_turns(config: DictConfig) -> Iterator[str]:
             return
 
 
-def bad_prompt(config: DictConfig) -> Iterator[str]:
-    prompt, thinks = config.prompt, form_of(config).thinks
+def bad_prompt(run: Run) -> Iterator[str]:
+    prompt, env, thinks = run.config.prompt, run.config.env, form_of(run.config).thinks
     for name, value in {"train_thoughts": False, "thinking": True, "history_thoughts": True}.items():
         if prompt[name] == value and not thinks:
             yield f"prompt.{name}={shown(value)}: the answers of prompt={prompt.name} have no thoughts; {THINKING}"
     for name in ("history_chars", "history_thoughts", "history_steps"):
         if prompt[name] and not prompt.history and (prompt.history is None or name != "history_steps"):
-            windows = "" if config.env.window_turns is None else " env.window_turns=null"
+            windows = "" if env.window_turns is None else " env.window_turns=null"
             yield f"prompt.{name}={shown(prompt[name])}: prompts repeat no earlier turn; use prompt.history=2{windows}"
-    if prompt.history is not None and config.env.window_turns is not None:
-        both = f"prompt.history={prompt.history} and env.window_turns={config.env.window_turns}"
+    if prompt.history is not None and env.window_turns is not None:
+        both = f"prompt.history={prompt.history} and env.window_turns={env.window_turns}"
         yield f"{both}: both say what is seen of an episode; use prompt.history=null or env.window_turns=null"
 
 
-def bad_actions(config: DictConfig) -> Iterator[str]:
-    prompt, form, most = config.prompt, form_of(config), config.env.max_actions
+def bad_actions(run: Run) -> Iterator[str]:
+    prompt, form, most = run.config.prompt, run.prompt, run.config.env.max_actions
     if not prompt.action_sep.strip():
         yield f'prompt.action_sep="{prompt.action_sep}": it separates actions; use prompt.action_sep="||"'
     if form.functions and prompt.max_actions > 1:
@@ -134,28 +133,29 @@ def bad_actions(config: DictConfig) -> Iterator[str]:
         yield f"env.max_actions={most}: with {LIMITING}=1 a turn is an action; use env.max_turns={most}"
 
 
-def not_in_this_environment(config: DictConfig) -> Iterator[str]:
-    yield from not_where_evaluated(config, str(config.env.name))
+def not_in_this_environment(run: Run) -> Iterator[str]:
+    yield from not_where_evaluated(run, str(run.config.env.name))
 
 
-def not_where_evaluated(config: DictConfig, *also: str) -> Iterator[str]:
+def not_where_evaluated(run: Run, *also: str) -> Iterator[str]:
     """Check the environments of the evaluation sets and those in ``also``."""
-    for name in dict.fromkeys([*also, *(env for env, _ in tested(config))]):
-        environment = make_environment(name, env_node(config, name))
-        if config.prompt.admissible and not environment.lists_actions:
+    prompt, form = run.config.prompt, form_of(run.config)
+    for name in dict.fromkeys([*also, *(env for env, _ in tested(run))]):
+        environment = run.of_environment(name).environment
+        if prompt.admissible and not environment.lists_actions:
             reason = f"env={name} cannot list the actions that it accepts"
             yield f"prompt.admissible=true: {reason}; use prompt.admissible=false"
-        if form_of(config).calls and not environment.prompt.functions:
-            yield f"prompt={config.prompt.name}: the actions of env={name} are phrases, not functions; {THINKING}"
+        if form.calls and not environment.prompt.functions:
+            yield f"prompt={prompt.name}: the actions of env={name} are phrases, not functions; {THINKING}"
         names = {function.name for function in environment.prompt.functions}
-        if lacking := [wanted for wanted in form_of(config).functions if wanted not in names]:
-            yield f"prompt={config.prompt.name}: env={name} has no function {' and '.join(lacking)}; {THINKING}"
+        if lacking := [wanted for wanted in form.functions if wanted not in names]:
+            yield f"prompt={prompt.name}: env={name} has no function {' and '.join(lacking)}; {THINKING}"
 
 
-def little_room(config: DictConfig) -> Iterator[str]:
+def little_room(run: Run) -> Iterator[str]:
     """Warn if thoughts may use up the tokens of an episode that has one row."""
-    env, room, form = config.env, config.data.max_response_length, form_of(config)
-    one_row = (form.thinks or form.parts) and not several_rows(config)
+    env, room, form = run.config.env, run.config.data.max_response_length, run.prompt
+    one_row = (form.thinks or form.parts) and not several_rows(run)
     if one_row and env.max_turns * env.max_action_tokens > room:
         turns, tokens = room // env.max_action_tokens, f"env.max_action_tokens={env.max_action_tokens}"
         reason = f"with answers of {tokens} an episode ends out of context after {turns} of {env.max_turns} turns"

@@ -11,6 +11,7 @@ from turngrid.config.method_settings import HEADS, made, that
 from turngrid.config.prompts import one_row, several_rows
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.records.models.locate import ModelError, resolve_model
+from turngrid.tasks.run import Run
 
 LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 ROW_MEAN = "seq-mean-token-mean"
@@ -18,13 +19,14 @@ CORRECTION = "algorithm.rollout_correction"
 BOUNDS = {"k1": "0.999_1.001", "k2": "0.01", "k3": "0.01"}  # verl's presets
 
 
-def verls_keys(config: DictConfig) -> Iterator[str]:
+def verls_keys(run: Run) -> Iterator[str]:
     """Refuse values of verl's keys that are wrong for every method."""
+    config = run.config
     if OmegaConf.select(config, LOSS) == LOSS_MODE and not config.get("loss"):
         first = next(iter(SLOTS["loss"]))
         yield f"{LOSS}={LOSS_MODE}: it stands for a loss of ours and none is chosen; use loss={first}"
     for key in ("actor_rollout_ref.actor.loss_agg_mode", "critic.loss_agg_mode"):
-        if OmegaConf.select(config, key) == ROW_MEAN and (rows := several_rows(config)):
+        if OmegaConf.select(config, key) == ROW_MEAN and (rows := several_rows(run)):
             reason = "it is a mean over rows, and an episode has several"
             yield f"{key}={ROW_MEAN} and {rows}: {reason}; use {key}=token-mean or {one_row(rows)}"
     if config.distillation.enabled:
@@ -77,9 +79,9 @@ def _tokens(model: str) -> object:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
-def bad_correction(config: DictConfig) -> Iterator[str]:
+def bad_correction(run: Run) -> Iterator[str]:
     """Refuse what verl refuses in mid-step, or leaves out without a word."""
-    node = config.algorithm.rollout_correction
+    node = run.config.algorithm.rollout_correction
     if node.bypass_mode and node.rollout_is:
         reason, use = "with bypass_mode=true the loss has no importance weights", f"{CORRECTION}.bypass_mode=false"
         yield f"{CORRECTION}.rollout_is={node.rollout_is}: {reason}; use {use} or correction=token_tis"
@@ -91,9 +93,9 @@ def bad_correction(config: DictConfig) -> Iterator[str]:
         yield f"{key}={bound}: {reason}; use {key}={BOUNDS[kind]}"
 
 
-def cut_samples(config: DictConfig) -> Iterator[str]:
+def cut_samples(run: Run) -> Iterator[str]:
     """Warn of a cut of the distribution, after which the gradient is biased."""
-    key, share = "actor_rollout_ref.rollout.top_p", config.actor_rollout_ref.rollout.top_p
+    key, share = "actor_rollout_ref.rollout.top_p", run.config.actor_rollout_ref.rollout.top_p
     if share < 1:
         reason = "the loss does not know of the cut, and no correction= repairs it (docs/mismatch.md)"
         yield f"{key}={share:g}: {reason}; use {key}=1"

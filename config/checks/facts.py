@@ -4,15 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from turngrid.algorithms.chosen import Chosen, algorithm, is_schedule, method_class
+from turngrid.algorithms.chosen import Chosen, is_schedule, method_class
 from turngrid.algorithms.registry import ALGORITHMS, FORM, LINEAR, ROLES, SLOTS
 from turngrid.config import asynchronous
 from turngrid.config.method_settings import has_critic
 from turngrid.config.prompts import in_asides, in_windows, one_row, several_rows
 from turngrid.config.values.values import shown
-from turngrid.envs.registry import make_environment
+from turngrid.tasks.run import Run
 
 CRITIC_FREE = next(name for name, base in ALGORITHMS.items() if base.grain == "episode" and not base.needs_critic)
 MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size"
@@ -27,10 +27,10 @@ class Fact(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
-    """A composed config and its methods, as seen by the method ``name`` in ``slot``."""
+class Facts:
+    """The values of a run, as seen by the method ``name`` in ``slot``."""
 
-    config: DictConfig
+    run: Run
     methods: Chosen
     slot: str
     name: str
@@ -39,14 +39,14 @@ class Run:
         """Return the value of a config key, the names in a slot, or a fact of ``FACTS``."""
         if key in FACTS:
             return FACTS[key](self)
-        value = OmegaConf.select(self.config, key)
+        value = OmegaConf.select(self.run.config, key)
         if key in SLOTS:
             return Fact(tuple(value or {}), f"{key}=[{','.join(value or {})}]")
         return Fact(value, f"{key}={shown(value)}")
 
     def beside(self, after: bool) -> Fact:
         """Return the methods of the slot that act before this one, or after it."""
-        names = [str(name) for name in self.config[self.slot]]
+        names = [str(name) for name in self.run.config[self.slot]]
         index, others = names.index(self.name), [name for name in names if name != self.name]
         order = [*others, self.name] if after else [self.name, *others]
         fact = names[index + 1 :] if after else names[:index]
@@ -57,44 +57,40 @@ class Run:
         return Fact(form is not None and is_one(form), f"{FORM}={name}", f"{FORM}={LINEAR}")
 
     def schedules(self) -> Fact:
-        settings: Any = OmegaConf.to_container(self.config[self.slot][self.name], resolve=True)
+        settings: Any = OmegaConf.to_container(self.run.config[self.slot][self.name], resolve=True)
         kind = method_class(self.slot, self.name, settings)
         names = [name for name, value in settings.items() if is_schedule(kind, name, value)]
         return Fact(names, f"{self.slot}.{self.name}.{names[0]} with a schedule" if names else "")
 
     def critic(self) -> Fact:
-        name = str(self.config.algo.name)
-        if algorithm(name).needs_critic:
-            return Fact(True, f"algo={name}", f"algo={CRITIC_FREE}")
-        return Fact(has_critic(self.config), "critic.enable=true", "critic.enable=false")
+        if self.run.algorithm.needs_critic:
+            return Fact(True, f"algo={self.run.config.algo.name}", f"algo={CRITIC_FREE}")
+        return Fact(has_critic(self.run.config), "critic.enable=true", "critic.enable=false")
 
     def updates(self) -> Fact:
-        actor, batch = self.config.actor_rollout_ref.actor, self.config.data.train_batch_size
+        actor, batch = self.run.config.actor_rollout_ref.actor, self.run.config.data.train_batch_size
         count = batch // actor.ppo_mini_batch_size * actor.ppo_epochs
         return Fact(count, f"{MINI_BATCH}={actor.ppo_mini_batch_size}")
 
     def share_of_a_step(self) -> Fact:
         """Return whether advantages are computed on a part of a step's prompts (separate_async)."""
-        mode, batch = asynchronous.mode(self.config), self.config.data.train_batch_size
-        shares = mode == asynchronous.SEPARATE and self.config.actor_rollout_ref.actor.ppo_mini_batch_size != batch
+        config = self.run.config
+        mode, batch = asynchronous.mode(config), config.data.train_batch_size
+        shares = mode == asynchronous.SEPARATE and config.actor_rollout_ref.actor.ppo_mini_batch_size != batch
         return Fact(shares, f"trainer.v1.trainer_mode={mode}", f"{MINI_BATCH}={batch}")
 
     def opponents(self) -> Fact:
-        env = self.config.env
-        known = make_environment(env.name, env).opponents
-        return Fact(known, f"env.task={env.task}", " or ".join(known))
+        known = self.run.environment.opponents
+        return Fact(known, f"env.task={self.run.config.env.task}", " or ".join(known))
 
     def row_tokens(self) -> Fact:
-        room = int(self.config.data.max_prompt_length) + int(self.config.data.max_response_length)
+        data = self.run.config.data
+        room = int(data.max_prompt_length) + int(data.max_response_length)
         return Fact(room, f"data.max_prompt_length + data.max_response_length = {room}")
 
 
-def _of_environment(attribute: str, use: str = "") -> Callable[[Run], Fact]:
-    def fact(run: Run) -> Fact:
-        env = run.config.env
-        return Fact(getattr(make_environment(env.name, env), attribute), f"env={env.name}", use)
-
-    return fact
+def _of_environment(attribute: str, use: str = "") -> Callable[[Facts], Fact]:
+    return lambda facts: Fact(getattr(facts.run.environment, attribute), f"env={facts.run.config.env.name}", use)
 
 
 def _rows(setting: str) -> Fact:
@@ -102,28 +98,28 @@ def _rows(setting: str) -> Fact:
     return Fact(bool(setting), setting, one_row(setting))
 
 
-def _roles(run: Run) -> Fact:
-    roles = run.methods.of(ROLES, 1)
+def _roles(facts: Facts) -> Fact:
+    roles = facts.methods.of(ROLES, 1)
     return Fact(roles, f"{ROLES}=[{','.join(roles)}]", f"{ROLES}=[]")
 
 
-FACTS: dict[str, Callable[[Run], Fact]] = {
-    "before": lambda run: run.beside(after=False),
-    "after": lambda run: run.beside(after=True),
-    "schedules": Run.schedules,
-    "several rows": lambda run: _rows(several_rows(run.config)),
-    "windows": lambda run: _rows(in_windows(run.config)),  # the policy sees only a part of an episode's turns
-    "asides": lambda run: _rows(in_asides(run.config)),  # answers that do not reach the environment
-    "shared turns": lambda run: run.form(lambda form: not form.compares_turns),
-    "branches": lambda run: run.form(lambda form: form.branches),
-    "several plays": lambda run: run.form(lambda form: form.several_plays),
-    "critic": Run.critic,
-    "updates": Run.updates,
-    "share of a step": Run.share_of_a_step,
+FACTS: dict[str, Callable[[Facts], Fact]] = {
+    "before": lambda facts: facts.beside(after=False),
+    "after": lambda facts: facts.beside(after=True),
+    "schedules": Facts.schedules,
+    "several rows": lambda facts: _rows(several_rows(facts.run)),
+    "windows": lambda facts: _rows(in_windows(facts.run)),  # the policy sees only a part of an episode's turns
+    "asides": lambda facts: _rows(in_asides(facts.run)),  # answers that do not reach the environment
+    "shared turns": lambda facts: facts.form(lambda form: not form.compares_turns),
+    "branches": lambda facts: facts.form(lambda form: form.branches),
+    "several plays": lambda facts: facts.form(lambda form: form.several_plays),
+    "critic": Facts.critic,
+    "updates": Facts.updates,
+    "share of a step": Facts.share_of_a_step,
     "agent stops": _of_environment("agent_stops"),
     "answering": _of_environment("answering"),  # the action that submits an answer, if it knows right ones
     "seats": _of_environment("seats", "env=two_player"),
-    "opponents": Run.opponents,
-    "row tokens": Run.row_tokens,
+    "opponents": Facts.opponents,
+    "row tokens": Facts.row_tokens,
     ROLES: _roles,
 }

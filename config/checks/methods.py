@@ -7,16 +7,11 @@ the declarations and names no method.
 from collections.abc import Iterator
 from typing import Any
 
-from omegaconf import DictConfig
-
-from turngrid.algorithms.chosen import algorithm
 from turngrid.algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, ROLES, SLOTS, VERLS_LOSSES, on_turns
 from turngrid.config import asynchronous
 from turngrid.config.checks import estimators
-from turngrid.config.checks.facts import CRITIC_FREE, Run
+from turngrid.config.checks.facts import CRITIC_FREE, Facts
 from turngrid.config.method_settings import made
-from turngrid.config.prompts import form_of
-from turngrid.envs.registry import make_environment
 from turngrid.rewards.declared import (
     CONTEXTS,
     GAMES_AGAIN,
@@ -31,7 +26,7 @@ from turngrid.rewards.declared import (
 )
 from turngrid.rewards.registry import NAMED, named_reward
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 
 N, MODE = "actor_rollout_ref.rollout.n", "trainer.v1.trainer_mode"
 SYNC = f"{MODE}={asynchronous.SYNC}"
@@ -127,77 +122,76 @@ LABELLED = Conflict(
 )
 
 
-def bad_methods(config: DictConfig) -> Iterator[str]:
-    yield from _conflicts(config, warns=False)
-    yield from estimators.verls_keys(config)
-    yield from estimators.reasons(config)
+def bad_methods(run: Run) -> Iterator[str]:
+    yield from _conflicts(run, warns=False)
+    yield from estimators.verls_keys(run)
+    yield from estimators.reasons(run.config)
     for slot in ONE:
-        if len(names := list(config.get(slot) or {})) > 1:
+        if len(names := list(run.config.get(slot) or {})) > 1:
             yield f"{slot}=[{','.join(names)}]: a step has one; use {slot}={names[0]}"
-    yield from _named(config)
+    yield from _named(run)
 
 
-def doubtful_methods(config: DictConfig) -> Iterator[str]:
-    yield from _conflicts(config, warns=True)
+def doubtful_methods(run: Run) -> Iterator[str]:
+    yield from _conflicts(run, warns=True)
 
 
-def _conflicts(config: DictConfig, warns: bool) -> Iterator[str]:
-    for run, method, conflicts in _chosen(config):
-        yield from (problem for one in conflicts if one.warns == warns and (problem := _problem(run, method, one)))
+def _conflicts(run: Run, warns: bool) -> Iterator[str]:
+    for facts, method, conflicts in _chosen(run):
+        yield from (problem for one in conflicts if one.warns == warns and (problem := _problem(facts, method, one)))
         if not warns:
-            yield from _labels(run, method)
-            yield from (_grain(run, method) if run.slot == "credit" else ())
+            yield from _labels(facts, method)
+            yield from (_grain(facts, method) if facts.slot == "credit" else ())
 
 
-def _chosen(config: DictConfig) -> Iterator[tuple[Run, Any, tuple[Conflict, ...]]]:
-    methods, algo = made(config), str(config.algo.name)
+def _chosen(run: Run) -> Iterator[tuple[Facts, Any, tuple[Conflict, ...]]]:
+    config, methods, algo = run.config, made(run.config), str(run.config.algo.name)
     mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
     for slot in (ALGO, *SLOTS):
         for name, method in methods.of(slot, 1).items():
             own = (*OF_SLOT.get(slot, ()), LABELLED, *getattr(method, "conflicts", ()))
-            yield Run(config, methods, slot, name), method, (*_required(method), *own)
+            yield Facts(run, methods, slot, name), method, (*_required(method), *own)
     if not on_turns(algo):
-        yield Run(config, methods, ALGO, algo), algorithm(algo), _required(algorithm(algo))
+        yield Facts(run, methods, ALGO, algo), run.algorithm, _required(run.algorithm)
     if mode in VERLS_LOSSES:
-        yield Run(config, methods, "loss", mode), None, VERLS_LOSSES[mode]
+        yield Facts(run, methods, "loss", mode), None, VERLS_LOSSES[mode]
 
 
 def _required(method: Any) -> tuple[Conflict, ...]:
     return tuple(conflict for word in sorted(getattr(method, "requires", ())) for conflict in REQUIREMENTS[word])
 
 
-def _problem(run: Run, method: Any, conflict: Conflict) -> str:
-    facts = [run.fact(key) for key in conflict.keys]
-    values = [fact.value for fact in facts]
+def _problem(facts: Facts, method: Any, conflict: Conflict) -> str:
+    read = [facts.fact(key) for key in conflict.keys]
+    values = [fact.value for fact in read]
     if not conflict.when(method, *values):
         return ""
-    reason, use = (text.format(*values, method=method, fact=facts[0].use) for text in (conflict.reason, conflict.use))
-    return f"{run.slot}={run.name} and {' and '.join(fact.shown for fact in facts)}: {reason}; use {use}"
+    reason, use = (text.format(*values, method=method, fact=read[0].use) for text in (conflict.reason, conflict.use))
+    return f"{facts.slot}={facts.name} and {' and '.join(fact.shown for fact in read)}: {reason}; use {use}"
 
 
-def _grain(run: Run, credit: Any) -> Iterator[str]:
-    algo = str(run.config.algo.name)
-    base = algorithm(algo)
+def _grain(facts: Facts, credit: Any) -> Iterator[str]:
+    algo, base, name = str(facts.run.config.algo.name), facts.run.algorithm, facts.name
     taken = getattr(credit, "grains", (base.grain,))
     if base.grain not in taken:
         reason = f"it acts on one advantage for each {' or '.join(sorted(taken))}, not for each {base.grain}"
-        yield f"credit={run.name} and algo={algo}: {reason}; use algo={CRITIC_FREE}"
+        yield f"credit={name} and algo={algo}: {reason}; use algo={CRITIC_FREE}"
     if not base.divides and getattr(credit, "std", False):
-        yield f"credit.{run.name}.std=true and algo={algo}: it divides by no deviation; use credit.{run.name}.std=false"
+        yield f"credit.{name}.std=true and algo={algo}: it divides by no deviation; use credit.{name}.std=false"
 
 
-def _labels(run: Run, method: Any) -> Iterator[str]:
+def _labels(facts: Facts, method: Any) -> Iterator[str]:
     """Yield a refusal of a method whose labels the prompt form lacks."""
     wanted = getattr(method, "labels", ())
-    if wanted and form_of(run.config).labels != wanted:
+    if wanted and facts.run.prompt.labels != wanted:
         fitting = [f"prompt={form}" for form in PROMPTS if prompt_class(form).labels == wanted]
-        both, use = f"{run.slot}={run.name} and prompt={run.config.prompt.name}", " or ".join(fitting)
+        both, use = f"{facts.slot}={facts.name} and prompt={facts.run.config.prompt.name}", " or ".join(fitting)
         yield f"{both}: it distinguishes answers of {', '.join(wanted)}; use {use or 'a form with these labels'}"
 
 
-def _named(config: DictConfig) -> Iterator[str]:
+def _named(run: Run) -> Iterator[str]:
     """Yield refusals of rewards that methods read by name."""
-    environment, chosen = make_environment(config.env.name, config.env), config.turn_reward.name
+    config, environment, chosen = run.config, run.environment, run.config.turn_reward.name
     for name in sorted(made(config).reads() - {*NAMED, chosen}):
         try:
             problem = getattr(named_reward(name), "problem", str)()
@@ -211,9 +205,9 @@ def _named(config: DictConfig) -> Iterator[str]:
             yield f"reward={name}: a method reads it, and env={config.env.name} does not offer it; use {names}"
 
 
-def bad_schedules(config: DictConfig) -> Iterator[str]:
+def bad_schedules(run: Run) -> Iterator[str]:
     """Refuse schedules that leave their range, and methods whose games do not come again."""
-    methods, bought = made(config), allocate_budget(config)
+    config, methods, bought = run.config, made(run.config), run.allocation
     try:
         methods.refuse(bought.steps)
     except ValueError as error:

@@ -4,20 +4,20 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from omegaconf import DictConfig
-
 from turngrid.config.prompts import ON_CPUS
 from turngrid.config.values.values import shown
 from turngrid.records.models import gpus
 from turngrid.records.models.locate import ModelError, environments_of, resolve_model
 from turngrid.records.run_folder import name_parts
+from turngrid.tasks.run import Run
 
 LONGEST = 255  # maximum bytes of a file name on every file system
 ADDED = len("-s4294967295-01234567.000")  # bytes for seed, hash, and the number that .old/ adds
 TINY = ("tiny", "tiny_alfworld", "tiny_all")  # pre-trained on games; the narrowest first
 
 
-def estimate_gpu(config: DictConfig) -> Iterator[str]:
+def estimate_gpu(run: Run) -> Iterator[str]:
+    config = run.config
     try:
         gpus.parse(config.estimate_gpu or "H100")
     except gpus.GpuError as error:
@@ -27,7 +27,8 @@ def estimate_gpu(config: DictConfig) -> Iterator[str]:
         yield f"estimate_gpu={config.estimate_gpu}: cluster={cluster} has no GPU; use cluster=gpu1 or cluster=gpu8"
 
 
-def bad_model(config: DictConfig) -> Iterator[str]:
+def bad_model(run: Run) -> Iterator[str]:
+    config = run.config
     try:
         resolve_model(config.model.path)
     except ModelError as error:
@@ -44,8 +45,9 @@ def bad_model(config: DictConfig) -> Iterator[str]:
         yield f"data.max_prompt_length={prompt} and data.max_response_length={response}: {reason}; use lower ones"
 
 
-def doubtful_model(config: DictConfig) -> Iterator[str]:
+def doubtful_model(run: Run) -> Iterator[str]:
     """Warn of a large model on CPUs, and of a tiny model that does not know the environment."""
+    config = run.config
     model, env, known = config.model, config.env.name, environments_of(config.model.path)
     if config.scale.name not in ON_CPUS and config.trainer.device == "cpu":
         yield f"cluster={config.cluster.name}: model={model.name} takes days on CPUs; use cluster=gpu1 or cluster=gpu8"
@@ -55,14 +57,14 @@ def doubtful_model(config: DictConfig) -> Iterator[str]:
         yield f"model={model.name}: {reason}; use another model, such as model={other}"
 
 
-def unusable_folders(config: DictConfig) -> Iterator[str]:
-    for key, folder in {"output_dir": config.output_dir, "env.cache_dir": config.env.cache_dir}.items():
+def unusable_folders(run: Run) -> Iterator[str]:
+    for key, folder in {"output_dir": run.config.output_dir, "env.cache_dir": run.config.env.cache_dir}.items():
         if folder is not None and (reason := _reason(folder)):
             yield f"{key}={folder} {reason}; use another folder"
 
 
-def long_name(config: DictConfig) -> Iterator[str]:
-    parts = name_parts(config)
+def long_name(run: Run) -> Iterator[str]:
+    parts = name_parts(run.config)
     key, word = max(parts.items(), key=lambda part: len(part[1].encode()))
     length = len("-".join(parts.values()).encode()) + ADDED
     if length > LONGEST:

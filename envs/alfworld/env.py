@@ -52,7 +52,7 @@ def translate(domain: str, problem: str) -> Translation:
     return Translation(
         sas=sas.encode(),
         facts=tuple((atom.predicate, tuple(atom.args)) for atom in atoms),
-        types={thing.name: thing.type_name for thing in task.objects},
+        types={obj.name: obj.type_name for obj in task.objects},
         parameters={action.name: tuple(p.name.strip("?") for p in action.parameters) for action in task.actions},
     )
 
@@ -93,15 +93,15 @@ class Engine:
         self._first = {}
         for predicate, arguments in (*self._translation.facts, *self._state()):
             self._first.setdefault(predicate, set()).add(arguments)
-        things = {thing for found in self._first.values() for arguments in found for thing in arguments}
-        self.names = goal.demangled(things)
-        entities = {thing: text.Entity(thing, name) for thing, name in self.names.items()}
+        objects = {obj for facts in self._first.values() for arguments in facts for obj in arguments}
+        self.names = goal.demangled(objects)
+        entities = {obj: text.Entity(obj, name) for obj, name in self.names.items()}
         self._writer = text.Writer(self._grammar, entities, self._translation.types)
 
     def reset(self) -> str:
         """Return to the initial state; return alfworld's whole introduction."""
         self._library.load_sas(self._translation.sas)
-        self.facts = {predicate: set(found) for predicate, found in self._first.items()}
+        self.facts = {predicate: set(facts) for predicate, facts in self._first.items()}
         self._commands = None
         return self._writer.write("#intro#", self.facts, {})
 

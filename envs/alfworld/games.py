@@ -50,9 +50,9 @@ def from_data(params: Params, file: Path, folder: Path) -> GameRecord:
     """
     data = official.modern(read(file))
     engine = _loaded(data)
-    asked = wanted(engine.task)
-    if asked.task_type != official.type_of(file):
-        raise Rejected(f"its folder says {official.type_of(file)}, its task {asked.task_type}")
+    goal = wanted(engine.task)
+    if goal.task_type != official.type_of(file):
+        raise Rejected(f"its folder says {official.type_of(file)}, its task {goal.task_type}")
     expert_plan = _own_plan(data, engine)
     if not expert_plan and data.get("solvable") is not True:
         raise Rejected("marked unsolvable" if data.get("solvable") is False else "not marked as solvable")
@@ -109,31 +109,32 @@ def _own_plan(data: Mapping[str, Any], engine: Engine) -> tuple[str, ...]:
 
 def _record(file: Path, engine: Engine, expert_plan: tuple[str, ...]) -> GameRecord:
     engine.reset()
-    asked = wanted(engine.task)
-    todo = asked.total - asked.met(engine.facts)
+    goal = wanted(engine.task)
+    todo = goal.total - goal.met(engine.facts)
     if todo < 1:
         raise Rejected("the game is won before it starts")
     return GameRecord(
         file.name,
         goal=engine.task,
         expert_plan=expert_plan,
-        fingerprint=fingerprint(engine, asked),
+        fingerprint=fingerprint(engine, goal),
         max_score=float(todo),
     )
 
 
-def fingerprint(engine: Engine, asked: Goal) -> str:
-    """Return sha256 over the goal and the initial places, by receptacle names and thing types.
+def fingerprint(engine: Engine, goal: Goal) -> str:
+    """Return sha256 over the goal and the initial positions, by receptacle names and object types.
 
-    Games that differ only in coordinates, the task's wording or the numbers of equal things have
+    Games that differ only in coordinates, the task's wording or the numbers of equal objects have
     the same fingerprint.
     """
-    kinds = {thing: kind for thing, kind in engine.facts["objecttype"]}
+    types = {obj: type_name for obj, type_name in engine.facts["objecttype"]}
     lines = sorted(
-        " ".join((predicate, *(kinds.get(word) or engine.names[word].strip() for word in arguments)))
+        " ".join((predicate, *(types.get(word) or engine.names[word].strip() for word in arguments)))
         for predicate in ("receptacletype", "inreceptacle", "isclean", "ishot", "iscool", "istoggled", "opened")
         for arguments in engine.facts.get(predicate, ())
     )
     # target, receptacle, lamp: the order is part of every fingerprint
-    places = ("", asked.place) if asked.task_type == LIGHT else (asked.place, "")
-    return hashlib.sha256("\n".join([" ".join((asked.task_type, asked.thing, *places)), *lines]).encode()).hexdigest()
+    targets = ("", goal.target) if goal.task_type == LIGHT else (goal.target, "")
+    words = " ".join((goal.task_type, goal.object_type, *targets))
+    return hashlib.sha256("\n".join([words, *lines]).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Draw a new game: a floor plan, where things lie, the task.
+"""Draw a new game: a floor plan, where objects lie, the task.
 
 All draws come from one ``random.Random`` seeded by a string, so they are the same on every machine.
 """
@@ -17,8 +17,8 @@ _COPIES = {"StoveBurner": 4}
 _GRID_M = 0.25
 _HORIZONS = (0, 15, 30, 45, 60)
 LAMP = "DeskLamp"
-_LAMP_PLACES = ("Desk", "SideTable", "Dresser", "CoffeeTable", "DiningTable", "Shelf", "TVStand")
-# Things on no receptacle; the simulator has them on walls and floors.
+_LAMP_RECEPTACLES = ("Desk", "SideTable", "Dresser", "CoffeeTable", "DiningTable", "Shelf", "TVStand")
+# Objects on no receptacle; the simulator has them on walls and floors.
 _FIXTURES = ("Chair", "HousePlant", "LightSwitch", "Mirror", "Window")
 _NOT_CARRIED = frozenset(
     {
@@ -38,7 +38,7 @@ class FloorPlan:
 
     Attributes:
         receptacles: location of each receptacle, both by id.
-        types: types of things found in the room.
+        types: types of objects found in the room.
         free: points (x, z) to stand on.
     """
 
@@ -50,7 +50,7 @@ class FloorPlan:
         return [name for name in self.receptacles if receptacle_type(name) == kind]
 
     def holding(self, kind: str) -> list[str]:
-        """Return the receptacles that may hold things of a type."""
+        """Return the receptacles that may hold objects of a type."""
         return [name for name in self.receptacles if kind in holds(receptacle_type(name))]
 
 
@@ -60,7 +60,7 @@ class Draft:
 
     Attributes:
         goal: type of the goal's receptacle; "" if the goal is the lamp.
-        things: type and receptacle of each thing, by id; receptacle None: a fixture.
+        objects: type and receptacle of each object, by id; receptacle None: a fixture.
         words: the task in alfworld's words.
     """
 
@@ -69,22 +69,22 @@ class Draft:
     target: str
     goal: str
     start: str
-    things: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    objects: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     lamp: str = ""
     destination: str = ""
     words: str = ""
 
     def add(self, rng: random.Random, kind: str, receptacle: str | None) -> str:
-        """Add a thing at a random position; return its id."""
+        """Add an object at a random position; return its id."""
         name = kind + _position(rng)
-        while name in self.things:
+        while name in self.objects:
             name = kind + _position(rng)
-        self.things[name] = (kind, receptacle)
+        self.objects[name] = (kind, receptacle)
         return name
 
     def count(self, kind: str) -> int:
-        return sum(other == kind for other, _ in self.things.values())
+        return sum(other == kind for other, _ in self.objects.values())
 
 
 def draw(task_type: str, unseen: bool, seed: int) -> Draft:
@@ -117,7 +117,7 @@ def receptacle_type(name: str) -> str:
 
 
 def holds(kind: str) -> frozenset[str]:
-    """Return the types of things that a type of receptacle may hold."""
+    """Return the types of objects that a type of receptacle may hold."""
     return frozenset(wheel.constants().VAL_RECEPTACLE_OBJECTS.get(kind, ()))
 
 
@@ -133,7 +133,7 @@ def fixed_receptacles() -> frozenset[str]:
 
 @functools.cache
 def carried() -> frozenset[str]:
-    """Return the types of whole things that a receptacle may hold and an agent may carry."""
+    """Return the types of whole objects that a receptacle may hold and an agent may carry."""
     constants = wheel.constants()
     held = {kind for kinds in constants.VAL_RECEPTACLE_OBJECTS.values() for kind in kinds}
     return frozenset(kind for kind in held & set(constants.OBJECTS) if not kind.endswith("Sliced")) - _NOT_CARRIED
@@ -164,12 +164,12 @@ def _draft(rng: random.Random, task_type: str, layout: FloorPlan) -> Draft | Non
         return None
     target, goal = rng.choice(candidates)
     draft = Draft(task_type, layout, target, goal, start="")
-    places = _elsewhere(layout, target, goal)
+    receptacles = _elsewhere(layout, target, goal)
     for _ in range((2 if task_type == TWO else 1) + rng.randrange(2)):
-        draft.targets.append(draft.add(rng, target, rng.choice(places)))
+        draft.targets.append(draft.add(rng, target, rng.choice(receptacles)))
     if task_type == LIGHT:
-        draft.lamp = draft.add(rng, LAMP, rng.choice(_lamp_places(layout)))
-    _place_clutter(rng, draft)
+        draft.lamp = draft.add(rng, LAMP, rng.choice(_lamp_receptacles(layout)))
+    _add_clutter(rng, draft)
     draft.destination = rng.choice(layout.of_type(goal)) if goal else ""
     draft.start = _start(rng, layout)
     template = rng.choice(wheel.goals()[task_type]["templates"])
@@ -178,39 +178,39 @@ def _draft(rng: random.Random, task_type: str, layout: FloorPlan) -> Draft | Non
 
 
 def _candidates(task_type: str, layout: FloorPlan) -> list[tuple[str, str]]:
-    """Return pairs (thing, receptacle type) whose thing can start elsewhere and be treated."""
-    things = sorted(carried() & {*layout.types, *_EVERYWHERE})
+    """Return pairs (object, receptacle type) whose object can start elsewhere and be treated."""
+    objects = sorted(carried() & {*layout.types, *_EVERYWHERE})
     if task_type == LIGHT:
-        return [(thing, "") for thing in things if layout.holding(thing)] if _lamp_places(layout) else []
+        return [(obj, "") for obj in objects if layout.holding(obj)] if _lamp_receptacles(layout) else []
     treatment, tool = TOOLS.get(task_type, ("", ""))
     if tool and not layout.of_type(tool):
         return []
     kinds = sorted({receptacle_type(name) for name in layout.receptacles} - {tool})
     return [
-        (thing, kind)
-        for thing in things
-        if not treatment or thing in wheel.constants().VAL_ACTION_OBJECTS[f"{treatment.title()}able"]
+        (obj, kind)
+        for obj in objects
+        if not treatment or obj in wheel.constants().VAL_ACTION_OBJECTS[f"{treatment.title()}able"]
         for kind in kinds
-        if thing in holds(kind) and _elsewhere(layout, thing, kind)
+        if obj in holds(kind) and _elsewhere(layout, obj, kind)
     ]
 
 
-def _elsewhere(layout: FloorPlan, thing: str, kind: str) -> list[str]:
-    return [name for name in layout.holding(thing) if receptacle_type(name) != kind]
+def _elsewhere(layout: FloorPlan, obj: str, kind: str) -> list[str]:
+    return [name for name in layout.holding(obj) if receptacle_type(name) != kind]
 
 
-def _lamp_places(layout: FloorPlan) -> list[str]:
-    return [name for kind in _LAMP_PLACES for name in layout.of_type(kind)]
+def _lamp_receptacles(layout: FloorPlan) -> list[str]:
+    return [name for kind in _LAMP_RECEPTACLES for name in layout.of_type(kind)]
 
 
-def _place_clutter(rng: random.Random, draft: Draft) -> None:
+def _add_clutter(rng: random.Random, draft: Draft) -> None:
     kinds = [kind for kind in draft.layout.types if kind in carried() and kind != draft.target]
     most = wheel.constants().MAX_NUM_OF_OBJ_INSTANCES
     for _ in range(rng.randint(*_CLUTTER) if kinds else 0):
         kind = rng.choice(kinds)
-        places = draft.layout.holding(kind)
-        if places and draft.count(kind) < most:
-            draft.add(rng, kind, rng.choice(places))
+        receptacles = draft.layout.holding(kind)
+        if receptacles and draft.count(kind) < most:
+            draft.add(rng, kind, rng.choice(receptacles))
     for kind in _FIXTURES:
         if kind in draft.layout.types:
             draft.add(rng, kind, None)
@@ -236,5 +236,5 @@ def _location(spot: Spot) -> str:
 
 
 def _position(rng: random.Random) -> str:
-    """Draw the end of a thing's id: x, height and z, in metres."""
+    """Draw the end of an object's id: x, height and z, in metres."""
     return "".join(f"|{rng.uniform(low, high):+06.2f}" for low, high in ((-3, 3), (0, 2), (-3, 3)))

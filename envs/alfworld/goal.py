@@ -3,10 +3,10 @@
 The conditions and their number are ALFRED's (Shridhar et al. 2020, arXiv 1912.01734,
 "goal-condition success"; alfworld has them in ``alfworld/env/tasks.py``, ``goal_conditions_met``):
 
-    pick_and_place_simple     1  the thing is in the receptacle
-    look_at_obj_in_light      2  the thing is in hand; the agent is at a lamp that was switched on
-    pick_{clean,heat,cool}    3  such a thing is in the receptacle; one was treated; one is both
-    pick_two_obj_and_place    2  the most such things in one receptacle, up to two
+    pick_and_place_simple     1  the object is in the receptacle
+    look_at_obj_in_light      2  the object is in hand; the agent is at a lamp that was switched on
+    pick_{clean,heat,cool}    3  such an object is in the receptacle; one was treated; one is both
+    pick_two_obj_and_place    2  the most such objects in one receptacle, up to two
 
 All of them hold exactly if the game is won.
 """
@@ -22,7 +22,7 @@ from turngrid.envs.alfworld.kinds import LIGHT, TOOLS, TWO, TYPES
 from turngrid.envs.alfworld.text import Facts
 from turngrid.envs.environment import Rejected
 
-# The state that a treatment leaves, and the property that the thing needs.
+# The state that a treatment leaves, and the property that the object needs.
 _STATES = {TYPES[2]: ("isclean", "cleanable"), TYPES[3]: ("ishot", "heatable"), TYPES[4]: ("iscool", "coolable")}
 _TOTALS = {LIGHT: 2, TWO: 2}
 
@@ -30,8 +30,8 @@ _TOTALS = {LIGHT: 2, TWO: 2}
 def demangled(ids: Iterable[str]) -> dict[str, str]:
     """Return the agent's name of each id: ``mug_bar__plus_00_dot_10...`` is "mug 2".
 
-    This is the rule of alfworld's ``Demangler``: things of a type are numbered, and the last id in
-    sorted order gets 1. An id that is no thing (agent, type) keeps its text and a trailing space,
+    This is the rule of alfworld's ``Demangler``: objects of a type are numbered, and the last id in
+    sorted order gets 1. An id that is no object (agent, type) keeps its text and a trailing space,
     as in alfworld.
     """
     numbers: Counter[str] = Counter()
@@ -45,45 +45,45 @@ def demangled(ids: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal; ``thing`` and ``place`` are types in lower case.
+    """A goal; ``object_type`` and ``target`` are types in lower case.
 
-    ``place`` is the lamp if the thing is to be examined under it.
+    ``target`` is the lamp if the object is to be examined under it.
     """
 
     task_type: str
-    thing: str
-    place: str
+    object_type: str
+    target: str
 
     @property
     def total(self) -> int:
         return 3 if self.task_type in TOOLS else _TOTALS.get(self.task_type, 1)
 
     def met(self, facts: Facts) -> int:
-        things = {name for name, kind in facts.get("objecttype", ()) if kind == f"{self.thing}type"}
+        objects = {name for name, kind in facts.get("objecttype", ()) if kind == f"{self.object_type}type"}
         if self.task_type == LIGHT:
-            held = any(thing in things for _, thing in facts.get("holds", ()))
+            held = any(obj in objects for _, obj in facts.get("holds", ()))
             return held + self._lit(facts)
-        wanted = {name for name, kind in facts.get("receptacletype", ()) if kind == f"{self.place}type"}
-        placed = [(thing, name) for thing, name in facts.get("inreceptacle", ()) if thing in things and name in wanted]
+        wanted = {name for name, kind in facts.get("receptacletype", ()) if kind == f"{self.target}type"}
+        placed = [(obj, name) for obj, name in facts.get("inreceptacle", ()) if obj in objects and name in wanted]
         if self.task_type == TWO:
-            places = [receptacle for _, receptacle in placed]
-            return min(2, max(map(places.count, places), default=0))
+            receptacles = [receptacle for _, receptacle in placed]
+            return min(2, max(map(receptacles.count, receptacles), default=0))
         if self.task_type not in TOOLS:
             return int(bool(placed))
-        treated = self._treated(facts) & things
-        return bool(placed) + bool(treated) + any(thing in treated for thing, _ in placed)
+        treated = self._treated(facts) & objects
+        return bool(placed) + bool(treated) + any(obj in treated for obj, _ in placed)
 
     def _treated(self, facts: Facts) -> set[str]:
         state, able = _STATES[self.task_type]
-        return {thing for (thing,) in facts.get(state, set()) & facts.get(able, set())}
+        return {obj for (obj,) in facts.get(state, set()) & facts.get(able, set())}
 
     def _lit(self, facts: Facts) -> bool:
         """Return whether the agent stands at a lamp that was toggled, even if it is off again."""
         here = {spot for _, spot in facts.get("atlocation", ())}
         near = {receptacle for receptacle, spot in facts.get("receptacleatlocation", ()) if spot in here}
-        lamps = {thing for thing, kind in facts.get("objecttype", ()) if kind == f"{self.place}type"}
-        on = {thing for (thing,) in facts.get("istoggled", set()) & facts.get("toggleable", set())} & lamps
-        return any(thing in on and receptacle in near for thing, receptacle in facts.get("inreceptacle", ()))
+        lamps = {obj for obj, kind in facts.get("objecttype", ()) if kind == f"{self.target}type"}
+        on = {obj for (obj,) in facts.get("istoggled", set()) & facts.get("toggleable", set())} & lamps
+        return any(obj in on and receptacle in near for obj, receptacle in facts.get("inreceptacle", ()))
 
 
 def wanted(words: str) -> Goal:

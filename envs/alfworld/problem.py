@@ -20,45 +20,45 @@ def mangle(name: str) -> str:
 
 
 def names_in(draft: Draft) -> dict[str, str]:
-    """Return the agent's name of each thing and receptacle, in the order of their ids."""
-    ids = {mangle(name).lower(): name for name in (*draft.things, *draft.layout.receptacles)}
+    """Return the agent's name of each object and receptacle, in the order of their ids."""
+    ids = {mangle(name).lower(): name for name in (*draft.objects, *draft.layout.receptacles)}
     return {ids[name]: shown for name, shown in demangled(ids).items()}
 
 
 def write(draft: Draft, name: str) -> str:
     """Return a game's problem in the layout of alfworld's files."""
-    objects = [f"        {thing} - {kind}" for kind, things in _objects(draft).items() for thing in things]
+    listed = [f"        {obj} - {kind}" for kind, names in _objects(draft).items() for obj in names]
     facts = [f"        ({' '.join(fact)})" for fact in _facts(draft)]
-    lines = ["", f"(define (problem {name})", "(:domain alfred)", "(:objects", *objects, "        )", ""]
+    lines = ["", f"(define (problem {name})", "(:domain alfred)", "(:objects", *listed, "        )", ""]
     goal = wheel.goals()[draft.task_type]["pddl"].format(obj=draft.target, recep=draft.goal, toggle=LAMP, mrecep="")
     return "\n".join([*lines, "(:init", *facts, "        )", ""]) + mangle(goal)
 
 
 def _objects(draft: Draft) -> dict[str, list[str]]:
     receptacles, fixed = draft.layout.receptacles, fixed_receptacles()
-    things = sorted((wheel.constants().OBJECTS_SET - fixed) | {"Knife", "ButterKnife"})
+    object_types = sorted((wheel.constants().OBJECTS_SET - fixed) | {"Knife", "ButterKnife"})
     return {
         "agent": ["agent1"],
-        "otype": [f"{kind}Type" for kind in things],
+        "otype": [f"{kind}Type" for kind in object_types],
         "rtype": [f"{kind}Type" for kind in sorted(fixed)],
-        "object": [mangle(thing) for thing in sorted(draft.things)],
+        "object": [mangle(obj) for obj in sorted(draft.objects)],
         "receptacle": [mangle(name) for name in receptacles],
         "location": [mangle(spot) for spot in sorted({*receptacles.values(), draft.start})],
     }
 
 
 def _facts(draft: Draft) -> Iterator[Fact]:
-    receptacles, present = draft.layout.receptacles, {kind for kind, _ in draft.things.values()}
+    receptacles, present = draft.layout.receptacles, {kind for kind, _ in draft.objects.values()}
     kinds = {name: receptacle_type(name) for name in receptacles}
     for name, kind in kinds.items():
         yield "receptacleType", mangle(name), f"{kind}Type"
-    for thing, (kind, _) in sorted(draft.things.items()):
-        yield "objectType", mangle(thing), f"{kind}Type"
+    for obj, (kind, _) in sorted(draft.objects.items()):
+        yield "objectType", mangle(obj), f"{kind}Type"
     for kind in sorted(set(kinds.values())):
         for held in sorted(holds(kind) & present):
             yield "canContain", f"{kind}Type", f"{held}Type"
-    for thing in sorted(draft.things):
-        yield from _thing_facts(draft, thing)
+    for obj in sorted(draft.objects):
+        yield from _object_facts(draft, obj)
     for name in receptacles:
         if openable(name):
             yield "openable", mangle(name)
@@ -67,19 +67,19 @@ def _facts(draft: Draft) -> Iterator[Fact]:
         yield "receptacleAtLocation", mangle(name), mangle(spot)
 
 
-def _thing_facts(draft: Draft, thing: str) -> Iterator[Fact]:
-    kind, receptacle = draft.things[thing]
+def _object_facts(draft: Draft, obj: str) -> Iterator[Fact]:
+    kind, receptacle = draft.objects[obj]
     constants = wheel.constants()
     if kind in carried():
-        yield "pickupable", mangle(thing)
+        yield "pickupable", mangle(obj)
     if kind in constants.MOVABLE_RECEPTACLES:
-        yield "isReceptacleObject", mangle(thing)
+        yield "isReceptacleObject", mangle(obj)
     for able in _ABLE:
         if kind in constants.VAL_ACTION_OBJECTS[able.title()]:
-            yield able, mangle(thing)
+            yield able, mangle(obj)
     if receptacle is not None:
-        yield "inReceptacle", mangle(thing), mangle(receptacle)
-        yield "objectAtLocation", mangle(thing), mangle(draft.layout.receptacles[receptacle])
+        yield "inReceptacle", mangle(obj), mangle(receptacle)
+        yield "objectAtLocation", mangle(obj), mangle(draft.layout.receptacles[receptacle])
 
 
 def plan(draft: Draft) -> tuple[str, ...]:
@@ -99,8 +99,8 @@ def plan(draft: Draft) -> tuple[str, ...]:
 
 def _steps(draft: Draft, names: dict[str, str]) -> Iterator[tuple[str, str, bool]]:
     """Yield where a command is done, the command, and whether the receptacle must be open."""
-    for thing in draft.targets[: 2 if draft.task_type == TWO else 1]:
-        name, receptacle = names[thing], _receptacle(draft, thing)
+    for obj in draft.targets[: 2 if draft.task_type == TWO else 1]:
+        name, receptacle = names[obj], _receptacle(draft, obj)
         yield receptacle, f"take {name} from {names[receptacle]}", True
         if draft.task_type in TOOLS:
             verb, tool = TOOLS[draft.task_type]
@@ -112,7 +112,7 @@ def _steps(draft: Draft, names: dict[str, str]) -> Iterator[tuple[str, str, bool
             yield draft.destination, f"move {name} to {names[draft.destination]}", True
 
 
-def _receptacle(draft: Draft, thing: str) -> str:
-    receptacle = draft.things[thing][1]
+def _receptacle(draft: Draft, obj: str) -> str:
+    receptacle = draft.objects[obj][1]
     assert receptacle is not None
     return receptacle

@@ -43,12 +43,12 @@ def plan(engine: Engine, limit: int) -> tuple[str, ...]:
 class Searcher:
     """Solves one game, without randomness: call ``act``, then ``saw`` with the answer, in turn.
 
-    ``seen`` maps each thing to the receptacle where it was seen last.
+    ``seen`` maps each object to the receptacle where it was seen last.
     """
 
     def __init__(self, goal: str, opening: str) -> None:
         self.wanted = wanted(goal)
-        self.places = _NAMED.findall(opening)
+        self.receptacles = _NAMED.findall(opening)
         self.seen: dict[str, str] = {}
         self.held = ""
         self._treated: set[str] = set()
@@ -56,13 +56,13 @@ class Searcher:
         self._left = self._in_order()
 
     def _in_order(self) -> list[str]:
-        """Sort the receptacles: those that may hold the thing, and of these open ones, first."""
+        """Sort the receptacles: those that may hold the object, and of these open ones, first."""
         holds, shut = _tables()
 
         def rank(receptacle: str) -> tuple[bool, bool]:
-            return self.wanted.thing not in holds.get(kind(receptacle), ()), kind(receptacle) in shut
+            return self.wanted.object_type not in holds.get(kind(receptacle), ()), kind(receptacle) in shut
 
-        return sorted(self.places, key=rank)
+        return sorted(self.receptacles, key=rank)
 
     def saw(self, command: str, answer: str) -> None:
         verb, *words = command.split()
@@ -79,9 +79,9 @@ class Searcher:
             case "clean" | "heat" | "cool" if answer.startswith(f"You {verb}"):
                 self._treated.add(" ".join(words[:2]))
 
-    def _put(self, thing: str, receptacle: str) -> None:
-        self.held, self.seen[thing] = "", receptacle
-        if kind(thing) == self.wanted.thing and kind(receptacle) == self.wanted.place:
+    def _put(self, obj: str, receptacle: str) -> None:
+        self.held, self.seen[obj] = "", receptacle
+        if kind(obj) == self.wanted.object_type and kind(receptacle) == self.wanted.target:
             self._done_at = receptacle
 
     def act(self, legal: Collection[str]) -> str:
@@ -90,24 +90,22 @@ class Searcher:
         return next((command for step in steps if (command := step(legal))), "look")
 
     def _use_up(self, legal: Collection[str]) -> str:
-        """With the thing in hand: treat it, switch the lamp on, or bring it to its place."""
-        if kind(self.held) != self.wanted.thing:
+        """With the object in hand: treat it, switch the lamp on, or bring it to its target."""
+        if kind(self.held) != self.wanted.object_type:
             return ""
         verb, tool = TOOLS.get(self.wanted.task_type, ("", ""))
         if self.wanted.task_type == LIGHT:
-            lamps = ((name, receptacle) for name, receptacle in self.seen.items() if kind(name) == self.wanted.place)
+            lamps = ((name, receptacle) for name, receptacle in self.seen.items() if kind(name) == self.wanted.target)
             return next((_reach(receptacle, f"use {name}", legal) for name, receptacle in lamps), "")
         if verb and self.held not in self._treated:
             return self._at(tool.lower(), f"{verb} {self.held} with {{}}", legal)
-        return self._at(self.wanted.place, f"move {self.held} to {{}}", legal)
+        return self._at(self.wanted.target, f"move {self.held} to {{}}", legal)
 
     def _put_down(self, legal: Collection[str]) -> str:
-        """Put down a thing that is not wanted, since the agent holds one thing at a time."""
-        if not self.held or kind(self.held) == self.wanted.thing:
+        """Put down an object that is not wanted, since the agent holds one object at a time."""
+        if not self.held or kind(self.held) == self.wanted.object_type:
             return ""
-        return next(
-            (command for receptacle in self.places if (command := f"move {self.held} to {receptacle}") in legal), ""
-        )
+        return _first(legal, *(f"move {self.held} to {name}" for name in self.receptacles))
 
     def _take(self, legal: Collection[str]) -> str:
         if self.held:
@@ -116,11 +114,11 @@ class Searcher:
         return next((_reach(receptacle, f"take {name} from {receptacle}", legal) for name, receptacle in visible), "")
 
     def _wants(self, name: str, receptacle: str) -> bool:
-        if kind(name) != self.wanted.thing:
+        if kind(name) != self.wanted.object_type:
             return False
         if self.wanted.task_type == TWO:
             return receptacle != self._done_at
-        return kind(receptacle) != self.wanted.place or (self.wanted.task_type in TOOLS and name not in self._treated)
+        return kind(receptacle) != self.wanted.target or (self.wanted.task_type in TOOLS and name not in self._treated)
 
     def _search(self, legal: Collection[str]) -> str:
         """Search the next receptacle; after the last one, begin again."""
@@ -130,15 +128,15 @@ class Searcher:
 
     def _at(self, wanted: str, command: str, legal: Collection[str]) -> str:
         """Return ``command`` at a receptacle of a type, at the agent's location if possible."""
-        places = [receptacle for receptacle in self.places if kind(receptacle) == wanted]
-        if wanted == self.wanted.place and self._done_at:
-            places = [self._done_at]
-        here = [receptacle for receptacle in places if f"go to {receptacle}" not in legal]
-        return next((_reach(receptacle, command.format(receptacle), legal) for receptacle in here + places), "")
+        candidates = [receptacle for receptacle in self.receptacles if kind(receptacle) == wanted]
+        if wanted == self.wanted.target and self._done_at:
+            candidates = [self._done_at]
+        here = [receptacle for receptacle in candidates if f"go to {receptacle}" not in legal]
+        return next((_reach(receptacle, command.format(receptacle), legal) for receptacle in here + candidates), "")
 
 
 def _reach(receptacle: str, command: str, legal: Collection[str]) -> str:
-    """Return ``command``, or the command that makes it possible: go to ``place``, or open it."""
+    """Return ``command``, or the command that makes it possible: go there, or open it."""
     return _first(legal, command, f"go to {receptacle}", f"open {receptacle}")
 
 
@@ -150,5 +148,6 @@ def _first(legal: Collection[str], *commands: str) -> str:
 def _tables() -> tuple[dict[str, set[str]], set[str]]:
     """Return what each type of receptacle may hold, and the types to open first; lower case."""
     constants = wheel.constants()
-    holds = {place.lower(): {*map(str.lower, things)} for place, things in constants.VAL_RECEPTACLE_OBJECTS.items()}
+    contents = constants.VAL_RECEPTACLE_OBJECTS.items()
+    holds = {receptacle.lower(): {*map(str.lower, objects)} for receptacle, objects in contents}
     return holds, {*map(str.lower, constants.OPENABLE_CLASS_SET)}

@@ -18,7 +18,7 @@ from textworld.logic import Rule
 
 Arguments = tuple[str, ...]
 Facts = Mapping[str, set[Arguments]]
-Bindings = dict[str, str]  # placeholder -> thing
+Bindings = dict[str, str]  # placeholder -> object
 _TASK = re.compile(r'(?<="rhs": ")Your task is to: (?:[^"\\]|\\.)*(?=")')
 _HARMLESS = (
     *(ast.Expression, ast.Name, ast.Load, ast.Attribute, ast.Constant),
@@ -29,7 +29,7 @@ _PLACEHOLDER_TASK = "Your task is to: UNKNOWN GOAL."
 
 @dataclass(frozen=True)
 class Entity:
-    """A thing, with the attributes that the grammar's expressions use."""
+    """An object, with the attributes that the grammar's expressions use."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ def _symbols(template: str) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def _code(expression: str) -> CodeType:
-    """Compile an expression of a game file, which may only join attributes of things or choose
+    """Compile an expression of a game file, which may only join attributes of objects or choose
     between them: a downloaded file must not run code.
     """
     tree = ast.parse(expression.strip(), mode="eval")
@@ -95,7 +95,7 @@ def _query(expression: str) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ..
 
 
 class Writer:
-    """Writes texts about one game, given its grammar, its things and their types."""
+    """Writes texts about one game, given its grammar, its objects and their types."""
 
     def __init__(self, grammar: Grammar, entities: Mapping[str, Entity], types: Mapping[str, str]) -> None:
         self._grammar, self._entities, self._types = grammar, entities, types
@@ -118,7 +118,7 @@ class Writer:
             case textgen.NonterminalSymbol():
                 return self._rule(str(symbol), facts, bindings)
             case textgen.EvalSymbol():
-                variables = {name: self._entities[thing] for name, thing in bindings.items()}
+                variables = {name: self._entities[obj] for name, obj in bindings.items()}
                 return str(eval(_code(symbol.expression), {}, variables))
             case textgen.ListSymbol():
                 return self._list(list(self._cases(symbol.symbol, facts, bindings)), facts, bindings)
@@ -149,7 +149,7 @@ class Writer:
         return separator.join(items[:-1]) + self._rule("list_last_separator", facts, bindings) + items[-1]
 
     def _match(self, predicates: Sequence[Any], facts: Facts, bindings: Bindings) -> Iterator[Bindings]:
-        """Yield each way to meet the predicates, by ids; no thing fills two placeholders."""
+        """Yield each way to meet the predicates, by ids; no object fills two placeholders."""
         if not predicates:
             yield bindings
             return
@@ -161,12 +161,12 @@ class Writer:
 
     def _extend(self, bindings: Bindings, placeholders: Sequence[Any], arguments: Arguments) -> Bindings | None:
         extended = dict(bindings)
-        for (name, kind), thing in zip(placeholders, arguments, strict=True):
+        for (name, kind), obj in zip(placeholders, arguments, strict=True):
             if name in extended:
-                fits = extended[name] == thing
+                fits = extended[name] == obj
             else:
-                fits = thing not in extended.values() and kind in ("object", self._types.get(thing))
+                fits = obj not in extended.values() and kind in ("object", self._types.get(obj))
             if not fits:
                 return None
-            extended[name] = thing
+            extended[name] = obj
         return extended

@@ -11,7 +11,7 @@ from typing import Any
 
 from minigrid.utils.baby_ai_bot import BabyAIBot, GoNextToSubgoal, OpenSubgoal, PickupSubgoal
 
-from turngrid.envs.babyai.level import VERBS, WORDS, Game, Moves, commands, described, things
+from turngrid.envs.babyai.level import VERBS, WORDS, Game, Moves, commands, described, objects_in_view
 from turngrid.envs.environment import GameRecord, Rejected
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskRef
@@ -94,9 +94,9 @@ class Guide:
         """Return the command for the bot's subgoal if that is in view, else for its next move."""
         assert self.next is not None
         offered, datum = commands(self._game, macro=True), self._bot.stack[-1].datum
-        meant = {id(thing) for thing in getattr(datum, "obj_set", [datum])}
+        meant = {id(obj) for obj in getattr(datum, "obj_set", [datum])}
         for verb in self._verbs():
-            named = {f"{verb} {name}" for name, thing, _ in things(self._game) if id(thing) in meant}
+            named = {f"{verb} {name}" for name, obj, _ in objects_in_view(self._game) if id(obj) in meant}
             ways = [(len(way), command, way) for command, way in offered.items() if command in named]
             if ways:
                 return min(ways)[1:]
@@ -170,7 +170,7 @@ class BabyAIEnv(TextEnv):
         return tuple(WORDS[move] for move in self._plan())
 
 
-def made(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
+def write_game(params: Mapping[str, Any], seed: int, folder: Path) -> GameRecord:
     """Write a seed's game.
 
     Raises:

@@ -91,6 +91,6 @@ class BabyAI(Environment):
         return {**params, "dense": reward != "sparse"}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.babyai.env import made
+        from turngrid.envs.babyai.env import write_game
 
-        return made(params, seed, folder)
+        return write_game(params, seed, folder)

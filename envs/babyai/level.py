@@ -17,8 +17,8 @@ from turngrid.envs.environment import facts_hash
 
 WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # in the order of minigrid's actions
 FORWARD, PICK_UP, TOGGLE = 2, 3, 5
-_THINGS = {OBJECT_TO_IDX[kind] for kind in ("door", "key", "ball", "box")}
-_FREE = {OBJECT_TO_IDX[kind] for kind in ("empty", "floor")}
+_OBJECTS = {OBJECT_TO_IDX[name] for name in ("door", "key", "ball", "box")}
+_FREE = {OBJECT_TO_IDX[name] for name in ("empty", "floor")}
 _DOOR, _WALL, _OPEN = OBJECT_TO_IDX["door"], OBJECT_TO_IDX["wall"], 0
 _HERE = (3, 6)
 VERBS = (*WORDS, "go to ", "pick up ", "open ", "go through ")
@@ -33,7 +33,7 @@ class Game:
     Attributes:
         view: what the agent sees, 7 x 7 triples of kind, colour and state; the agent is at [3][6]
             and looks to [3][0].
-        names: the things of a colour and kind, in the order in which they were first seen.
+        names: the objects of a colour and kind, in the order in which they were first seen.
     """
 
     def __init__(self, level: str, seed: int) -> None:
@@ -76,19 +76,19 @@ def _opened(level: str, seed: int) -> tuple[Any, Any]:
     return env, env.reset(seed=seed)[0]
 
 
-def things(game: Game) -> list[tuple[str, Any, Cell]]:
+def objects_in_view(game: Game) -> list[tuple[str, Any, Cell]]:
     """Return the doors, keys, balls and boxes in view, nearest first, and name the new ones.
 
     Each has its name, the object, and its cell of the view.
     """
     cells = [cell for cell in itertools.product(range(7), range(7)) if cell != _HERE]
-    seen = sorted((abs(x - 3) + 6 - y, x, y) for x, y in cells if game.view[x][y][0] in _THINGS)
-    return [(_name(game, thing), thing, (x, y)) for _, x, y in seen for thing in [_object(game, x, y)]]
+    seen = sorted((abs(x - 3) + 6 - y, x, y) for x, y in cells if game.view[x][y][0] in _OBJECTS)
+    return [(_name(game, obj), obj, (x, y)) for _, x, y in seen for obj in [_object(game, x, y)]]
 
 
 def described(game: Game) -> str:
     """Return the view in words: what is there, how far the walls are, and what is carried."""
-    listed = [f"{_state(thing)}{name} ({_place(*cell)})" for name, thing, cell in things(game)]
+    listed = [f"{_state(obj)}{name} ({_offset(*cell)})" for name, obj, cell in objects_in_view(game)]
     seen = ", ".join([*listed, *_walls(game)]) or "nothing but floor"
     held = game.env.carrying
     return f"You see {seen}. You carry {_name(game, held) if held else 'nothing'}."
@@ -96,25 +96,25 @@ def described(game: Game) -> str:
 
 def commands(game: Game, macro: bool) -> dict[str, Moves]:
     """Return the commands that have an effect now, and the moves that each stands for."""
-    found: dict[str, Moves] = {word: (move,) for move, word in enumerate(WORDS) if _has_effect(game, move)}
+    offered: dict[str, Moves] = {word: (move,) for move, word in enumerate(WORDS) if _has_effect(game, move)}
     if not macro:
-        return found
+        return offered
     ways = _ways(game)
-    for name, thing, cell in things(game):
+    for name, obj, cell in objects_in_view(game):
         if (way := ways.get(cell)) is not None:
-            found |= {f"{verb} {name}": moves for verb, moves in _uses(game, thing, way)}
-    return found
+            offered |= {f"{verb} {name}": moves for verb, moves in _uses(game, obj, way)}
+    return offered
 
 
-def _uses(game: Game, thing: Any, way: Moves) -> Iterator[tuple[str, Moves]]:
+def _uses(game: Game, obj: Any, way: Moves) -> Iterator[tuple[str, Moves]]:
     if way:
         yield "go to", way
-    if thing.type != "door":
+    if obj.type != "door":
         if game.env.carrying is None:
             yield "pick up", (*way, PICK_UP)
-    elif thing.is_open:
+    elif obj.is_open:
         yield "go through", (*way, FORWARD, FORWARD)
-    elif _opens(game, thing):
+    elif _opens(game, obj):
         yield "open", (*way, TOGGLE)
 
 
@@ -161,33 +161,33 @@ def _is_free(game: Game, cell: Cell) -> bool:
 
 def _object(game: Game, x: int, y: int) -> Any:
     env = game.env
-    place = env.agent_pos + env.dir_vec * (6 - y) + env.right_vec * (x - 3)
-    return env.grid.get(*place)
+    position = env.agent_pos + env.dir_vec * (6 - y) + env.right_vec * (x - 3)
+    return env.grid.get(*position)
 
 
-def _name(game: Game, thing: Any) -> str:
-    kind = f"{thing.color} {thing.type}"
-    known = game.names.setdefault(kind, [])
-    if not any(thing is other for other in known):
-        known.append(thing)
-    return f"{kind} {next(n for n, other in enumerate(known, 1) if other is thing)}"
+def _name(game: Game, obj: Any) -> str:
+    colour_type = f"{obj.color} {obj.type}"
+    known = game.names.setdefault(colour_type, [])
+    if not any(obj is other for other in known):
+        known.append(obj)
+    return f"{colour_type} {next(n for n, other in enumerate(known, 1) if other is obj)}"
 
 
-def _state(thing: Any) -> str:
-    if thing.type != "door":
+def _state(obj: Any) -> str:
+    if obj.type != "door":
         return ""
-    return "open " if thing.is_open else "locked " if thing.is_locked else "closed "
+    return "open " if obj.is_open else "locked " if obj.is_locked else "closed "
 
 
 def _walls(game: Game) -> Iterator[str]:
     """Yield the nearest wall forward, to the left and to the right."""
     for line in ([(3, y) for y in range(5, -1, -1)], [(x, 6) for x in (2, 1, 0)], [(x, 6) for x in (4, 5, 6)]):
-        place = next((_place(x, y) for x, y in line if game.view[x][y][0] == _WALL), "")
-        if place:
-            yield f"wall ({place})"
+        nearest = next((_offset(x, y) for x, y in line if game.view[x][y][0] == _WALL), "")
+        if nearest:
+            yield f"wall ({nearest})"
 
 
-def _place(x: int, y: int) -> str:
+def _offset(x: int, y: int) -> str:
     forward = [f"{6 - y} forward"] if y < 6 else []
     side = [f"{abs(x - 3)} {'left' if x < 3 else 'right'}"] if x != 3 else []
     return ", ".join(forward + side)

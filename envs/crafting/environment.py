@@ -25,7 +25,7 @@ _RAW = (
     *("tin ore", "iron ore", "wool", "flax", "reed", "moss", "resin", "hide", "bone", "feather"),
 )
 _COLOURS = ("red", "blue", "green", "white", "black", "grey")
-_THINGS = (
+_NOUNS = (
     *("plank", "rope", "cloth", "brick", "tile", "gear", "frame", "handle", "blade", "bowl"),
     *("lamp", "bell", "door", "wheel", "chest", "ladder"),
 )
@@ -119,8 +119,8 @@ class Book:
 
 def counted(text: str) -> dict[str, int]:
     """Return the items of ``2 oak log, 1 hide`` with their counts; {} if it has another form."""
-    found = [match for part in text.split(",") if (match := _COUNTED.fullmatch(part.strip()))]
-    counts = {match[2]: int(match[1]) for match in found}
+    matches = [match for part in text.split(",") if (match := _COUNTED.fullmatch(part.strip()))]
+    counts = {match[2]: int(match[1]) for match in matches}
     return counts if len(counts) == text.count(",") + 1 else {}
 
 
@@ -140,9 +140,9 @@ def make(depth: int, seed: int) -> Book:
         Rejected: its plan is too long.
     """
     draw = random.Random(f"crafting {depth} {seed}")
-    # 3 * depth names over 2 * depth things: some items are namesakes (red rope, blue rope)
-    things = draw.sample(_THINGS, 2 * depth)
-    names = draw.sample([f"{colour} {thing}" for colour in _COLOURS for thing in things], _LAYER * depth)
+    # 3 * depth names over 2 * depth nouns: some items are namesakes (red rope, blue rope)
+    nouns = draw.sample(_NOUNS, 2 * depth)
+    names = draw.sample([f"{colour} {noun}" for colour in _COLOURS for noun in nouns], _LAYER * depth)
     raw = draw.sample(_RAW, depth + 2)
     layers = [raw, *(names[start : start + _LAYER] for start in range(0, len(names), _LAYER))]
     recipes = [_recipe(item, layers[:level], draw) for level in range(1, depth + 1) for item in layers[level]]

@@ -45,7 +45,7 @@ def kept_folder(kind: str, name: str, write: Callable[[Path], None]) -> Path:
                 draft.rename(folder)
     except OSError as error:
         problem = f"{kind} cannot be kept in {folder.parent} ({error.strerror or error})"
-        raise TaskError(f"{problem}: name another folder by TURNGRID_CACHE") from error
+        raise TaskError(f"{problem}; use TURNGRID_CACHE=FOLDER") from error
     return folder
 
 
@@ -81,14 +81,14 @@ class GameCache:
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
         return Entry(record, file=entry.with_name(record.file or _ENTRY))
 
-    def publish(self, made: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
-        """Move the folder ``made`` to its address; if another process was first, keep its copy."""
+    def publish(self, draft: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
+        """Move the folder ``draft`` to its address; if another process was first, keep its copy."""
         folder = self._folder(params, seed)
         about = {"environment": self._environment.name, "version": self._environment.version, "seed": seed}
-        (made / _ENTRY).write_text(json.dumps({**outcome, **about, "params": dict(params)}))
+        (draft / _ENTRY).write_text(json.dumps({**outcome, **about, "params": dict(params)}))
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
-            made.rename(folder)
+            draft.rename(folder)
         except OSError:
             if not (folder / _ENTRY).is_file():
                 raise
@@ -105,7 +105,7 @@ class GameCache:
             folder.mkdir(parents=True)
         except OSError as error:
             problem = f"games cannot be kept in {self._building.parent} ({error.strerror})"
-            raise TaskError(f"{problem}: name another folder by env.cache_dir or TURNGRID_CACHE") from error
+            raise TaskError(f"{problem}; use env.cache_dir=FOLDER or TURNGRID_CACHE=FOLDER") from error
         try:
             yield folder
         finally:

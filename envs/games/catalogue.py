@@ -38,13 +38,13 @@ class TooFewGames(TaskError):
     """A split has fewer games than requested.
 
     Args:
-        found: number of games.
+        count: number of games.
         more: advice on how to get more.
     """
 
-    def __init__(self, message: str, split: str, found: int, more: str) -> None:
+    def __init__(self, message: str, split: str, count: int, more: str) -> None:
         super().__init__(message)
-        self.split, self.found, self.more = split, found, more
+        self.split, self.count, self.more = split, count, more
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class Catalogue:
             TaskError: unknown task, split or reward.
             TooFewGames: a split cannot be filled.
         """
-        made: dict[str, Listing] = {}
+        listings: dict[str, Listing] = {}
         seen = set(avoid)
         splits = sorted(counts, key=_precedence)
         with Makers(self._environment, self._cache, workers or len(os.sched_getaffinity(0)), progress) as makers:
             for split in splits:
-                made[split] = self._list(makers, task, split, counts[split], reward, seen, split in at_most)
-                seen.update(game.fingerprint for game in made[split].tasks)
-        return made
+                listings[split] = self._list(makers, task, split, counts[split], reward, seen, split in at_most)
+                seen.update(game.fingerprint for game in listings[split].tasks)
+        return listings
 
     def outlook(self, task: str, split: str, count: int, reward: str = "sparse") -> tuple[int, int, int]:
         """Return how many of ``count`` games are cached, without making any.

@@ -147,8 +147,8 @@ def check_spaces(game: Any) -> None:
     seen, acted = game.observation_space, game.action_space
     parts = seen.spaces if isinstance(seen, Tuple) else (seen,)
     if not isinstance(acted, Discrete) or not all(isinstance(part, Discrete | Text) for part in parts):
-        kinds = f"observes {type(seen).__name__} and acts by {type(acted).__name__}"
-        raise TaskError(f"env.id={game.spec.id} {kinds}; env=gym plays what is Discrete, such as FrozenLake-v1")
+        spaces = f"observes {type(seen).__name__} and acts by {type(acted).__name__}"
+        raise TaskError(f"env.id={game.spec.id} {spaces}; env=gym plays what is Discrete, such as FrozenLake-v1")
 
 
 def words(game: Any, described: Game) -> tuple[str, ...]:

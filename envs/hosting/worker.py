@@ -83,8 +83,8 @@ def described(error: BaseException, module: str) -> str:
     lines = traceback.extract_tb(error.__traceback__)
     packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
     own = [line for line, package in zip(lines, packages, strict=True) if package == module.partition(".")[0]]
-    places = [f" at {line.filename}:{line.lineno}: {line.line}" for line in own or lines]
-    return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
+    shown = [f" at {line.filename}:{line.lineno}: {line.line}" for line in own or lines]
+    return f"{type(error).__name__}: {error}{shown[-1] if shown else ''}"
 
 
 def answer(sessions: Sessions, request: Message) -> bytes:

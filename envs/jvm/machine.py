@@ -128,17 +128,11 @@ class Jvm:
 
 def _start(archive: Path) -> tuple["subprocess.Popen[str]", int, str]:
     """Start py4j's server; return its process, port and token."""
-    from py4j.java_gateway import find_jar_path
-
-    classpath = f"{find_jar_path()}{os.pathsep}{archive}"
-    server = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
-    command = [_java() or "java", "-classpath", classpath, *_OPTIONS, *server]
-    pipe = subprocess.PIPE
     process = subprocess.Popen(
-        command,
+        _command(archive),
         cwd=archive.parent,
-        stdin=pipe,
-        stdout=pipe,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call; for a JVM that is stopped and reads nothing
@@ -151,6 +145,14 @@ def _start(archive: Path) -> tuple["subprocess.Popen[str]", int, str]:
             return process, int(lines[-1]), process.stdout.readline().strip()
     process.wait()
     raise EnvError(f"java does not start: {' '.join(lines)[-300:]}")
+
+
+def _command(archive: Path) -> list[str]:
+    from py4j.java_gateway import find_jar_path
+
+    classpath = f"{find_jar_path()}{os.pathsep}{archive}"
+    server = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
+    return [_java() or "java", "-classpath", classpath, *_OPTIONS, *server]
 
 
 _running: dict[Path, Jvm] = {}

@@ -120,8 +120,8 @@ def _reason(data: Mapping[str, Any]) -> str:
     """Return an error's text in one line; of several faults in an action, the first."""
     text, faults = str(data.get("message", "")), data.get("errors")
     if isinstance(faults, list) and faults and isinstance(faults[0], dict):
-        place = ".".join(map(str, faults[0].get("loc") or ()))
-        text = f"{place}: {faults[0].get('msg', '')}" if place else str(faults[0].get("msg", ""))
+        field = ".".join(map(str, faults[0].get("loc") or ()))
+        text = f"{field}: {faults[0].get('msg', '')}" if field else str(faults[0].get("msg", ""))
     return shortened(" ".join(printable(text).split()), _SHOWN)
 
 

@@ -215,14 +215,14 @@ def typed(text: str, schema: Mapping[str, Any], name: str) -> Any:
         InvalidAction: it is none of the field's type.
     """
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
-    kind = options[0].get("type", "string") if options else "string"
-    if kind == "string":
+    type_name = options[0].get("type", "string") if options else "string"
+    if type_name == "string":
         return text
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    kinds: dict[str, Any] = {"integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
-    if not isinstance(value, kinds.get(kind, object)) or (isinstance(value, bool) and kind != "boolean"):
-        raise InvalidAction(f"{name} must be of type {kind}.")
+    types: dict[str, Any] = {"integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+    if not isinstance(value, types.get(type_name, object)) or (isinstance(value, bool) and type_name != "boolean"):
+        raise InvalidAction(f"{name} must be of type {type_name}.")
     return value

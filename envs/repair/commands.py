@@ -41,8 +41,8 @@ _LINE_DIGITS = 9  # Python refuses to convert thousands of digits
 
 @dataclass(frozen=True)
 class Shape:
-    lines: int = 40
-    chars: int = 2000
+    lines: int
+    chars: int
 
 
 def clean(action: str) -> str:

@@ -23,9 +23,9 @@ _UNKNOWN = f"That is not a command. {commands.FORM}"
 class Setup:
     """How repositories are obtained, how tests run, and how much an observation shows."""
 
+    shape: Shape
     provider_of: Callable[[Instance], RepoProvider] = field(default=lambda instance: InlineFiles())
     options: Options = field(default_factory=Options)
-    shape: Shape = field(default_factory=Shape)
 
 
 class RepairEnv(TextEnv):
@@ -36,9 +36,9 @@ class RepairEnv(TextEnv):
     sandbox's level.
     """
 
-    def __init__(self, setup: Setup | None = None, *, legal: bool = False) -> None:
+    def __init__(self, setup: Setup, *, legal: bool = False) -> None:
         super().__init__(legal=legal)
-        self._setup = setup or Setup()
+        self._setup = setup
         self._workspace: Workspace | None = None
         sweep()
 

@@ -29,7 +29,7 @@ from turngrid.envs.types import TaskError
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a test run, which takes 0.3 s
-_TASKS = ("all", *(f"{kind}-{level}" for kind in ("lines", "tests") for level in _LEVELS))
+_TASKS = ("all", *(f"{measure}-{level}" for measure in ("lines", "tests") for level in _LEVELS))
 _HELD_OUT = ("test", "test_paper", "validation")
 
 
@@ -70,7 +70,7 @@ class RepairEnvironment(Environment):
         deadline = settings.tests_deadline_s
         limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
         options = Options(settings.sandbox, getattr(settings, "python", "") or sys.executable, limits)
-        return Setup(self.provider, options, Shape(settings.show_lines, settings.show_chars))
+        return Setup(Shape(settings.show_lines, settings.show_chars), self.provider, options)
 
     @abc.abstractmethod
     def cpu_s(self, deadline_s: float) -> float:
@@ -116,8 +116,8 @@ class RepoRepair(RepairEnvironment):
         self.check_settings()
         if task not in _TASKS and task not in TESTS:
             raise self.unknown(task, [*_TASKS, *TESTS])
-        kind, _, level = str(task).partition("-")
-        sizes = {name: level if kind == name else "" for name in ("lines", "tests")}
+        measure, _, level = str(task).partition("-")
+        sizes = {name: level if measure == name else "" for name in ("lines", "tests")}
         return {**sizes, "library": task if task in TESTS else "", "test_split": self.settings.test_split}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:

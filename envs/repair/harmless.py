@@ -49,14 +49,14 @@ _FUNCTIONS = (
     " property range repr reversed round set slice sorted staticmethod str sum super tuple zip NotImplemented Ellipsis"
 )
 _TYPES = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
-ERRORS = frozenset(name for name, kind in _TYPES.items() if issubclass(kind, Exception))
+ERRORS = frozenset(name for name, cls in _TYPES.items() if issubclass(cls, Exception))
 RISKY_BUILTINS = frozenset(vars(builtins)) - frozenset(_FUNCTIONS.split()) - ERRORS
 
 # Ways from an object to the interpreter: words that a repair may use neither as name nor attribute.
 _WAYS = "builtins ctypes format_map gc importlib inspect mro pytest sys unittest"
 _INSIDES = (types.FrameType, types.CodeType, types.TracebackType, types.GeneratorType, types.CoroutineType)
 WAYS = frozenset(_WAYS.split()) | {
-    name for kind in (*_INSIDES, types.AsyncGeneratorType) for name in vars(kind) if "_" in name.strip("_")
+    name for cls in (*_INSIDES, types.AsyncGeneratorType) for name in vars(cls) if "_" in name.strip("_")
 }
 # Methods that any class may define: none of them decides what its objects are equal to, or contain.
 METHODS = frozenset({"__init__", "__iter__", "__len__", "__next__", "__post_init__", "__repr__", "__str__"})

@@ -116,12 +116,12 @@ def _text(row: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
-def _read(row: Mapping[str, Any], name: str, kind: Callable[[], T], where: str) -> T:
+def _read(row: Mapping[str, Any], name: str, cls: Callable[[], T], where: str) -> T:
     """Return a list or table, which the published data sets may have as JSON text."""
     value = row.get(name)
     try:
         plain = msgspec.json.decode(value or "null") if isinstance(value, str) else value
-        return msgspec.convert(plain, kind) if plain else kind()  # type: ignore[arg-type]
+        return msgspec.convert(plain, cls) if plain else cls()  # type: ignore[arg-type]
     except msgspec.DecodeError as error:
         raise InstanceError(f"{where}: field {name}: {error}") from error
 

@@ -71,14 +71,14 @@ def channel(key):
 
 
 def arguments(request, root):
-    found = importlib.util.find_spec
+    find_spec = importlib.util.find_spec
     configured = any(os.path.exists(os.path.join(root, name)) for name in INI)
     given = ["--rootdir=" + root, "--confcutdir=" + root, "-p", "no:cacheprovider", "-p", "no:randomly", "-q"]
     given += ["--tb=short", "--show-capture=no", "--color=no", "--continue-on-collection-errors"]
     given += [] if configured else ["-c", os.devnull]
     if request["autoload"]:
-        given += ["-n0"] if found("xdist") else []
-        given += ["--no-cov"] if found("pytest_cov") else []
+        given += ["-n0"] if find_spec("xdist") else []
+        given += ["--no-cov"] if find_spec("pytest_cov") else []
     return given + request["files"]
 
 
@@ -113,11 +113,11 @@ class Runner:
         """Insert canaries between groups, so that no fixture of a class or module is made twice."""
         size = len(items)
         edges = [n for n in range(size + 1) if n in (0, size) or items[n - 1].parent is not items[n].parent]
-        for place in sorted(self.draw.choices(edges, k=self.count), reverse=True):
-            canary = canary_beside(items[min(place, size - 1)])
+        for index in sorted(self.draw.choices(edges, k=self.count), reverse=True):
+            canary = canary_beside(items[min(index, size - 1)])
             self.canaries.add(canary.nodeid)
             self.codes[canary.nodeid] = code_of(canary)
-            items.insert(place, canary)
+            items.insert(index, canary)
 
     def is_tested(self, plugin):
         """Return whether a plugin is code of the repository, but no conftest and no test."""

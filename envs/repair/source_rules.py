@@ -54,11 +54,11 @@ def refusal(path: str, text: str, known: Iterable[str]) -> Refusal | None:
         known: texts of that file before and in the reference repair; what they use is allowed.
     """
     try:
-        found = _uses(text)
+        uses = _uses(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Refusal("syntax", f"{path} cannot be read: {type(error).__name__}")
-    allowed = {use for one in known for use in _known_uses(one)} if found else set()
-    for use, line in found.items():
+    allowed = {use for one in known for use in _known_uses(one)} if uses else set()
+    for use, line in uses.items():
         if use not in allowed:
             return Refusal(use.reason, f"{path} line {line}: {_WORDS[use.reason].format(use.what)}")
     return None
@@ -77,10 +77,10 @@ def _uses(text: str) -> dict[Use, int]:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     if encoding not in ("utf-8", "utf-8-sig"):
         raise SyntaxError("another encoding than UTF-8")
-    found: dict[Use, int] = {}
+    first_lines: dict[Use, int] = {}
     for node, use in _Reader(parsed(data)).uses():
-        found.setdefault(use, getattr(node, "lineno", 1))
-    return found
+        first_lines.setdefault(use, getattr(node, "lineno", 1))
+    return first_lines
 
 
 def parsed(source: str | bytes) -> ast.Module:

@@ -73,10 +73,13 @@ class Workspace:
         return self.edits[path] if path in self.edits else self.base_text(path)
 
     def write(self, path: str, text: str) -> Refusal | None:
-        """Change a file or add one; if a repair may not contain this, return why.
+        """Change or add a file; if the edit is refused, return the reason.
+
+        Syntax errors are accepted.
 
         Raises:
-            ValueError: the path leaves the repository or goes through a file, or is too long.
+            ValueError: the path is no plain file path inside the repository, or the text is too
+                long.
         """
         above = {str(folder) for folder in Path(path).parents}
         is_folder = any(known.startswith(f"{path}/") for known in self.paths)
@@ -113,8 +116,8 @@ class Workspace:
 
         It may change what the reference repair changes, and existing Python that is neither a test
         nor imported by tests. Of files beside tests it may change those that the instance lists as
-        modules (``meta["sources"]``). Without a reference repair, imports of tests are not
-        examined: they cannot be distinguished from the code under test.
+        modules (``meta["sources"]``). Without a reference repair, it may change any existing Python
+        file that is not protected: the code under test is among what tests import.
         """
         if self.instance.is_protected(path):
             return False
@@ -127,7 +130,7 @@ class Workspace:
 
     @functools.cached_property
     def _imported_by_tests(self) -> set[str]:
-        """Return files that tests import, not only through files of the reference repair."""
+        """Return files that tests import directly or through files outside the reference repair."""
         hidden = self.hidden_tests()
         known = self._known.union(hidden)
         start = {path for path in known if PurePosixPath(path).name == "conftest.py"}.union(self.instance.test_files)
@@ -172,7 +175,10 @@ class Workspace:
             yield [self._untouched(Path(folder)) if graded and self.instance.files else self.base, top]
 
     def _untouched(self, folder: Path) -> Path:
-        """Return a new checkout: without walls the agent's test runs may have changed the first."""
+        """Return a new checkout.
+
+        The agent's test runs may have changed the first, without sandbox isolation.
+        """
         base = folder / "base"
         base.mkdir(mode=0o755)
         self.provider.checkout(self.instance, base)

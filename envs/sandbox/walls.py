@@ -35,7 +35,7 @@ def command(
         scratch: an empty folder of this run.
     """
     if level is Level.LIMITS:
-        ends = ["setpriv", "--pdeathsig", "KILL"] if _found("setpriv") else []
+        ends = ["setpriv", "--pdeathsig", "KILL"] if _tool_path("setpriv") else []
         return [*seccomp.launcher(), *ends, *_start(argv, [*map(str, layers)], limits, count=False)]
     inside = [f"/layers/{number}" for number in range(len(layers))]
     user = str(random.SystemRandom().choice(_UIDS))  # another in each run: its processes are counted alone
@@ -48,10 +48,10 @@ def command(
 
 def bubblewrap() -> bool:
     """Return whether this machine has ``bwrap`` and ``setpriv``."""
-    return bool(_found("bwrap") and _found("setpriv"))
+    return bool(_tool_path("bwrap") and _tool_path("setpriv"))
 
 
-def _found(tool: str) -> str | None:
+def _tool_path(tool: str) -> str | None:
     """Return a tool's path: in the commands' PATH, or for bubblewrap in the user's (conda, nix)."""
     if tool != "bwrap":
         return shutil.which(tool, path=_PATH)
@@ -102,7 +102,8 @@ def _readable(visible: Sequence[Path]) -> list[Path]:
     return sorted(dict.fromkeys(kept), key=lambda path: len(path.parts))
 
 
-def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
+def _tree(binds: list[tuple[Path, str]], limits: Limits) -> list[str]:
+    """Return the options for the file system that the command sees."""
     tree: list[str] = []
     for path in _SYSTEM:  # a folder, or a link such as /bin -> usr/bin
         if os.path.islink(path):
@@ -111,12 +112,16 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
             tree += ["--ro-bind", path, path]
     tree += ["--proc", "/proc", "--dev", "/dev"]
     tree += ["--ro-bind", "/dev/null", "/dev/zero"]  # shared mappings of zero are memory that is not counted
-    for place in WRITABLE:
-        tree += ["--perms", "1777", "--size", str(limits.disk_mib << 20), "--tmpfs", place]
+    for path in WRITABLE:
+        tree += ["--perms", "1777", "--size", str(limits.disk_mib << 20), "--tmpfs", path]
     for above in dict.fromkeys(folder for _, target in binds for folder in reversed(Path(target).parents)):
         tree += ["--perms", "0755", "--dir", str(above)]  # bubblewrap's own folders would be closed to other users
     for source, target in binds:
         tree += ["--ro-bind", str(source), target]
+    return tree
+
+
+def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits, scratch: Path) -> list[str]:
     apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     user = [] if os.geteuid() == 0 else ["--unshare-user"]
     ends = ["--die-with-parent", "--new-session"]
@@ -124,5 +129,5 @@ def _bubblewrap(start: list[str], binds: list[tuple[Path, str]], limits: Limits,
     code = seccomp.program() if seccomp.available() else b""
     (scratch / _FILTER).write_bytes(code)  # bubblewrap reads it
     filtered = ["--seccomp", "9"] if code else []
-    command = [_found("bwrap") or "bwrap", *filtered, *apart, *user, *ends, *tree, *closed]
+    command = [_tool_path("bwrap") or "bwrap", *filtered, *apart, *user, *ends, *_tree(binds, limits), *closed]
     return ["sh", "-c", 'exec "$@" 9< "$0"', str(scratch / _FILTER), *command, "--chdir", REPO, "--", *start]

@@ -92,7 +92,7 @@ class Simulator:
             self.machine.active._id = self._ids.count()
 
 
-def made(task: str, variation: int, simplifications: str, turns: int, folder: Path) -> GameRecord:
+def write_game(task: str, variation: int, simplifications: str, turns: int, folder: Path) -> GameRecord:
     """Write a variation's game.
 
     Raises:

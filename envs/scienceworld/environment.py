@@ -13,7 +13,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.jvm.machine import check_java
-from turngrid.envs.scienceworld.env import ScienceWorldEnv, made
+from turngrid.envs.scienceworld.env import ScienceWorldEnv, write_game
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
 
@@ -149,7 +149,7 @@ class ScienceWorld(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         number, variation = divmod(seed, 10_000)
         name = list(TASKS)[number]
-        return made(name, variation, params["simplifications"], TASKS[name][1], folder)
+        return write_game(name, variation, params["simplifications"], TASKS[name][1], folder)
 
 
 def official(task: str, part: str) -> range:
@@ -166,4 +166,4 @@ def variations(task: str, split: str) -> list[int]:
     mixed = sorted(official(task, part), key=lambda number: hashlib.sha256(f"{task} {number}".encode()).digest())
     if part != "train":
         return mixed
-    return [number for place, number in enumerate(mixed) if _SHARES[place % len(_SHARES)] == split[0]]
+    return [number for index, number in enumerate(mixed) if _SHARES[index % len(_SHARES)] == split[0]]

@@ -48,13 +48,13 @@ def read_row(row: Mapping[str, Any]) -> Fields:
     golds = [gold for gold in map(str, golds) if normalised(gold)]
     if not question.strip() or not golds or about.get("answerable") is False:
         raise ValueError("a row has no question, or no answer")
-    kind = about.get("type")
+    form = about.get("type")
     return {
         "question": " ".join(question.split()),
         "golds": golds,
         "facts": facts,
         "paragraphs": paragraphs,
-        "kind": kind if isinstance(kind, str) else "",
+        "kind": form if isinstance(form, str) else "",
     }
 
 
@@ -141,11 +141,11 @@ class QuestionFiles:
             TaskError: there are several.
         """
         files = [path for path in sorted(self.folder.iterdir()) if path.suffix in _SUFFIXES]
-        found = [path for path in files if split in re.split("[^a-z]+", path.stem.lower())]
-        if len(found) > 1:
-            names = " and ".join(path.name for path in found)
+        named = [path for path in files if split in re.split("[^a-z]+", path.stem.lower())]
+        if len(named) > 1:
+            names = " and ".join(path.name for path in named)
             raise TaskError(f"env.data_dir: {self.folder} has {names} for one split; keep one of them")
-        return found[0] if found else None
+        return named[0] if named else None
 
     def of_split(self, split: str) -> list[Row]:
         """Return a split's rows; training and validation have no question of the test split.
@@ -155,9 +155,9 @@ class QuestionFiles:
         """
         if split in _TEST:
             return self._test()
-        found = [row for row in self._train() if (row.place < VALIDATION) == (split == "validation")]
+        own = [row for row in self._train() if (row.rank < VALIDATION) == (split == "validation")]
         held = {asked(row) for row in self._test()} - {""} if self.file("test") or self.file("dev") else set()
-        return [row for row in found if asked(row) not in held]
+        return [row for row in own if asked(row) not in held]
 
     def _train(self) -> list[Row]:
         if (file := self.file("train")) is None:
@@ -177,13 +177,13 @@ class QuestionFiles:
             return self._rows(files[1])
 
     def _rows(self, file: Path) -> list[Row]:
-        found = list(rows(str(file), read_row, key="env.data_dir"))
-        if self.paragraphs and not any(row.fields["paragraphs"] for row in found if row.fields):
+        questions = list(rows(str(file), read_row, key="env.data_dir"))
+        if self.paragraphs and not any(row.fields["paragraphs"] for row in questions if row.fields):
             raise TaskError(
                 f"env.corpus: the questions of {file} bring no paragraphs to search in; "
                 "use env.corpus=FILE.jsonl or env.url=http://HOST:8000/retrieve"
             )
-        return found
+        return questions
 
     def make(self, seed: int, split: str, folder: Path) -> GameRecord:
         """Write the game of a row.
@@ -191,8 +191,8 @@ class QuestionFiles:
         Raises:
             Rejected: the row is no question, or is not there any more.
         """
-        found = self._test() if split in _TEST else self._train()
-        row = next((row for row in found if row.seed == seed), None)
+        questions = self._test() if split in _TEST else self._train()
+        row = next((row for row in questions if row.seed == seed), None)
         if row is None or row.fields is None:
             raise Rejected(row.problem if row else "the question is no longer in the file")
         facts = row.fields["facts"]

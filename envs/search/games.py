@@ -34,24 +34,24 @@ class Collection:
     index: Bm25
 
     def search(self, query: str, count: int) -> list[Document]:
-        found = ((number, self.world.passages[number]) for number in self.index.best(query, count))
-        return [Document(str(number), passage.title, passage.sentences) for number, passage in found]
+        best = ((number, self.world.passages[number]) for number in self.index.best(query, count))
+        return [Document(str(number), passage.title, passage.sentences) for number, passage in best]
 
     def gold_fact(self, fact: int) -> GoldFact:
-        passage, place = self.world.told[fact]
-        return GoldFact(str(passage), self.world.passages[passage].sentences[place])
+        passage, sentence = self.world.positions[fact]
+        return GoldFact(str(passage), self.world.passages[passage].sentences[sentence])
 
 
 def collection_of(spec: WorldSpec) -> Collection:
     """Return the collection of a world; the last ones stay in memory."""
-    found = _kept.pop(spec, None) or _made(spec)
-    _kept[spec] = found
+    collection = _kept.pop(spec, None) or _make_collection(spec)
+    _kept[spec] = collection
     while len(_kept) > max(1, _KEPT_PASSAGES // spec.passages):
         del _kept[next(iter(_kept))]
-    return found
+    return collection
 
 
-def _made(spec: WorldSpec) -> Collection:
+def _make_collection(spec: WorldSpec) -> Collection:
     world = make_world(spec)
     return Collection(world, Bm25(f"{passage.title} {' '.join(passage.sentences)}" for passage in world.passages))
 
@@ -96,8 +96,8 @@ def ask(collection: Collection, hops: int, top_k: int, result_chars: int, draw: 
     """
     kind, world, form = draw.choice(ANSWERS), collection.world, _form(hops, draw)
     for _ in range(_TRIES):
-        question = _drawn(form, world, hops, kind, draw)
-        if question and _found(collection, question, top_k, result_chars):
+        question = _draw_question(form, world, hops, kind, draw)
+        if question and _is_findable(collection, question, top_k, result_chars):
             return _stated(world, question, draw) if form == "stated" else question
     raise Rejected(f"no sound question of {hops} hops that ends at a {kind}")
 
@@ -108,7 +108,7 @@ def _form(hops: int, draw: random.Random) -> str:
     return form
 
 
-def _drawn(form: str, world: World, hops: int, kind: str, draw: random.Random) -> Question | None:
+def _draw_question(form: str, world: World, hops: int, kind: str, draw: random.Random) -> Question | None:
     """Return a sound question, or None."""
     if form == "comparison":
         return _comparison(world, draw)
@@ -151,7 +151,7 @@ def _intersection(world: World, draw: random.Random) -> Question | None:
     conditions = (f"{name} as {RELATIONS[relation].noun}" for name, relation in zip(named, two, strict=True))
     text = f"{'Who' if subject == 'person' else 'What'} has {' and '.join(conditions)}?"
     golds = world.entities[answer].names
-    if world.told[facts[0]][0] == world.told[facts[1]][0] or any(mentions(text, gold) for gold in golds):
+    if world.positions[facts[0]][0] == world.positions[facts[1]][0] or any(mentions(text, gold) for gold in golds):
         return None
     key_words = [keys(relation, world.spec.wording) for relation in two]
     searches = (f"search {name} {words}" for name, words in zip(named, key_words, strict=True))
@@ -196,9 +196,9 @@ def _question(world: World, path: tuple[str, ...], start: int, draw: random.Rand
 
 def _shown(world: World, fact: int, entity: int) -> str:
     """Return the name of an entity in the sentence of a fact, or else in that passage."""
-    passage, place = world.told[fact]
+    passage, sentence = world.positions[fact]
     sentences = world.passages[passage].sentences
-    texts = sentences[place], " ".join(sentences)
+    texts = sentences[sentence], " ".join(sentences)
     return next(name for text in texts for name in world.entities[entity].names if mentions(text, name))
 
 
@@ -214,8 +214,8 @@ def is_sound(world: World, question: Question) -> bool:
     different passages. No name of the answer is in the question, in the passages of other facts, or
     in those about entities before the last fact's subject.
     """
-    chain, sources = question.chain, [world.told[fact][0] for fact in question.facts]
-    shortcuts = ((one, other) for place, one in enumerate(chain) for other in chain[place + 2 :])
+    chain, sources = question.chain, [world.positions[fact][0] for fact in question.facts]
+    shortcuts = ((one, other) for index, one in enumerate(chain) for other in chain[index + 2 :])
     if len({*chain}) < len(chain) or len({*sources}) < len(sources) or any(pair in world.linked for pair in shortcuts):
         return False
     passages = [p for number, p in enumerate(world.passages) if number in sources[:-1] or p.about in chain[:-2]]
@@ -223,7 +223,7 @@ def is_sound(world: World, question: Question) -> bool:
     return not any(mentions(text, name) for text in texts for name in question.golds)
 
 
-def _found(collection: Collection, question: Question, top_k: int, result_chars: int) -> bool:
+def _is_findable(collection: Collection, question: Question, top_k: int, result_chars: int) -> bool:
     searches = (action.removeprefix("search ") for action in question.plan)
     shown = (cut(collection.search(query, top_k), result_chars) for query in searches)
     facts = map(collection.gold_fact, question.facts)

@@ -75,8 +75,8 @@ class Bm25:
             return []
         scores = self._index.get_scores_from_ids(known)
         least = np.partition(scores, -count)[-count] if count < len(scores) else 0.0
-        found = np.flatnonzero((scores >= least) & (scores > 0))
-        return found[np.argsort(-scores[found], kind="stable")][:count].tolist()
+        best = np.flatnonzero((scores >= least) & (scores > 0))
+        return best[np.argsort(-scores[best], kind="stable")][:count].tolist()
 
 
 def cut(documents: Sequence[Document], limit: int) -> list[Document]:
@@ -95,7 +95,8 @@ def cut(documents: Sequence[Document], limit: int) -> list[Document]:
 
 
 def shows(documents: Sequence[Document], fact: GoldFact) -> bool:
-    return any(found.key == fact.key and (not fact.sentence or fact.sentence in found.sentences) for found in documents)
+    same = (document for document in documents if document.key == fact.key)
+    return any(not fact.sentence or fact.sentence in document.sentences for document in same)
 
 
 def search_in(paragraphs: Sequence[tuple[str, Sequence[str]]]) -> Finder:
@@ -141,7 +142,7 @@ def _indexed(path: Path) -> Path:
 
 def _read(path: Path) -> tuple[list[str], list[int]]:
     """Return the passages and where their lines begin."""
-    texts, offsets, place = [], [], 0
+    texts, offsets, offset = [], [], 0
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -149,8 +150,8 @@ def _read(path: Path) -> tuple[list[str], list[int]]:
                     texts.append(str(json.loads(line)["contents"]))
                 except (ValueError, KeyError, TypeError) as error:
                     raise EnvError(f'env.corpus={path}: line {number} is no passage {{"contents": ...}}') from error
-                offsets.append(place)
-            place += len(line)
+                offsets.append(offset)
+            offset += len(line)
     if not texts:
         raise EnvError(f"env.corpus={path}: it has no passage")
     return texts, offsets

@@ -15,12 +15,12 @@ _ENTITIES = 0.31  # for each passage, if every entity is mentioned twice
 _NAMESAKES = 0.2  # share of persons who have another's name; their trades differ
 _ALIASES = {"person": 0.2, "town": 0.25, "organisation": 0.2}
 _BY_ALIAS = 0.5  # share of the mentions of an entity with an alias that use it
-_TOLD_OF_SUBJECT = 0.75  # share of facts that stand in a passage about their subject
+_FROM_SUBJECT = 0.75  # share of facts that stand in a passage about their subject
 _MENTIONED = {"work": 3, "organisation": 2}  # against once: no namesake hides them
 _FACTS_A_PASSAGE = (1, 1, 2, 3)
 _TRADES = ("glazier", "cooper", "weaver", "tanner", "potter", "brewer", "mason", "saddler", "carter", "thatcher")
 _BEASTS = ("Heron", "Fox", "Badger", "Otter", "Lynx", "Raven", "Stag", "Hare", "Wolf", "Adder", "Crane", "Pike")
-_THINGS = ("Lantern", "Orchard", "Mirror", "Ladder", "Harvest", "Compass", "Garden", "Window", "Ferry", "Winter")
+_NOUNS = ("Lantern", "Orchard", "Mirror", "Ladder", "Harvest", "Compass", "Garden", "Window", "Ferry", "Winter")
 _HOUSES = ("Academy", "Brothers", "Guild", "Company", "Institute", "Society", "Press", "Museum")
 _FILLERS = (
     *("Little else is recorded", "The papers on this are few", "So an old chronicle has it", "Nobody doubts it today"),
@@ -89,13 +89,13 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """A world; ``told`` has for each fact the indices of its passage and of its sentence there."""
+    """A world; ``positions`` has each fact's passage and its sentence there, as indices."""
 
     spec: WorldSpec
     entities: tuple[Entity, ...]
     facts: tuple[Fact, ...]
     passages: tuple[Passage, ...]
-    told: tuple[tuple[int, int], ...]
+    positions: tuple[tuple[int, int], ...]
 
     @functools.cached_property
     def steps(self) -> dict[tuple[int, str], tuple[int, int]]:
@@ -132,13 +132,12 @@ def make_world(spec: WorldSpec) -> World:
     draw = random.Random(f"search world {sorted(asdict(spec).items())}")
     entities = _entities(spec, draw)
     facts = _facts(entities, draw)
-    told, passages = _tell(entities, facts, spec.wording, draw)
+    positions, passages = _passages(entities, facts, spec.wording, draw)
     passages += _mentions(entities, spec.distractors, draw)
-    places = draw.sample(range(len(passages)), len(passages))  # where each passage goes
-    moved = [passage for _, passage in sorted(zip(places, passages, strict=True))]
-    return World(
-        spec, tuple(entities), tuple(facts), tuple(moved), tuple((places[told[n][0]], told[n][1]) for n in told)
-    )
+    order = draw.sample(range(len(passages)), len(passages))  # the new index of each passage
+    shuffled = [passage for _, passage in sorted(zip(order, passages, strict=True))]
+    moved = tuple((order[passage], sentence) for passage, sentence in positions.values())
+    return World(spec, tuple(entities), tuple(facts), tuple(shuffled), moved)
 
 
 def _entities(spec: WorldSpec, draw: random.Random) -> list[Entity]:
@@ -161,8 +160,8 @@ def _entity(kind: str, name: str, alias: str, draw: random.Random) -> Entity:
 
 def _titles(count: int, root: Iterator[str], draw: random.Random) -> list[str]:
     """Return titles of which two each differ in one word, such as Lantern and Mirror."""
-    pairs = ((next(root), draw.sample(_THINGS, 2)) for _ in range((count + 1) // 2))
-    return [f"The {thing} of {name}" for name, things in pairs for thing in things][:count]
+    pairs = ((next(root), draw.sample(_NOUNS, 2)) for _ in range((count + 1) // 2))
+    return [f"The {noun} of {name}" for name, nouns in pairs for noun in nouns][:count]
 
 
 def _persons(count: int, towns: list[Entity], root: Iterator[str], draw: random.Random) -> list[Entity]:
@@ -198,15 +197,15 @@ def _facts(entities: list[Entity], draw: random.Random) -> list[Fact]:
     return facts
 
 
-def _tell(
+def _passages(
     entities: list[Entity], facts: list[Fact], wording: str, draw: random.Random
 ) -> tuple[dict[int, tuple[int, int]], list[Passage]]:
-    """Return the place of each fact, and the passages: one to three facts of an entity each."""
+    """Return each fact's position, and the passages: one to three facts of an entity each."""
     about: dict[int, list[int]] = {}
     for number, fact in enumerate(facts):
-        of_subject = draw.random() < _TOLD_OF_SUBJECT or RELATIONS[fact.relation].object == "year"
+        of_subject = draw.random() < _FROM_SUBJECT or RELATIONS[fact.relation].object == "year"
         about.setdefault(fact.subject if of_subject else fact.object, []).append(number)
-    told: dict[int, tuple[int, int]] = {}
+    positions: dict[int, tuple[int, int]] = {}
     passages: list[Passage] = []
     for entity, numbers in about.items():
         draw.shuffle(numbers)
@@ -217,13 +216,13 @@ def _tell(
                 _sentence(entities, facts[number], entity, wording, number == part[0], draw) for number in part
             ]
             sentences.insert(filler, f"{draw.choice(_FILLERS)}.")
-            told |= {number: (len(passages), place + (place >= filler)) for place, number in enumerate(part)}
+            positions |= {fact: (len(passages), index + (index >= filler)) for index, fact in enumerate(part)}
             passages.append(Passage(entities[entity].name, tuple(sentences), entity))
-    return dict(sorted(told.items())), passages
+    return dict(sorted(positions.items())), passages
 
 
 def _sentence(entities: list[Entity], fact: Fact, about: int, wording: str, first: bool, draw: random.Random) -> str:
-    """Tell a fact; the entity that the passage is about is named in its first sentence only."""
+    """Return a fact's sentence; only a passage's first sentence names the passage's entity."""
     chosen = RELATIONS[fact.relation].wordings[draw.choice(in_use(wording))]
     topic, other = entities[about], entities[fact.object if about == fact.subject else fact.subject]
     introduced = f"{topic.called}, also called {topic.alias}," if topic.alias else topic.called

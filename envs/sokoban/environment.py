@@ -72,12 +72,12 @@ def read(text: str) -> Room:
     """Return the room that ``str`` wrote."""
     cells = {(row, column): look for row, line in enumerate(text.split("\n")) for column, look in enumerate(line)}
 
-    def those(looks: str) -> frozenset[Cell]:
+    def cells_of(looks: str) -> frozenset[Cell]:
         return frozenset(cell for cell, look in cells.items() if look in looks)
 
-    (player,) = those("PS")
+    (player,) = cells_of("PS")
     rows, columns = max(cells)
-    return Room(rows + 1, columns + 1, those("_OPSX*"), those("OS*"), player, those("X*"))
+    return Room(rows + 1, columns + 1, cells_of("_OPSX*"), cells_of("OS*"), player, cells_of("X*"))
 
 
 def distances(room: Room) -> dict[State, int]:
@@ -86,15 +86,15 @@ def distances(room: Room) -> dict[State, int]:
     Reverse play, breadth first, from all states in which the boxes are on the targets.
     """
     solved = [(cell, room.targets) for cell in sorted(room.floor - room.targets)]
-    found: dict[State, int] = dict.fromkeys(solved, 0)
+    fewest: dict[State, int] = dict.fromkeys(solved, 0)
     queue = deque(solved)
     while queue:
         state = queue.popleft()
         for before in _before(room.floor, state):
-            if before not in found:
-                found[before] = found[state] + 1
+            if before not in fewest:
+                fewest[before] = fewest[state] + 1
                 queue.append(before)
-    return found
+    return fewest
 
 
 def _before(floor: frozenset[Cell], state: State) -> Iterator[State]:
@@ -108,12 +108,12 @@ def _before(floor: frozenset[Cell], state: State) -> Iterator[State]:
                 yield origin, boxes - {pushed} | {player}
 
 
-def plan_of(room: Room, found: dict[State, int]) -> tuple[str, ...]:
-    """Return a shortest plan from ``room``, given ``distances``; () if it cannot be won."""
+def plan_of(room: Room, fewest: dict[State, int]) -> tuple[str, ...]:
+    """Return a shortest plan from ``room``, given its ``distances``; () if it cannot be won."""
     plan: list[str] = []
-    while left := found.get((room.player, room.boxes), 0):
+    while left := fewest.get((room.player, room.boxes), 0):
         after = ((move, room.moved(move)) for move in MOVES)
-        move, room = next((m, r) for m, r in after if r and found.get((r.player, r.boxes)) == left - 1)
+        move, room = next((m, r) for m, r in after if r and fewest.get((r.player, r.boxes)) == left - 1)
         plan.append(move)
     return tuple(plan)
 
@@ -134,16 +134,16 @@ def make(side: int, boxes: int, seed: int) -> tuple[Room, tuple[str, ...]]:
         raise Rejected("too little floor")
     targets = frozenset(draw.sample(sorted(floor), boxes))
     empty = Room(side, side, floor, targets, min(floor - targets), targets)
-    found = distances(empty)
+    fewest = distances(empty)
     starts: dict[int, list[State]] = {}
-    for state, length in found.items():
+    for state, length in fewest.items():
         if SHORTEST <= length <= LONGEST and not state[1] & targets:
             starts.setdefault(length, []).append(state)
     if not starts:
         raise Rejected("no start that can be won in so many moves")
     player, placed = draw.choice(starts[draw.choice(sorted(starts))])
     room = replace(empty, player=player, boxes=placed)
-    return room, plan_of(room, found)
+    return room, plan_of(room, fewest)
 
 
 def _floor(side: int, draw: random.Random) -> frozenset[Cell]:

@@ -74,21 +74,21 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         demonstration = bool(params.get("demonstration"))
         return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=demonstration)
 
-    def no_rows(self, params: Params, split: str, found: Sequence[Row]) -> str:
-        repos = sorted({row.fields["repo"] for row in found if row.fields})
+    def no_rows(self, params: Params, split: str, of_split: Sequence[Row]) -> str:
+        repos = sorted({row.fields["repo"] for row in of_split if row.fields})
         wanted = params["repo"] + (f"-{params['measure']}-{params['level']}" if params["measure"] else "")
-        known = ", ".join(repos[:12]) or "none"
-        return f"env.task={wanted}: split {split} has no such instance among {len(found)} rows (repositories: {known})"
+        rows = f"{len(of_split)} rows (repositories: {', '.join(repos[:12]) or 'none'})"
+        return f"env.task={wanted}: split {split} has no such instance among {rows}"
 
     def cpu_s(self, deadline_s: float) -> float:
         return 4 * deadline_s
 
     def provider(self, instance: Instance) -> RepoProvider:
         """Return an instance's provider; ``auto``: its own files, else a mirror, else an image."""
-        kind, mirrors = self.settings.provider, self.settings.mirror_dir
-        if kind == "inline" or (kind == "auto" and instance.files):
+        provider, mirrors = self.settings.provider, self.settings.mirror_dir
+        if provider == "inline" or (provider == "auto" and instance.files):
             return InlineFiles()
-        if kind == "git" or (kind == "auto" and mirrors):
+        if provider == "git" or (provider == "auto" and mirrors):
             return GitMirror(Path(mirrors).expanduser())
         return ContainerImage(self.settings.container_image)
 

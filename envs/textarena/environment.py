@@ -52,7 +52,7 @@ class ArenaEnv(TextEnv):
         return self.observe_message("\n".join([*messages, ending] if ending else messages))
 
     def _heard(self, sender: int) -> bool:
-        """Return whether the player to move reads a player's own words."""
+        """Return whether the observation includes messages written by ``sender``."""
         return False
 
     def _shown(self, message: str) -> str:
@@ -150,7 +150,7 @@ class TextArena(ArenaGames):
         opening = env.open(params["id"], seed)
         plan = PLANS[params["id"].split("-")[0]](env.game)
         if plan is None or len(plan) > params["turns"]:
-            raise Rejected(f"not to be won within {params['turns']} turns")
+            raise Rejected(f"cannot be won within {params['turns']} turns")
         game = {"id": params["id"], "seed": seed, "opening": opening.text}
         same = facts_hash([params["id"], opening.text, plan])  # the number to guess is in the plan only
         return GameRecord.written(folder, game, goal=opening.goal, expert_plan=tuple(plan), fingerprint=same)

@@ -88,8 +88,8 @@ def _beside(spot: Spot, move: Spot) -> Spot:
     return spot[0] + move[0], spot[1] + move[1]
 
 
-def _spots(room: Any, *kinds: int) -> frozenset[Spot]:
-    return frozenset((r, c) for r, row in enumerate(room.tolist()) for c, kind in enumerate(row) if kind in kinds)
+def _spots(room: Any, *values: int) -> frozenset[Spot]:
+    return frozenset((r, c) for r, row in enumerate(room.tolist()) for c, value in enumerate(row) if value in values)
 
 
 PLANS: dict[str, Callable[[Any], Plan]] = {

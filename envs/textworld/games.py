@@ -34,9 +34,9 @@ def knowledge_base(folder: str | None = None) -> KnowledgeBase:
 
 
 def options(seed: int) -> textworld.GameOptions:
-    made = textworld.GameOptions()
-    made.seeds = seed
-    return made
+    result = textworld.GameOptions()
+    result.seeds = seed
+    return result
 
 
 def challenge(name: str, settings: dict[str, Any], seed: int) -> Any:

@@ -100,11 +100,11 @@ class Simulator:
     def _path(self, seed: int, fold: str) -> list[str]:
         names, draws = self.machine.names, self.machine.names.scala.util.Random(seed)
         for _ in range(_ATTEMPTS):
-            made = self._game.gameGenerator().mkGame(seed, fold)
-            agent = f"{made.getClass().getSimpleName().removesuffix('Game')}GoldAgent"
-            found = getattr(names.textworldexpress.goldagent, agent)(made).mkGoldPath(draws)
-            if found._1():
-                return [str(action) for action in found._2()]
+            game = self._game.gameGenerator().mkGame(seed, fold)
+            agent = f"{game.getClass().getSimpleName().removesuffix('Game')}GoldAgent"
+            path = getattr(names.textworldexpress.goldagent, agent)(game).mkGoldPath(draws)
+            if path._1():
+                return [str(action) for action in path._2()]
         return []
 
     def step(self, command: str) -> Step:
@@ -115,26 +115,8 @@ def _read(answer: str) -> Step:
     return msgspec.json.decode(answer, type=Step)
 
 
-def made(params: Params, seed: int, folder: Path) -> GameRecord:
-    """Write a seed's game.
-
-    Raises:
-        Rejected: the gold path does not win within the turns of an episode, or not in each replay.
-    """
-    game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
-    simulator = Simulator()
-    gold = simulator.gold(game)
-    first = simulator.load(**game)
-    replays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
-    plan, seen = replays[0]
-    check_gold(seen[-1].score, 1, replays, len(plan), params["turns"])
-    facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
-    about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
-    return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)
-
-
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:
-    """Run the gold path after a fresh load, without what is not valid when its turn comes."""
+    """Run the gold path after a fresh load; skip a command that is not valid at its turn."""
     seen, plan = [simulator.load(**game)], []
     for command in gold:
         if command in seen[-1].validActions and not seen[-1].over:
@@ -205,7 +187,17 @@ class TextWorldExpress(Environment):
         return {**params, "fold": _FOLDS.get(split, "train")}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        return made(params, seed, folder)
+        """Write a seed's game; reject it if a replay of the gold path does not win in time."""
+        game = {"game": params["game"], "options": dict(params["options"]), "fold": params["fold"], "seed": seed}
+        simulator = Simulator()
+        gold = simulator.gold(game)
+        first = simulator.load(**game)
+        replays = [_replay(simulator, game, gold) for _ in range(REPLAYS)]
+        plan, seen = replays[0]
+        check_gold(seen[-1].score, 1, replays, len(plan), params["turns"])
+        facts = [game["game"], game["options"], simulator.goal(), first.observation, sorted(first.validActions), plan]
+        about = {"goal": simulator.goal(), "expert_plan": tuple(plan), "fingerprint": facts_hash(facts)}
+        return GameRecord.written(folder, {**game, "gold": plan}, sort_keys=True, **about)
 
 
 def _check_option(task: str, name: str, value: Any) -> None:

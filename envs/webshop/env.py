@@ -83,14 +83,14 @@ def text_of(page: Page, shop: Shop) -> str:
     return clicked + _SEPARATOR.join([_BACK, _PREVIOUS, *options, *facts, *_PARTS, BUY])
 
 
-def page_of(place: int) -> int:
-    """Return the number of the page of results that shows the result at ``place``, from 0."""
-    return place // _ON_A_PAGE + 1
+def page_of(index: int) -> int:
+    """Return the number of the page of results that shows the result at ``index``, from 0."""
+    return index // _ON_A_PAGE + 1
 
 
 def _results(page: Page, shop: Shop) -> list[str]:
-    found = [shop.product(number) for number in _shown(page, shop)]
-    shown = [part for product in found for part in (product.asin, product.title, product.price_tag)]
+    products = [shop.product(number) for number in _shown(page, shop)]
+    shown = [part for product in products for part in (product.asin, product.title, product.price_tag)]
     total = len(shop.search(page.query or ""))
     return [_BACK, f"Page {page.number} (Total results: {total})", *_turns(page, shop), *shown]
 
@@ -149,8 +149,8 @@ def _wanted(product: Product, goal: Goal) -> Options:
 
 def _from_results(shop: Shop, goal: Goal, page: Page) -> tuple[str, ...]:
     """Return the way to the first product, from this page of results on, that earns 1."""
-    for place, number in enumerate(shop.search(page.query or "")):
-        turns = page_of(place) - page.number
+    for index, number in enumerate(shop.search(page.query or "")):
+        turns = page_of(index) - page.number
         if turns >= 0 and (options := winning(shop, goal, number)) is not None:
             clicks = (f"click[{shop.product(number).asin}]", *_choices(options, Page()), f"click[{BUY}]")
             return ("click[Next >]",) * turns + clicks

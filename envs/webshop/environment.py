@@ -91,10 +91,10 @@ class WebShop(Environment):
         import msgspec
 
         from turngrid.envs.webshop.env import SEARCH, plan
-        from turngrid.envs.webshop.products import drawn
+        from turngrid.envs.webshop.products import draw_goal
 
         shop = self.shop(params)
-        goal = shop.goals[seed] if shop.goals else drawn(shop, params, seed)
+        goal = shop.goals[seed] if shop.goals else draw_goal(shop, params, seed)
         actions = plan(shop, goal, SEARCH)
         if not actions and params.get("needs_plan", True):
             raise Rejected("the expert finds no product that earns 1")

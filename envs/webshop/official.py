@@ -61,18 +61,18 @@ def files(data_dir: str, goals: str) -> Files:
     folder = Path(data_dir).expanduser().absolute()
     suffix = "" if (folder / "items_shuffle.json").is_file() else "_1000"
     human = folder / _HUMAN if goals == "human" else None
-    found = Files(folder / f"items_shuffle{suffix}.json", folder / f"items_ins_v2{suffix}.json", human)
-    missing = [file.name for file in found.all if not file.is_file()]
+    paths = Files(folder / f"items_shuffle{suffix}.json", folder / f"items_ins_v2{suffix}.json", human)
+    missing = [file.name for file in paths.all if not file.is_file()]
     if missing:
         other = "; env.goals=synthetic needs none" if missing == [_HUMAN] else ""
         raise TaskError(f"env.data_dir={data_dir}: there is no {' and no '.join(missing)}; {_ORIGIN}{other}")
-    return found
+    return paths
 
 
 def folder_of(params: Params, data_dir: str) -> Path:
     """Return the folder of a game's shop: the one made here, or the official one."""
     if "products" in params:
-        return products.made_shop(params["products"])
+        return products.own_shop(params["products"])
     return official_shop(files(data_dir, params["goals"]))
 
 
@@ -88,17 +88,17 @@ def shop_of(params: Params, data_dir: str) -> shop.Shop:
     return shop.opened(folder)
 
 
-def official_shop(found: Files) -> Path:
+def official_shop(paths: Files) -> Path:
     """Return the folder of the shop, which is written at the first call.
 
     Raises:
         TaskError: the files are not WebShop's, or the folder cannot be written.
     """
     try:
-        return kept_folder("webshop", f"official-{found.key}", lambda folder: _write(folder, found))
+        return kept_folder("webshop", f"official-{paths.key}", lambda folder: _write(folder, paths))
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"a field is missing or of another kind ({error!r})"
-        raise TaskError(f"env.data_dir={found.products.parent}: {problem}; {_ORIGIN}") from error
+        raise TaskError(f"env.data_dir={paths.products.parent}: {problem}; {_ORIGIN}") from error
 
 
 def digest(folder: Path) -> str:
@@ -106,14 +106,14 @@ def digest(folder: Path) -> str:
     return (folder / "digest").read_text()
 
 
-def _write(folder: Path, found: Files) -> None:
-    attributes = _table(found.attributes)
-    human = _table(found.human) if found.human else None
+def _write(folder: Path, paths: Files) -> None:
+    attributes = _table(paths.attributes)
+    human = _table(paths.human) if paths.human else None
     numbers: dict[str, int] = {}
     goals: list[Goal] = []
 
     def read() -> Iterator[Product]:
-        for item in items(found.products):
+        for item in items(paths.products):
             product = _product(item, attributes.get(item["asin"], {}), numbers)
             if product is not None:
                 numbers[product.asin] = len(numbers)
@@ -123,7 +123,7 @@ def _write(folder: Path, found: Files) -> None:
 
     shop.write_lines(folder, "products", read())
     if not goals:
-        raise TaskError(f"env.data_dir={found.products.parent}: no instruction in {found.all[-1].name}; {_ORIGIN}")
+        raise TaskError(f"env.data_dir={paths.products.parent}: no instruction in {paths.all[-1].name}; {_ORIGIN}")
     random.Random(_SHUFFLE).shuffle(goals)
     shop.write_lines(folder, "goals", goals)
     np.save(folder / "splits.npy", np.array(_splits(goals), np.int8))
@@ -139,11 +139,11 @@ def items(file: Path) -> Iterator[Fields]:
     Raises:
         TaskError: the file is no array of objects.
     """
-    decoder, text, found = json.JSONDecoder(), "", 0
+    decoder, text, count = json.JSONDecoder(), "", 0
     with file.open(encoding="utf-8") as source:
         while chunk := source.read(_CHUNK):
             text = (text + chunk).lstrip()
-            start = 1 if found == 0 and text[:1] == "[" else 0
+            start = 1 if count == 0 and text[:1] == "[" else 0
             while True:
                 start = _GAP.match(text, start).end()  # type: ignore[union-attr]
                 try:
@@ -152,10 +152,10 @@ def items(file: Path) -> Iterator[Fields]:
                     break
                 if not isinstance(item, dict) or "asin" not in item:
                     raise TaskError(f"env.data_dir: {file.name} has an entry that is no product; {_ORIGIN}")
-                found += 1
+                count += 1
                 yield item
             text = text[start:]
-    if text.strip(" \n\r\t,") != "]" or not found:
+    if text.strip(" \n\r\t,") != "]" or not count:
         raise TaskError(f"env.data_dir: {file.name} is no whole JSON list of products; {_ORIGIN}")
 
 
@@ -225,7 +225,7 @@ def _splits(goals: list[Goal]) -> list[int]:
     """Return the code of each goal's split; -1: not in test, but its product is."""
     count = min(_TEST_GOALS, len(goals) // 4)
     tested = {goal.asin for goal in goals[:count]}
-    rest = (-1 if goal.asin in tested else shop.code_of(products.place_of(goal.asin)) for goal in goals[count:])
+    rest = (-1 if goal.asin in tested else shop.code_of(products.rank_of(goal.asin)) for goal in goals[count:])
     return [shop.CODES["test"]] * count + [*rest]
 
 

@@ -140,18 +140,18 @@ DEPARTMENTS = (
 def product(number: int) -> Product:
     """Make a product; its number is its seed."""
     draw = random.Random(f"webshop product {VERSION} {number}")
-    kind = draw.choice(DEPARTMENTS)
-    query, brand = draw.choice(kind.types), draw.choice(_BRANDS)
-    first, second, third, listed, *rest = attributes = draw.sample(kind.attributes, draw.randint(4, 6))
-    looks = draw.sample(kind.looks, draw.randint(4, 6))
-    sizes = sorted(draw.sample(range(len(kind.sizes)), draw.randint(4, 5)))  # in their order
-    options = {kind.look: looks, _SIZE: [kind.sizes[number] for number in sizes]}
-    price = draw.randint(100 * kind.prices[0], 100 * kind.prices[1]) / 100
+    department = draw.choice(DEPARTMENTS)
+    query, brand = draw.choice(department.types), draw.choice(_BRANDS)
+    first, second, third, listed, *rest = attributes = draw.sample(department.attributes, draw.randint(4, 6))
+    looks = draw.sample(department.looks, draw.randint(4, 6))
+    sizes = sorted(draw.sample(range(len(department.sizes)), draw.randint(4, 5)))  # in their order
+    options = {department.look: looks, _SIZE: [department.sizes[number] for number in sizes]}
+    price = draw.randint(100 * department.prices[0], 100 * department.prices[1]) / 100
     return Product(
         asin="B" + hashlib.sha256(f"webshop {number}".encode()).hexdigest()[:9].upper(),
         title=f"{brand} {query.title()}, {first.title()}, {second.title()}",
         query=query,
-        category=f"{kind.name} › {query.title()}",
+        category=f"{department.name} › {query.title()}",
         nouns=query.split(),
         attributes=attributes,
         options=options,
@@ -163,7 +163,7 @@ def product(number: int) -> Product:
     )
 
 
-def made_shop(count: int) -> Path:
+def own_shop(count: int) -> Path:
     """Return the folder of the shop with the products 0 to ``count`` - 1."""
     return kept_folder("webshop", f"made-{VERSION}-{count}", lambda folder: _write(folder, count))
 
@@ -180,7 +180,7 @@ def _splits(count: int) -> Iterator[int]:
         yield shop.CODES["test"] if draw.random() < _TEST_SHARE else shop.code_of(draw.random())
 
 
-def drawn(shop: Shop, params: Params, seed: int) -> Goal:
+def draw_goal(shop: Shop, params: Params, seed: int) -> Goal:
     """Draw the instruction of a seed, for a product of the split."""
     draw = random.Random(f"webshop {json.dumps(dict(params), sort_keys=True)} {seed}")
     number = int(draw.choice(shop.of_split(params["split"])))
@@ -217,6 +217,6 @@ def same_as(*facts: str | Sequence[str] | dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def place_of(asin: str) -> float:
-    """Return a product's place in [0, 1), by a hash of its number in the trade."""
+def rank_of(asin: str) -> float:
+    """Return a product's rank in [0, 1), by a hash of its number in the trade."""
     return int.from_bytes(hashlib.sha256(asin.encode()).digest()[:6], "big") / 2**48

@@ -47,8 +47,8 @@ def score(bought: Product, options: Mapping[str, str], target: Product, goal: Go
 
 def type_factor(bought: Product, target: Product) -> float:
     """Return 1, 0.5, 0.1 or 0 by the share of the target's nouns that the bought product has."""
-    wanted, found = set(target.nouns), set(bought.nouns)
-    share = len(wanted & found) / len(wanted) if wanted else 0.2
+    wanted, had = set(target.nouns), set(bought.nouns)
+    share = len(wanted & had) / len(wanted) if wanted else 0.2
     if share == 0:
         return 0.0
     if share < 0.1:

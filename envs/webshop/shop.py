@@ -84,10 +84,10 @@ class Goal:
 
 
 class Lines(Generic[T]):
-    """JSON lines of a file, decoded one by one as ``kind``."""
+    """JSON lines of a file, decoded one by one as ``cls``."""
 
-    def __init__(self, folder: Path, name: str, kind: type[T]) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
+    def __init__(self, folder: Path, name: str, cls: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(cls)
         self._ends = np.load(folder / f"{name}.npy", mmap_mode="r")
         with (folder / f"{name}.jsonl").open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -143,17 +143,17 @@ class Shop:
         if not known:
             return ()
         scores = self._index.get_scores_from_ids(known).round(_DIGITS)
-        found = np.flatnonzero(scores)
-        if len(found) > TOP:
-            found = found[scores[found] >= np.partition(scores[found], -TOP)[-TOP]]
-        best = found[np.argsort(-scores[found], kind="stable")][:TOP]
+        matching = np.flatnonzero(scores)
+        if len(matching) > TOP:
+            matching = matching[scores[matching] >= np.partition(scores[matching], -TOP)[-TOP]]
+        best = matching[np.argsort(-scores[matching], kind="stable")][:TOP]
         return tuple(best.tolist())
 
 
-def code_of(place: float) -> int:
-    """Return the code of the split, other than test, that has a product at ``place`` in [0, 1)."""
+def code_of(rank: float) -> int:
+    """Return the code of the split, other than test, that has products of ``rank`` in [0, 1)."""
     ends = itertools.accumulate(SHARES.values())
-    return CODES[next(name for name, end in zip(SHARES, ends, strict=True) if place < end)]
+    return CODES[next(name for name, end in zip(SHARES, ends, strict=True) if rank < end)]
 
 
 def words(text: str) -> list[str]:

@@ -15,13 +15,11 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from turngrid.envs.environment import Environment
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.check_env.rollouts import (
@@ -36,7 +34,6 @@ from turngrid.experiments.check_env.rollouts import (
 from turngrid.experiments.evaluate import composed
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.records.statistics import wilson
-from turngrid.tasks.evaluation_sets import reward_on
 from turngrid.tasks.run import Run
 
 SPLITS = ("test", "validation", "demonstrations", "train")
@@ -69,7 +66,7 @@ def main(arguments: list[str]) -> int:
     words, overrides = own_words(arguments, options, Refusal)
     if len(words) != 1:
         raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
-    run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]), Path())
+    run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]))
     found = asyncio.run(check(run, options))
     Console().print(table(words[0], found))
     return int(any(finding.verdict == FAIL for finding in found))
@@ -77,8 +74,7 @@ def main(arguments: list[str]) -> int:
 
 async def check(run: Run, options: Options) -> list[Finding]:
     """List and play an environment's games, and return what was found."""
-    catalogue, env = Catalogue(run.environment, run.config.env.cache_dir), run.config.env
-    reward = reward_on(run.environment, run.config)
+    catalogue, env, reward = run.catalogue, run.config.env, run.reward_name
     # one split at a time: a run's listing would leave out the games that two splits share
     listed = {split: catalogue.tasks(env.task, split, options.games, reward, at_most=[split]) for split in SPLITS}
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:

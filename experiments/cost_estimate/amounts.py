@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from turngrid.envs.environment import Environment
-from turngrid.envs.games.catalogue import Catalogue, TooFewGames, cache_root
-from turngrid.envs.registry import make_environment
+from turngrid.envs.games.catalogue import TooFewGames, cache_root
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.records.damage import DISCARDED
 from turngrid.records.stages import stage_seconds
-from turngrid.tasks.budget import Allocation, allocate_budget, with_games
-from turngrid.tasks.evaluation_sets import env_node, own, reward_on, tested
+from turngrid.tasks.budget import Allocation, with_games
+from turngrid.tasks.evaluation_sets import own, tested
 from turngrid.tasks.mixture import shares, task_weights
-from turngrid.tasks.splits import cache_dir, games_wanted, validation_samples, what_to_set
+from turngrid.tasks.run import Run
+from turngrid.tasks.splits import games_wanted, validation_samples, what_to_set
 
 STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
 # Keys that may differ between runs of the same throughput
@@ -56,16 +55,15 @@ class Amounts:
     units: dict[str, int]  # stage -> demonstrations, SFT or RL steps, or evaluation episodes
 
 
-def amounts(config: DictConfig) -> Amounts:
+def amounts(run: Run) -> Amounts:
     """Count what a run will need; raise TaskError if a task's split has too few games."""
-    allocation = allocate_budget(config)
     with what_to_set():
-        games = tuple(_games(config, allocation))
-    allocation = with_games(allocation, config.budget, sum(part.wanted for part in games if part.split == "train"))
-    demonstrations, steps, sft = allocation.demonstrations, allocation.steps, config.model.sft
+        games = tuple(_games(run))
+    allocation = with_games(run.allocation, run.budget, sum(part.wanted for part in games if part.split == "train"))
+    demonstrations, steps, sft = allocation.demonstrations, allocation.steps, run.model.sft
     models = 1 + bool(demonstrations) + bool(steps)
-    evaluation_sets = len(tested(config)) * len(config.eval.temperatures)
-    samples = evaluation_sets * int(config.eval.games) * int(config.eval.samples_per_game)
+    evaluation_sets = len(tested(run)) * len(run.eval.temperatures)
+    samples = evaluation_sets * run.eval.games * run.eval.samples_per_game
     units = {
         "demonstrations": demonstrations,
         "sft": int(sft.epochs) * -(-demonstrations // int(sft.batch_size)),
@@ -73,29 +71,27 @@ def amounts(config: DictConfig) -> Amounts:
         "evaluation": models * samples,
     }
     needed = {stage: count for stage, count in units.items() if count}
-    return Amounts(allocation, games, models, samples, validation_samples(config, steps), needed)
+    return Amounts(allocation, games, models, samples, validation_samples(run), needed)
 
 
-def _games(config: DictConfig, allocation: Allocation) -> Iterator[Games]:
-    environment, weights = make_environment(config.env.name, config.env), task_weights(config.env)
-    for split, count in games_wanted(config, allocation).items():
-        for task, share in shares(weights, count).items():
+def _games(run: Run) -> Iterator[Games]:
+    for split, count in games_wanted(run).items():
+        for task, share in shares(task_weights(run.config.env), count).items():
             if share:
-                yield _split(config, environment, task, split, share)
-    for env, task in tested(config):
-        if (env, task) != own(config):
-            yield _split(config, make_environment(env, env_node(config, env)), task, "test", int(config.eval.games))
+                yield _split(run, task, split, share)
+    for env, task in tested(run):
+        if (env, task) != own(run):
+            yield _split(run.of_environment(env), task, "test", run.eval.games)
 
 
-def _split(config: DictConfig, environment: Environment, task: str, split: str, wanted: int) -> Games:
-    catalogue = Catalogue(environment, cache_dir(config))
-    cached, missing, _ = catalogue.outlook(task, split, wanted, reward_on(environment, config))
+def _split(run: Run, task: str, split: str, wanted: int) -> Games:
+    cached, missing, _ = run.catalogue.outlook(task, split, wanted, run.reward_name)
     most = cached + missing
-    if 0 < most < wanted and split == "train" and not config.env.tasks:
+    if 0 < most < wanted and split == "train" and not run.env.tasks:
         wanted = most  # they are revisited
     if most < wanted:
         message = f"{task}: split {split} has at most {most} games of the {wanted} asked for"
-        raise TooFewGames(message, split, most, environment.more_games)
+        raise TooFewGames(message, split, most, run.environment.more_games)
     return Games(split, task, wanted, cached)
 
 
@@ -113,9 +109,9 @@ def machine() -> str:
     return f"{len(os.sched_getaffinity(0))} cores of {next(names, platform.processor())}"
 
 
-def record_file(config: DictConfig) -> Path:
+def record_file(run: Run) -> Path:
     """Return the record's path; runs with the same throughput on this machine share it."""
-    settings: Any = OmegaConf.to_container(config, resolve=True)
+    settings: Any = OmegaConf.to_container(run.config, resolve=True)
     for key in FREE:
         *above, last = key.split(".")
         (settings[above[0]] if above else settings).pop(last, None)
@@ -123,20 +119,21 @@ def record_file(config: DictConfig) -> Path:
     return cache_root() / "throughput" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def recorded(config: DictConfig) -> Seconds:
+def recorded(run: Run) -> Seconds:
     """Return what runs of this kind recorded on this machine; {} if there is none."""
-    return json.loads(file.read_text(encoding="utf-8")) if (file := record_file(config)).exists() else {}
+    return json.loads(file.read_text(encoding="utf-8")) if (file := record_file(run)).exists() else {}
 
 
-def record(config: DictConfig, folder: Path) -> None:
+def record(run: Run) -> None:
     """Record a run that has ended, unless it was interrupted, damaged or too short.
 
     Stages that this run did not have keep their earlier values.
     """
+    folder = run.folder
     attempts = (folder / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
     whole = len(attempts) == 1 and (folder / RESULT).exists() and not (folder / DISCARDED).exists()
-    wanted, took = amounts(config), stage_seconds(folder)
-    if whole and config.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
+    wanted, took = amounts(run), stage_seconds(folder)
+    if whole and run.eval.games >= GAMES and wanted.allocation.steps >= STEPS:
         each = {stage: took[stage] / count for stage, count in wanted.units.items() if stage in took}
         with suppress(OSError):  # a record that cannot be written must not fail a finished run
-            write_whole(record_file(config), json.dumps(recorded(config) | each, indent=2) + "\n")
+            write_whole(record_file(run), json.dumps(recorded(run) | each, indent=2) + "\n")

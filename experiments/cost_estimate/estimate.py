@@ -4,10 +4,10 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from omegaconf import DictConfig
 from rich.markup import escape
 from rich.table import Table
 
+from turngrid.algorithms.chosen import Chosen, slots_of
 from turngrid.config.errors import ConfigError
 from turngrid.config.machine import check_gpus, checkpoint_bytes
 from turngrid.envs.games.catalogue import cache_root
@@ -18,8 +18,7 @@ from turngrid.experiments.tables import duration
 from turngrid.records.models.gpus import GB, GpuError
 from turngrid.records.models.shape import Shape, shape_of
 from turngrid.records.run_folder import run_name
-from turngrid.tasks.budget import rollout_forms
-from turngrid.tasks.splits import cache_dir
+from turngrid.tasks.run import Run
 
 GIB = 2**30
 GAME_BYTES, EPISODE_BYTES = 400_000.0, 12_000.0  # TextWorld's w2-o3-q4 with the tiny model
@@ -31,28 +30,28 @@ NOT_RECORDED = (
 )
 
 
-def check(config: DictConfig, say: Callable[[str], None]) -> None:
+def check(run: Run, say: Callable[[str], None]) -> None:
     """Check that the run fits into memory before it starts, and print what it needs of a GPU.
 
     Raises:
         ConfigError: the run does not fit; the message ends with settings that fit, if any.
     """
-    shape, where, on_cpu = shape_of(config.model.path), devices(config), config.trainer.device == "cpu"
+    shape, where, on_cpu = shape_of(run.model.path), devices(run), run.config.trainer.device == "cpu"
     if shape is None or where is None:
-        unknown = f"model.path={config.model.path}: its size is not known" if shape is None else "GPU memory: not known"
+        unknown = f"model.path={run.model.path}: its size is not known" if shape is None else "GPU memory: not known"
         how = "docs/cluster.md has the arithmetic" if shape is None else "use cluster.gpu_memory_gb=NUMBER"
         return None if on_cpu else say(f"note: {unknown}, so memory was not checked; {how}")
-    if reasons := problems(config, shape, where):
+    if reasons := problems(run, shape, where):
         raise does_not_fit(reasons)
     if not on_cpu:
-        say(f"{demand(config, shape, where).peak() / GB:.0f} of a GPU's {where.name} needed")
+        say(f"{demand(run, shape, where).peak() / GB:.0f} of a GPU's {where.name} needed")
 
 
 def does_not_fit(reasons: Sequence[str]) -> ConfigError:
     return ConfigError(f"this does not fit: {'; '.join(reasons)}")
 
 
-def make(config: DictConfig) -> tuple[str, list[str]]:
+def make(run: Run) -> tuple[str, list[str]]:
     """Return the printed estimate and the reasons why the run does not fit.
 
     The estimate is for ``estimate_gpu`` if it is set, else for this machine.
@@ -61,63 +60,65 @@ def make(config: DictConfig) -> tuple[str, list[str]]:
         Refusal: ``estimate_gpu`` is unknown, or the model's size is not known.
         TaskError: a task has too few games in a split.
     """
-    here, wanted, shape = not config.estimate_gpu, amounts(config), shape_of(config.model.path)
+    here, wanted, shape = not run.config.estimate_gpu, amounts(run), shape_of(run.model.path)
     if here:
-        check_gpus(config)
+        check_gpus(run.config)
     elif shape is None:
-        path = config.model.path
+        path = run.model.path
         raise GpuError(f"estimate_gpu needs a model of known size: model.path={path} has no config.json here")
-    where, rows, reasons = devices(config), [*_amounts(config, wanted)], []
-    for key, folder, needed in disk(config, wanted, shape):
+    where, rows, reasons = devices(run), [*_amounts(run, wanted)], []
+    for key, folder, needed in disk(run, wanted, shape):
         free = shutil.disk_usage(next(part for part in (folder, *folder.parents) if part.exists())).free
         there = f" of {free / GIB:.0f} in {folder}" if here else ""
         rows.append((f"disk: {key}", f"{needed / GIB:.2f} GiB{there}"))
         if here and needed > USABLE * free:
             reasons.append(f"disk: {needed / GIB:.1f} GiB needed{there}; use {key}=FOLDER on a larger disk")
     if shape and where:
-        needed, saved = demand(config, shape, where).peak(), checkpoint_bytes(config, shape)
+        needed, saved = demand(run, shape, where).peak(), checkpoint_bytes(run.config, shape)
         rows.append((f"memory of {where.name}", f"{needed / GB:.0f} of {where.memory / GB:.0f} GB"))
-        rows.append(("a checkpoint", f"{saved / GB:.1f} GB, after every {config.trainer.save_freq} steps"))
-        reasons += problems(config, shape, where)
-    each = recorded(config) if here else {}
+        rows.append(("a checkpoint", f"{saved / GB:.1f} GB, after every {run.config.trainer.save_freq} steps"))
+        reasons += problems(run, shape, where)
+    each = recorded(run) if here else {}
     if each:
         times = forecast(wanted, each).items()
         rows += [(f"time: {stage}", "not recorded" if time is None else duration(time)) for stage, time in times]
-    table = Table(title=run_name(config), title_justify="left", show_header=False)
+    table = Table(title=run_name(run.config), title_justify="left", show_header=False)
     for row in rows:
         table.add_row(*map(escape, row))  # rich takes [NAME] for a style
     note = f"time: as recorded on {machine()}, without making games" if each else NOT_RECORDED * here
     return plain_text([table]) + note, reasons
 
 
-def _amounts(config: DictConfig, wanted: Amounts) -> Iterator[tuple[str, str]]:
+def _amounts(run: Run, wanted: Amounts) -> Iterator[tuple[str, str]]:
     allocation = wanted.allocation
-    yield "budget", f"{allocation.units:g} of {config.budget.units:g} units, {allocation.unspent:g} left"
+    yield "budget", f"{allocation.units:g} of {run.budget.units:g} units, {allocation.unspent:g} left"
     for games in wanted.games:
         yield f"games: {games.split}", f"{games.wanted} of {games.task}, {games.cached} of them made already"
     yield "demonstrations", str(allocation.demonstrations)
-    if config.demos.experience:
-        yield config.demos.experience, f"{config.demos.alternatives} actions drawn at each state of a demonstration"
+    if run.demos.experience:
+        yield run.demos.experience, f"{run.demos.alternatives} actions drawn at each state of a demonstration"
     if allocation.steps:
         yield "RL", f"{allocation.steps} steps x {allocation.episodes_per_step} = {allocation.episodes:,} episodes"
-        if sampling := (config.get("filter") or {}).get("dynamic_sampling"):
-            yield "RL at most", f"{sampling.batches} times as many: filter=[dynamic_sampling]"
+        for name, method in Chosen(slots_of(run.config, ("filter",))).of("filter", 1).items():
+            if batches := getattr(method, "batches", 0):
+                yield "RL at most", f"{batches} times as many: filter=[{name}]"
     if wanted.validation:
         yield "validation", f"{wanted.validation:,} games between steps"
     yield "evaluation", f"{wanted.models} models x {wanted.samples} = {wanted.models * wanted.samples:,} episodes"
 
 
-def disk(config: DictConfig, wanted: Amounts, shape: Shape | None) -> Iterator[tuple[str, Path, float]]:
+def disk(run: Run, wanted: Amounts, shape: Shape | None) -> Iterator[tuple[str, Path, float]]:
     """Return the key that names a folder, the folder, and the bytes that it needs."""
     missing = sum(games.wanted - games.cached for games in wanted.games)
-    yield "env.cache_dir", cache_dir(config) or cache_root(), missing * GAME_BYTES
+    yield "env.cache_dir", run.cache_dir or cache_root(), missing * GAME_BYTES
     allocation = wanted.allocation
-    run = EPISODE_BYTES * (allocation.demonstrations + allocation.episodes + wanted.models * wanted.samples)
+    needed = EPISODE_BYTES * (allocation.demonstrations + allocation.episodes + wanted.models * wanted.samples)
     if shape:
-        saved, keep = -(-allocation.steps // int(config.trainer.save_freq)), config.trainer.max_actor_ckpt_to_keep
+        trainer = run.config.trainer
+        saved, keep = -(-allocation.steps // int(trainer.save_freq)), trainer.max_actor_ckpt_to_keep
         at_once = int(min(saved, keep + 1) if keep and keep > 0 else saved)  # with the one that is being written
         after_sft = MODEL_BYTES * shape.parameters if allocation.demonstrations else 0
-        run += at_once * checkpoint_bytes(config, shape) + after_sft
-        kept = (form.keeps(step) for form in rollout_forms(config).values() for step in range(1, allocation.steps + 1))
-        run += MODEL_BYTES * shape.parameters * sum(kept)
-    yield "output_dir", Path(config.output_dir).expanduser().absolute(), run
+        needed += at_once * checkpoint_bytes(run.config, shape) + after_sft
+        kept = (form.keeps(step) for form in run.forms.values() for step in range(1, allocation.steps + 1))
+        needed += MODEL_BYTES * shape.parameters * sum(kept)
+    yield "output_dir", Path(run.config.output_dir).expanduser().absolute(), needed

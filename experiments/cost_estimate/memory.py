@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.config import machine
 from turngrid.config.finalise import rows_per_device
@@ -20,7 +20,7 @@ from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import PREFIX_BYTES, Shape, has_experts, linears, settings_of
 from turngrid.records.run_folder import flattened
-from turngrid.tasks.budget import rollout_forms
+from turngrid.tasks.run import Run
 
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
 KV_BYTES = 2  # bytes of each value in vLLM's KV cache
@@ -68,8 +68,9 @@ class Devices:
     memory: float
 
 
-def devices(config: DictConfig) -> Devices | None:
+def devices(run: Run) -> Devices | None:
     """Return the run's devices; None if the memory of its GPUs is not known."""
+    config = run.config
     if config.trainer.device == "cpu" and not config.estimate_gpu:
         return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
     name, number = machine.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
@@ -179,26 +180,26 @@ class Demand:
             yield f"memory: the rollout server has {share / GB:.1f} GB and needs {needs} and {episode}"
 
 
-def demand(config: DictConfig, shape: Shape, where: Devices) -> Demand:
-    keys = dict(flattened(OmegaConf.to_container(config, resolve=True)))
-    served = 1 + any(form.keeps(1) for form in rollout_forms(config).values())
-    return Demand(keys, shape, where, int(has_critic(config)), adapter_parameters(config, shape), served)
+def demand(run: Run, shape: Shape, where: Devices) -> Demand:
+    keys = dict(flattened(OmegaConf.to_container(run.config, resolve=True)))
+    served = 1 + any(form.keeps(1) for form in run.forms.values())
+    return Demand(keys, shape, where, int(has_critic(run.config)), adapter_parameters(run.config, shape), served)
 
 
-def problems(config: DictConfig, shape: Shape, where: Devices) -> list[str]:
+def problems(run: Run, shape: Shape, where: Devices) -> list[str]:
     """Return a line for each part that does not fit; the last one ends with settings that fit."""
-    asked = demand(config, shape, where)
+    config, asked = run.config, demand(run, shape, where)
     reasons = list(asked.lacking())
     there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)
     if asked.engines("offload_policy") and not config.estimate_gpu and needed > USABLE * there:
         words = f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory"
         reasons.append(f"{words}, which has {there / GB:.0f}")
-    return [*reasons[:-1], f"{reasons[-1]}; {_advice(config, asked)}"] if reasons else []
+    return [*reasons[:-1], f"{reasons[-1]}; {_advice(run, asked)}"] if reasons else []
 
 
-def _advice(config: DictConfig, asked: Demand) -> str:
+def _advice(run: Run, asked: Demand) -> str:
     """Return the first sizes that fit; add LoRA or offloading only if needed."""
-    path, nodes = config.model.path, [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
+    path, nodes = run.model.path, [f"{ACTOR}.fsdp_config", "critic.fsdp"][: 1 + asked.critic]
     rank = 0 if asked.adapter or has_experts(settings_of(path) or {}) else sum((linears(path) or {}).values())
     means: list[tuple[Demand, dict[str, Any]]] = [(asked, {})]
     if rank:
@@ -206,20 +207,20 @@ def _advice(config: DictConfig, asked: Demand) -> str:
     if not asked.on_cpu:
         for key in ("optimizer_offload", "offload_policy"):
             means.append((asked, {f"{node}.{key}": True for node in nodes}))
-    plain, *others = [_first_that_fits(config, *each) for each in means]
+    plain, *others = [_first_that_fits(*each, rows_per_device(run.config)) for each in means]
     if fitting := [plain] if plain else [*filter(None, others)]:
         return f"what fits: {'; or '.join(fitting)}"
     return "no batch size, LoRA or offloading makes it fit: take more or larger devices, or a smaller model"
 
 
-def _first_that_fits(config: DictConfig, asked: Demand, settings: Mapping[str, Any]) -> str:
+def _first_that_fits(asked: Demand, settings: Mapping[str, Any], rows: int) -> str:
     """Return ``settings`` with the first smaller sizes that fit, as they are typed; "" if none."""
     keys, nodes = asked.keys, (ACTOR, "critic")[: 1 + asked.critic]
     passes: list[dict[str, Any]] = [{TOKENS: size} for size in SIZES if asked.row <= size < keys[TOKENS]]
     if asked.critic:
         passes = [{**one, "critic.ppo_infer_max_token_len_per_gpu": one[TOKENS]} for one in passes]
     if not keys[f"{ACTOR}.use_dynamic_bsz"]:
-        fewer = [n for n in range(int(keys[f"{ACTOR}.{MICRO}"] or 1) - 1, 0, -1) if rows_per_device(config) % n == 0]
+        fewer = [n for n in range(int(keys[f"{ACTOR}.{MICRO}"] or 1) - 1, 0, -1) if rows % n == 0]
         passes = [{f"{node}.{MICRO}": n for node in nodes} for n in fewer]
     shares = [{SHARE: share} for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if asked.share not in (0, share)]
     imitation = [{SFT: asked.row}] if keys["budget.sft_share"] > 0 and keys[SFT] > asked.row else []

@@ -30,8 +30,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omegaconf import DictConfig
-
 from turngrid.config.base import CONF
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
@@ -39,6 +37,7 @@ from turngrid.experiments.evaluate import composed
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies
 from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
+from turngrid.tasks.run import Run
 
 if TYPE_CHECKING:
     from turngrid.experiments.credit_quality.methods import Method
@@ -62,28 +61,28 @@ class Options:
 def main(arguments: list[str]) -> int:
     options = Options()
     words, overrides = own_words(arguments, options, Refusal)
-    policy, overrides, config = asked(words, overrides)
-    _refuse(options, config, policy)
-    print(_measured(options, config, policy, _chosen(options, overrides, policy)), flush=True)
+    policy, overrides, run = asked(words, overrides)
+    _refuse(options, run, policy)
+    print(_measured(options, run, policy, _chosen(options, overrides, policy)), flush=True)
     return 0
 
 
-def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], DictConfig]:
-    """Return the policy, the overrides and the config. A name of ``model=`` selects that model."""
+def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[str], Run]:
+    """Return the policy, the overrides and the run. A name of ``model=`` selects that model."""
     if len(words) != 1:
         choices = "a run folder, a model folder, a name of model=, expert or random"
         raise Refusal(f"one policy, not {len(words)}: name {choices}")
     models = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
     if words[0] in models:
         words, overrides = ["base"], [*overrides, f"model={words[0]}"]
-    config = composed(words, overrides)
+    run = Run(composed(words, overrides))
     try:
-        return policies(words, None, config)[0], overrides, config
+        return policies(words, None, run)[0], overrides, run
     except PolicyError as error:
         raise Refusal(f"{error}{meant(words[0], models)}") from error
 
 
-def _refuse(options: Options, config: DictConfig, policy: PolicyRef) -> None:
+def _refuse(options: Options, run: Run, policy: PolicyRef) -> None:
     share = re.fullmatch(r"0|1|[01]\.0*|0?\.\d+", options.noise)
     reasons = {
         "samples=1: methods compare the episodes of a group; use samples=2 or more": options.samples < 2,
@@ -92,7 +91,7 @@ def _refuse(options: Options, config: DictConfig, policy: PolicyRef) -> None:
         f"noise={options.noise}: it is a share; use noise=0.0 to noise=1.0": not share,
         f"noise={options.noise}: it is the expert's, and this is {policy.label}; use noise=0": options.noise != "0"
         and policy.kind != "expert",
-        "eval.tasks: one task is measured; use env.task=": config.eval.tasks,
+        "eval.tasks: one task is measured; use env.task=": run.eval.tasks,
     }
     if reason := next((text for text, holds in reasons.items() if holds), None):
         raise Refusal(reason)
@@ -121,26 +120,26 @@ def _missing(policy: PolicyRef) -> dict[str, str]:
     return {"values": f"and {policy.label} has no critic: name a run of a method with one, such as algo=ppo"}
 
 
-def _measured(options: Options, config: DictConfig, policy: PolicyRef, chosen: Sequence[Method]) -> str:
+def _measured(options: Options, run: Run, policy: PolicyRef, chosen: Sequence[Method]) -> str:
     from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
     from turngrid.experiments.credit_quality.study import Size, study_of
     from turngrid.records.run_folder import held
 
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
-    study, reward = study_of(config, policy, float(options.noise)), str(config.turn_reward.name)
-    folder = study.run.folder
+    study, reward = study_of(run, policy, float(options.noise)), str(run.config.turn_reward.name)
+    folder, env = study.run.folder, run.env
     with held(folder):
         say(f"credit quality folder {folder}")
         taken = study.measured(size)
-        about = {"env": str(config.env.name), "task": str(config.env.task), "policy": policy.label, "reward": reward}
-        rated = results(taken, chosen, reward, size, about, _model(config, policy), options.gradients)
+        about = {"env": str(env.name), "task": str(env.task), "policy": policy.label, "reward": reward}
+        rated = results(taken, chosen, reward, size, about, _model(run, policy), options.gradients)
         rounded = rated.results.write(folder)
         write_whole(folder / TABLE, markdown(rounded))
         write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
     return f"{summary(rounded)}\n\n{markdown(rounded)}\nepisodes: {folder / EPISODES}"
 
 
-def _model(config: DictConfig, policy: PolicyRef) -> PolicyModel | None:
+def _model(run: Run, policy: PolicyRef) -> PolicyModel | None:
     if policy.kind != "checkpoint":
         say(f"no gradients: {policy.label} is no model")
         return None
@@ -149,8 +148,8 @@ def _model(config: DictConfig, policy: PolicyRef) -> PolicyModel | None:
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
     torch.set_num_threads(1)  # more threads do not speed up small models and slow a busy machine down
-    temperature = float(config.actor_rollout_ref.rollout.temperature)
-    return PolicyModel(policy.path, temperature, str(config.trainer.device))
+    temperature = float(run.config.actor_rollout_ref.rollout.temperature)
+    return PolicyModel(policy.path, temperature, str(run.config.trainer.device))
 
 
 if __name__ == "__main__":

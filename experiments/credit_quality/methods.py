@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-from omegaconf import DictConfig
 
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
 from turngrid.algorithms.registry import ON_BATCH, SLOTS, words
@@ -43,11 +42,16 @@ class Method:
     label: str
     run: Run  # without a folder
 
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The methods that act on a batch."""
+        return Chosen(slots_of(self.run.config, (*ON_BATCH, ALGO)))
+
     @property
     def needs(self) -> frozenset[str]:
         """Return which of ``values`` and ``entropy`` the method reads."""
-        chosen = _chosen(self.run.config).needs()
-        return chosen | {"values"} if self.run.algorithm.needs_critic else chosen
+        needs = self.chosen.needs()
+        return needs | {"values"} if self.run.algorithm.needs_critic else needs
 
     def credit(self, groups: Groups, known: Mapping[str, np.ndarray] = MappingProxyType({})) -> Credited:
         """Return the method's credit of groups of episodes.
@@ -84,8 +88,9 @@ def method(word: str, overrides: Sequence[str]) -> Method:
         config = compose([*overrides, *chosen, *settings])
     except ConfigError as error:
         raise ConfigError(f"methods: {word}: {error}") from error
-    _refuse(word, config)
-    return Method(word, Run(config, Path()))
+    parsed = Method(word, Run(config))
+    _refuse(parsed)
+    return parsed
 
 
 def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:
@@ -97,19 +102,15 @@ def _setting(name: str, item: str, credits: Sequence[str], word: str) -> str:
     return f"credit.{name}.{item}" if name in credits and key != "state" else f"algo.{item}"
 
 
-def _chosen(config: DictConfig) -> Chosen:
-    return Chosen(slots_of(config, (*ON_BATCH, ALGO)))
-
-
-def _refuse(word: str, config: DictConfig) -> None:
+def _refuse(method: Method) -> None:
     """Refuse, before any game is run, methods that this command cannot rate."""
+    word, config, chosen = method.label, method.run.config, method.chosen
     other = next((slot for slot in OTHERWISE if config.get(slot)), None)
     if other or [*(config.get("rollout_form") or {"linear": {}})] != ["linear"]:
         changed = other or "rollout_form"
         raise Refusal(
             f"methods: {word} chooses {changed} too, which changes what is learned from: name algo and credit alone"
         )
-    chosen = _chosen(config)
     if chosen.heads() > 1:
         raise Refusal(f"methods: {word} needs a critic with {chosen.heads()} heads, and here it has one")
     if "teacher" in chosen.needs():
@@ -118,7 +119,7 @@ def _refuse(word: str, config: DictConfig) -> None:
         raise Refusal(f"methods: {word} has the policy score other contexts, which this command does not do")
     if "tree" in (config.get("credit") or {}):
         raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
-    for problem in bad_methods(config):
+    for problem in bad_methods(method.run):
         raise Refusal(f"methods: {word}: {problem}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,35 +84,41 @@ def results(
     """
     groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
     known = true_advantages(games, groups, reward, size.k)
-    needs = {need for method in methods for need in method.needs}
-    inputs: dict[str, np.ndarray] = {}
-    if model:
-        from turngrid.experiments.credit_quality.policy_model import critic_file, of_games, run_critic  # imports torch
-    if model and "entropy" in needs:
-        inputs["entropy"] = np.concatenate([model.entropy(episode) for group in groups for episode in group])
-    if model and "values" in needs and (file := critic_file(model.path)):
-        critic = run_critic(file)
-        inputs["values"] = np.concatenate([critic(episode) for group in groups for episode in group])
+    inputs = _inputs(groups, {need for method in methods for need in method.needs}, model) if model else {}
     credits = {method.label: method.credit(groups, inputs) for method in methods}
     sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
     against = methods[0].label
     statistics = statistics_of(sums)
     if model and gradients and len(groups) * (len(credits) + PARTS) * model.size <= MOST:
+        from turngrid.experiments.credit_quality.policy_model import of_games  # imports torch
+
         products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
         statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
     ratings, less = rated(statistics, against, len(groups))
+    measured = {**about, **asdict(size), "games": [game.key for game in games], **_counts(groups)}
+    made = Results(measured, of_truth(sums[against]), ratings, against, less)
+    return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
+
+
+def _inputs(groups: Groups, needs: Collection[str], model: PolicyModel) -> dict[str, np.ndarray]:
+    """Return what methods need of the models, of all action tokens."""
+    from turngrid.experiments.credit_quality.policy_model import critic_file, run_critic  # imports torch
+
+    compute = {"entropy": model.entropy} if "entropy" in needs else {}
+    if "values" in needs and (file := critic_file(model.path)):
+        compute["values"] = run_critic(file)
+    episodes = [episode for group in groups for episode in group]
+    return {name: np.concatenate([of(episode) for episode in episodes]) for name, of in compute.items()}
+
+
+def _counts(groups: Groups) -> dict[str, float]:
     episodes = [(number, episode) for number, group in enumerate(groups) for episode in group]
-    counts = {
-        **about,
-        **asdict(size),
-        "games": [game.key for game in games],
+    return {
         "episodes": len(episodes),
-        "turns": len(known.advantage),
+        "turns": sum(len(episode.turns) for _, episode in episodes),
         "prefixes": len({(number, key) for number, episode in episodes for key in keys(episode)}),
         "won": float(np.mean([episode.won for _, episode in episodes])),
     }
-    made = Results(counts, of_truth(sums[against]), ratings, against, less)
-    return Rated(made, known, {name: credit.turns for name, credit in credits.items()}, groups)
 
 
 def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, k: int) -> Truth:

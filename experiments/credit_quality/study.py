@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, TaskRef
 from turngrid.envs.utils.bar import ticking_bar
@@ -29,7 +28,7 @@ from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import Policy, RandomPolicy, Reply, TurnContext, dice, one_of
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
-from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
+from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
 
@@ -73,8 +72,8 @@ class Study:
     @cached_property
     def games(self) -> Sequence[TaskRef]:
         """Return the test games, in their order."""
-        prepare_evaluation_sets(self.run.config, self.run.folder, also_own=True)
-        return read_tasks(Path(self.run.evaluation_settings[0].evaluation_set.file))
+        prepare_evaluation_sets(self.run, also_own=True)
+        return read_tasks(Path(evaluation_settings(self.run)[0].evaluation_set.file))
 
     def file(self, task: TaskRef) -> Path:
         return self.run.folder / "games" / f"{task.seed}-{task.sha256[:8]}.json"
@@ -113,7 +112,7 @@ class Study:
         """Call ``screen`` or ``measure`` of each game's ``Measurement``, and save the game."""
         with ticking_bar(total=len(tasks), desc=what, unit="game", disable=not tasks) as bar:
             for task in tasks:
-                spec = self.run.spec(task, int(self.run.config.env.max_turns))
+                spec = self.run.spec(task, self.run.max_turns)
                 measurement = Measurement(self.rollouts, self._make, spec, self.run.reward.name)
                 game = self.read(task)
                 asyncio.run(getattr(measurement, what)(game, *numbers))
@@ -125,12 +124,12 @@ class Study:
         return self.run.environment.new_env(legal=legal, expert=self.policy.kind == "expert")
 
 
-def study_of(config: DictConfig, policy: PolicyRef, noise: float) -> Study:
+def study_of(run: Run, policy: PolicyRef, noise: float) -> Study:
     """Return the study of a policy; equal policies, games and settings share a folder."""
-    node: Any = OmegaConf.to_container(config, resolve=True)
+    node: Any = OmegaConf.to_container(run.config, resolve=True)
     outside = {key.removeprefix("env.") for key in OUTPUT_KEYS}
     identity = {
-        "version": make_environment(config.env.name, config.env).version,
+        "version": run.environment.version,
         "env": {key: value for key, value in node["env"].items() if key not in outside},
         "reward": node["turn_reward"],
         "rollout": {key: node["actor_rollout_ref"]["rollout"][key] for key in ("temperature", "top_p", "top_k")},
@@ -140,9 +139,9 @@ def study_of(config: DictConfig, policy: PolicyRef, noise: float) -> Study:
         "noise": noise,
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
-    name = file_name(f"{config.env.name}-{config.env.task}-{policy.name}-{digest}")
-    folder = (Path(config.output_dir).expanduser() / "credit_quality" / name).absolute()
-    return Study(Run(config, folder), policy, noise)
+    name = file_name(f"{node['env']['name']}-{node['env']['task']}-{policy.name}-{digest}")
+    folder = (Path(node["output_dir"]).expanduser() / "credit_quality" / name).absolute()
+    return Study(replace(run, folder=folder), policy, noise)
 
 
 @dataclass
@@ -215,7 +214,7 @@ class ModelRollouts:
 
 def rollouts_of(run: Run, policy: PolicyRef, noise: float) -> Rollouts:
     """Return the policy's rollouts; ``noise``: probability of a random action of the expert."""
-    config, seed = run.config, int(run.config.seed)
+    config, seed = run.config, run.seed
     if policy.kind == "expert":
         return TextRollouts(NoisyExpert(noise, seed))
     if policy.kind == "random":

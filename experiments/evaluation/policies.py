@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.envs.games.catalogue import cache_root
@@ -17,8 +17,8 @@ from turngrid.envs.utils.names import file_name, meant
 from turngrid.records.models.locate import ModelError, check_hub, library_file, local_folder, resolve_model, run_of
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.chat_policy import Endpoint
-from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
-from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text, prompt_form
+from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.window import summed_up
 from turngrid.tasks.run import Run
 
@@ -52,19 +52,19 @@ class PolicyRef:
         return f"{file_name(self.label)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
-def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig) -> list[PolicyRef]:
-    """Return the requested policies in order, an endpoint last.
+def policies(words: Sequence[str], endpoint: Endpoint | None, run: Run) -> list[PolicyRef]:
+    """Return the policies that ``run`` is asked to evaluate, in order, an endpoint last.
 
     Raises:
         PolicyError: a name is unknown or repeated, or no policy is named.
         ModelError: a folder holds no model.
     """
-    candidates = [each for word in words for each in _with_library(_policy(word, config), config)]
+    candidates = [each for word in words for each in _with_library(_policy(word, run), run.eval.library)]
     if endpoint is not None:
-        if endpoint.tools and not prompt_form(config.prompt).calls:
+        if endpoint.tools and not run.prompt.calls:
             raise PolicyError("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
         identity = f"{endpoint.url} {endpoint.model}{' by tools' * endpoint.tools}"
-        chat = ChatSettings(chat_settings(config).kwargs)
+        chat = ChatSettings(run.chat.kwargs)
         candidates.append(PolicyRef(endpoint.model, "endpoint", identity, endpoint=endpoint, chat=chat))
     if not candidates:
         raise PolicyError(f"which policy? name a run folder, a model folder, {', '.join(WORDS)}, or endpoint=URL")
@@ -76,49 +76,51 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, config: DictConfig
     return [replace(candidate, label=label) for label, candidate in zip(again, candidates, strict=True)]
 
 
-def _policy(word: str, config: DictConfig) -> PolicyRef:
+def _policy(word: str, run: Run) -> PolicyRef:
+    model = run.model
     if word in SCRIPTED:
         return PolicyRef(word, word, word)
     if word == "base":
-        path = resolve_model(str(config.model.path), cache_root())
+        path = resolve_model(str(model.path), cache_root())
         check_hub(path)
-        return PolicyRef(f"base {config.model.name}", "checkpoint", _contents(path), path, chat=chat_settings(config))
+        return PolicyRef(f"base {model.name}", "checkpoint", _contents(path), path, chat=run.chat)
     if local_folder(word) is None and "/" not in word and not word.startswith(("asset:", "packaged:")):
         raise PolicyError(
             f"no policy {word}{meant(word, WORDS)} (choices: a run folder, a model folder, {', '.join(WORDS)})"
         )
-    if Path(word).parts[0] == str(config.output_dir):
+    if Path(word).parts[0] == str(run.config.output_dir):
         word = f"./{word}"  # a missing run folder is no name on the hub
     try:
         path = resolve_model(word, cache_root())
         check_hub(path)
     except ModelError as error:
         raise PolicyError(str(error).replace("model.path=", "")) from error
-    run = _run_of(word)
-    for own, asked in zip(_rendering(run.config), _rendering(config), strict=True) if run else ():
+    trained = _run_of(word)
+    for own, asked in zip(_rendering(trained), _rendering(run), strict=True) if trained else ():
         if own != asked:
             raise PolicyError(f"{word} was trained with {own}: evaluate it with the same")
-    chat = chat_settings(config).over(run.chat if run else ChatSettings())
+    chat = run.chat.over(trained.chat if trained else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
 
 
-def _with_library(policy: PolicyRef, config: DictConfig) -> list[PolicyRef]:
+def _with_library(policy: PolicyRef, asked: str | None) -> list[PolicyRef]:
     """Return a policy that was trained with a library without it and with it (``eval.library``)."""
-    wanted = (config.eval.library or "both") if library_file(policy.path) else "none"
+    wanted = (asked or "both") if library_file(policy.path) else "none"
     without = replace(policy, label=f"{policy.label} without library") if wanted == "both" else policy
     return [without] * (wanted != "frozen") + [replace(policy, library=True)] * (wanted != "none")
 
 
-def _rendering(config: DictConfig) -> tuple[str, str, str]:
+def _rendering(run: Run) -> tuple[str, str, str]:
     """Return prompt form, summaries and roles as overrides; evaluation refuses other ones."""
+    config = run.config
     prompt = {"name": PLAIN} | changed_text(config.get("prompt"))
     words = [f"prompt={prompt.pop('name')}", *(f"prompt.{key}={value}" for key, value in prompt.items())]
-    return " ".join(words), _summaries(config), f"{ROLES}=[{','.join(config.get(ROLES) or ())}]"
+    return " ".join(words), _summaries(run), f"{ROLES}=[{','.join(config.get(ROLES) or ())}]"
 
 
-def _summaries(config: DictConfig) -> str:
+def _summaries(run: Run) -> str:
     """Return, as overrides, the rollout form with which the policy writes summaries, or linear."""
-    forms: Any = OmegaConf.to_container(config.get(FORM) or OmegaConf.create(), resolve=True)
+    forms: Any = OmegaConf.to_container(run.config.get(FORM) or OmegaConf.create(), resolve=True)
     name = summed_up(forms)
     if not name:
         return f"{FORM}=linear"
@@ -142,7 +144,7 @@ def _contents(path: str) -> str:
 
 def trained_on(word: str) -> str | None:
     """Return the environment of the policy's run; None without a run."""
-    return str(run.config.env.name) if (run := _run_of(word)) else None
+    return str(run.env.name) if (run := _run_of(word)) else None
 
 
 def _run_of(word: str) -> Run | None:

@@ -1,6 +1,6 @@
 """The evaluation's process: checkpoints run the test games, and trackers get the results.
 
-    python -P -m experiments.evaluation.process CONFIG.yaml
+    python -P -m turngrid.experiments.evaluation.process CONFIG.yaml
 
 ``CONFIG.yaml`` is the run's config with ``run.folder``, ``run.policies`` (a list of {name, path,
 chat, library}), ``run.models`` (opponents that are models: name to path) and ``run.tracked``.
@@ -10,6 +10,7 @@ Episodes that are on disk are kept.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,10 +26,12 @@ from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import SamplingParams
 from turngrid.rollouts.store import write_episodes
-from turngrid.tasks.evaluation_sets import EvaluationSetting, through_servers
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, through_servers
 from turngrid.tasks.run import Run
+from turngrid.tasks.stage_process import tracked
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 from turngrid.verl_plugin.shared_state import frozen_library
 from turngrid.verl_plugin.training import watchdog
@@ -38,52 +41,49 @@ if TYPE_CHECKING:
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 
-async def evaluate(
-    run: Run, policies: Sequence[Mapping[str, Any]], tracked: bool = False, models: Mapping[str, str] | None = None
-) -> None:
+async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapping[str, str] | None = None) -> None:
     """Evaluate the policies in turn, each in the settings whose episodes are missing.
 
     ``models``: folders of opponents that are models, by name.
     """
-    done = 0
+    numbers = itertools.count(1)
 
     def count() -> None:
         """Update the progress bar of the process that started this one."""
-        nonlocal done
-        done += 1
         watchdog.current.enter("game")
-        stage.progress_file(run.folder).write_text(str(done))
+        stage.progress_file(run.folder).write_text(str(next(numbers)))
 
     async with stage.open_pools(legal=run.prompt.admissible) as pool_of:
         for policy in policies:
-            todo = [
-                (item, file)
-                for item in run.evaluation_settings
-                if not (file := stage.episodes_file(run.folder, policy["name"], item.label)).exists()
-            ]
-            if not todo:
-                continue
-            library = frozen_library(policy["path"]) if policy["library"] else None
-            async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
-                for item, file in todo:
-                    pool = await pool_of(run, item.evaluation_set.env)
-                    params = SamplingParams(item.temperature, max_action_tokens=int(run.config.env.max_action_tokens))
-                    limit = run.limit(model.context, item.evaluation_set.max_response_length)
-                    rules = Rules(params, limit, run.config.eval.seed, models or {})
-                    specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
-                    episodes = await model.roll_out(specs, rules, pool, count)
-                    if cause := stage.common_failure(episodes):
-                        task = item.evaluation_set.task
-                        raise Failure(f"{policy['name']}: every game of {task} failed: {cause}")
-                    write_episodes(file, episodes)
-    if tracked:
-        log_evaluation(run, [policy["name"] for policy in policies])
+            if missing := _missing(run, policy["name"]):
+                library = frozen_library(policy["path"]) if policy["library"] else None
+                async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
+                    for item, file in missing:
+                        params = SamplingParams(item.temperature, max_action_tokens=run.env.max_action_tokens)
+                        limit = run.limit(model.context, item.evaluation_set.max_response_length)
+                        rules = Rules(params, limit, run.eval.seed, models or {})
+                        specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
+                        pool = await pool_of(run, item.evaluation_set.env)
+                        _write(file, policy["name"], item, await model.roll_out(specs, rules, pool, count))
+
+
+def _missing(run: Run, policy: str) -> list[tuple[EvaluationSetting, Path]]:
+    """Return the settings that a policy has no episodes of, and their files."""
+    files = [(item, stage.episodes_file(run.folder, policy, item.label)) for item in evaluation_settings(run)]
+    return [(item, file) for item, file in files if not file.exists()]
+
+
+def _write(file: Path, policy: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> None:
+    """Write episodes; raise Failure if every one of them failed."""
+    if cause := stage.common_failure(episodes):
+        raise Failure(f"{policy}: every game of {item.evaluation_set.task} failed: {cause}")
+    write_episodes(file, episodes)
 
 
 @asynccontextmanager
 async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[LoadedModel | ServedModel]:
     """Load a checkpoint in this process, or behind rollout servers on all GPUs of the run."""
-    if not through_servers(run.config):
+    if not through_servers(run):
         yield LoadedModel(path, run.config.trainer.device, chat, run.prompt.marks, precision.dtype(run.config, path))
         return
     from turngrid.verl_plugin.rollout.served_rollouts import served  # imports verl, which takes seconds
@@ -97,15 +97,15 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
     from turngrid.records.step_metrics import success_by_type
 
-    tracked, settings = run.tracked("evaluation"), run.evaluation_settings
-    if not tracked.trackers:
+    stage_run, settings = tracked(run, "evaluation"), evaluation_settings(run)
+    if not stage_run.trackers:
         return
     by_setting = [
         (item, {policy: stage.played(run.folder, policy, item.label) for policy in policies}) for item in settings
     ]
     names = set_names(settings)
     evaluations = {item.label: evaluations_of(item, episodes) for item, episodes in by_setting}
-    trackers = Trackers(tracked)
+    trackers = Trackers(stage_run)
     for step, policy in enumerate(policies):
         # the results of a mixture's tasks follow those of the whole
         whole = {names[label]: of_set[step] for label, of_set in evaluations.items()}
@@ -114,7 +114,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
             metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
         trackers.log(step, metrics)
     trackers.finish()
-    tracked.mark_logged()
+    stage_run.mark_logged()
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
@@ -148,9 +148,12 @@ def policy_metrics(evaluations: Mapping[str, EvaluationResult]) -> dict[str, flo
 def main() -> None:
     config: Any = OmegaConf.load(sys.argv[1])
     policies: Any = OmegaConf.to_container(config.run.policies)
+    run = Run(config, Path(config.run.folder))
     watchdog.begin(config.cluster.hung_factor, config.cluster.hung_after_s)
-    asyncio.run(evaluate(Run(config, Path(config.run.folder)), policies, config.run.tracked, config.run.models))
+    asyncio.run(evaluate(run, policies, config.run.models))
     watchdog.current.end()
+    if config.run.tracked:
+        log_evaluation(run, [policy["name"] for policy in policies])
 
 
 if __name__ == "__main__":

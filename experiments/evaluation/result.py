@@ -184,8 +184,8 @@ def results_of(
 def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[EvaluationResult]:
     """Return each policy's result in a setting; a mixture also has one for each of its tasks."""
     evaluations = [evaluation(policy, item, episodes) for policy, episodes in played.items()]
-    for part, places in by_task(item):
-        chosen = [item.samples_per_game * place + sample for place in places for sample in range(item.samples_per_game)]
+    for part, games in by_task(item):
+        chosen = [item.samples_per_game * game + sample for game in games for sample in range(item.samples_per_game)]
         evaluations += [evaluation(policy, part, [episodes[i] for i in chosen]) for policy, episodes in played.items()]
     return evaluations
 

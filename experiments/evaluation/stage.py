@@ -16,7 +16,6 @@ from tqdm import tqdm
 from turngrid.envs.hosting.pool import EnvPool, pool_of
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.damage import discard
-from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import say
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome
@@ -24,7 +23,8 @@ from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import START, Policy
 from turngrid.rollouts.store import read_episodes
-from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks import stage_process
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
 
@@ -49,9 +49,9 @@ def episodes_file(folder: Path, name: str, label: str = "") -> Path:
 
 def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False) -> None:
     """Evaluate the checkpoints in the settings whose episodes are missing, or StageFailed."""
-    folder, settings = run.folder, run.evaluation_settings
+    folder, settings = run.folder, evaluation_settings(run)
     left = sum(missing_episodes(folder, checkpoint.name, item) for checkpoint in checkpoints for item in settings)
-    if not left and not (tracked and not run.tracked("evaluation").is_logged()):
+    if not left and not (tracked and not stage_process.tracked(run, "evaluation").is_logged()):
         return
     path = folder / "evaluation" / "config.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
     progress_file(folder).unlink(missing_ok=True)  # left by a killed evaluation
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
         update = partial(_show, bar, folder)
-        run_stage(run.config, folder, "evaluation", "turngrid.experiments.evaluation.process", [str(path)], update)
+        stage_process.run_stage(run, "evaluation", "turngrid.experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)
 
 

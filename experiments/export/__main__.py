@@ -142,7 +142,7 @@ def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:
 
 def card(run: Run, stage: str, first: list[dict[str, str]], name: str) -> str:
     """Return the model card: Markdown with the front matter that hubs read."""
-    base, attempt, result = str(run.config.model.path), last_attempt(run.folder), RunResult.read(run.folder)
+    base, attempt, result = str(run.model.path), last_attempt(run.folder), RunResult.read(run.folder)
     versions = attempt.versions if attempt else {}
     text = (files("turngrid.experiments.export") / "templates" / "card.md.j2").read_text(encoding="utf-8")
     return Template(text, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True).render(

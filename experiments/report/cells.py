@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from turngrid.envs.utils.names import nearest
-from turngrid.experiments.report.runs import Run
+from turngrid.experiments.report.runs import ReportedRun
 from turngrid.experiments.report.samples import Sample, Unfilled, samples
 from turngrid.experiments.sweep.definition import SUCCESS, Layout, Selector
 from turngrid.records.process.exit_codes import Refusal
@@ -64,12 +64,14 @@ class TableCell:
     published: float | None
 
 
-def table_cells(runs: Sequence[Run], layout: Layout, table: str | None) -> list[list[TableCell]]:
+def table_cells(runs: Sequence[ReportedRun], layout: Layout, table: str | None) -> list[list[TableCell]]:
     """Return the cells, row by row, in the layout's order."""
     return [[_cell(runs, row, column, table) for column in layout.columns.items()] for row in layout.rows.items()]
 
 
-def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None) -> TableCell:
+def _cell(
+    runs: Sequence[ReportedRun], row: tuple[str, Selector], column: tuple[str, Selector], table: str | None
+) -> TableCell:
     estimated, why, selector = None, "", {**row[1], **column[1]}
     try:
         estimated = estimate(runs, selector)
@@ -80,7 +82,7 @@ def _cell(runs: Sequence[Run], row: tuple[str, Selector], column: tuple[str, Sel
     return TableCell(row[0], column[0], selector.get("measure", SUCCESS), estimated, why, beside)
 
 
-def estimate(runs: Sequence[Run], selector: Selector) -> Estimate:
+def estimate(runs: Sequence[ReportedRun], selector: Selector) -> Estimate:
     """Estimate success or score, averaged over the axes that ``selector`` does not name.
 
     Raises:
@@ -149,12 +151,12 @@ class Table:
 def tables() -> dict[str, Table]:
     """Return all tables by name, in the paper's order."""
     nodes: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-    found = {}
+    by_name = {}
     for name, node in nodes.items():
         if name != "source":
             rows = {row: dict(zip(node["columns"], cells, strict=True)) for row, cells in node["rows"].items()}
-            found[name] = Table(name, rows, node.get("protocol", {}), node.get("note", ""))
-    return found
+            by_name[name] = Table(name, rows, node.get("protocol", {}), node.get("note", ""))
+    return by_name
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from turngrid.experiments.report.runs import EPISODES, SHOWN, SUCCESS, Run, apart, family, grouped, task_axes, title_of
+from turngrid.experiments.report.runs import EPISODES, SUCCESS, ReportedRun, apart, drawn, grouped, task_axes, title_of
 from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Chart:
     note: str
 
 
-def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> pd.DataFrame:
+def over_seeds(runs: Sequence[ReportedRun], metric: str = SUCCESS) -> pd.DataFrame:
     """Aggregate a metric over ``runs``; if any are finished, over these only.
 
     Returns:
@@ -65,7 +65,7 @@ def over_seeds(runs: Sequence[Run], metric: str = SUCCESS) -> pd.DataFrame:
     )
 
 
-def curves(runs: Sequence[Run]) -> list[Chart]:
+def curves(runs: Sequence[ReportedRun]) -> list[Chart]:
     """Draw success by step and by training episodes, with a panel for each task."""
     trained = [run for run in runs if len(run.curve)]
     if not trained:
@@ -87,18 +87,17 @@ def curves(runs: Sequence[Run]) -> list[Chart]:
     ]
 
 
-def metrics(runs: Sequence[Run]) -> list[Chart]:
+def metrics(runs: Sequence[ReportedRun]) -> list[Chart]:
     """Draw the further metrics; nothing if there are more settings than colours."""
     panels = metric_panels(runs)
     return [Chart("training", "While training", draw_panels("training", panels), METRICS_NOTE)] if panels else []
 
 
-def metric_panels(runs: Sequence[Run]) -> list[Panel]:
+def metric_panels(runs: Sequence[ReportedRun]) -> list[Panel]:
     """Return a panel for each metric of ``SHOWN`` that is not 0 throughout."""
     settings = grouped([run for run in runs if len(run.curve)], nameless="run")
-    names = {name for run in runs for name in run.curve if family(name)} if len(settings) <= MOST_LINES else set()
     panels = []
-    for name in sorted(names, key=lambda name: (list(SHOWN).index(str(family(name))), name)):
+    for name in drawn(runs) if len(settings) <= MOST_LINES else ():
         have = {setting: [run for run in group if name in run.curve] for setting, group in settings.items()}
         lines = {setting: over_seeds(group, name) for setting, group in have.items() if group}
         if any(line["mean"].any() for line in lines.values()):

@@ -22,7 +22,7 @@ from math import sqrt
 import numpy as np
 
 from turngrid.experiments.report.cells import by_set
-from turngrid.experiments.report.runs import Run, except_axis, value_name
+from turngrid.experiments.report.runs import ReportedRun, except_axis, value_name
 from turngrid.experiments.report.samples import Sample, Unfilled, samples
 from turngrid.experiments.sweep.definition import Selector, Takeaway, flattened
 from turngrid.experiments.sweep.record import Sweep
@@ -63,12 +63,12 @@ class Comparison:
     word: Word | None = None
 
 
-def verdicts(sweep: Sweep, runs: Sequence[Run]) -> list[Comparison]:
+def verdicts(sweep: Sweep, runs: Sequence[ReportedRun]) -> list[Comparison]:
     """Judge the sweep's declared takeaways, in their order."""
     return [_verdict(takeaway, runs) for takeaway in sweep.takeaways]
 
 
-def _verdict(takeaway: Takeaway, runs: Sequence[Run]) -> Comparison:
+def _verdict(takeaway: Takeaway, runs: Sequence[ReportedRun]) -> Comparison:
     detail = f"{_side(takeaway.higher)} against {_side(takeaway.lower)}"
     try:
         difference = contrast(runs, _parts(takeaway.higher, 1) + _parts(takeaway.lower, -1))
@@ -100,7 +100,7 @@ def _side(side: dict[str, str | Selector]) -> str:
     return " minus ".join(f"({name})" for name in names)
 
 
-def differences(runs: Sequence[Run]) -> list[Comparison]:
+def differences(runs: Sequence[ReportedRun]) -> list[Comparison]:
     """Compare every two values of each axis, between runs that are equal on all other axes."""
     several = any(len(run.evaluation_sets) > 1 for run in runs)
     sets = list(dict.fromkeys("/".join(one) for run in runs for one in run.evaluation_sets)) if several else [""]
@@ -121,7 +121,7 @@ def differences(runs: Sequence[Run]) -> list[Comparison]:
     return compared
 
 
-def contrast(runs: Sequence[Run], parts: Sequence[Part]) -> Contrast:
+def contrast(runs: Sequence[ReportedRun], parts: Sequence[Part]) -> Contrast:
     """Compute the contrast, paired by setting, seed and game, averaged over other axes.
 
     Raises:

@@ -19,7 +19,7 @@ from turngrid.experiments.report.cells import table_cells, table_of
 from turngrid.experiments.report.charts import curves, metrics
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject, shared_and_varied
-from turngrid.experiments.report.runs import LAST, Run, grouped, setting_names
+from turngrid.experiments.report.runs import LAST, ReportedRun, grouped, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep.definition import SCORE, SUCCESS
 from turngrid.experiments.tables import duration
@@ -112,7 +112,7 @@ def contents(subject: Subject) -> dict[str, Any]:
     }
 
 
-def played(runs: Sequence[Run]) -> str:
+def played(runs: Sequence[ReportedRun]) -> str:
     """Describe games, samples, temperature and turn limit of the test in one sentence."""
     first = [evaluation for run in runs for evaluation in run.evaluations[:1]]
     ways = {
@@ -124,7 +124,7 @@ def played(runs: Sequence[Run]) -> str:
     return f"{'; or '.join(sorted(ways)[:4])}, at most {' or '.join(map(str, turns))} turns" if ways else ""
 
 
-def costs(runs: Sequence[Run]) -> pd.DataFrame:
+def costs(runs: Sequence[ReportedRun]) -> pd.DataFrame:
     """Return mean costs of each setting's finished runs, and total costs of all runs."""
     known = {run.name: run.result for run in runs if run.result and run.result.notes.get("spent")}
     settings = grouped([run for run in runs if run.name in known], nameless="each run")
@@ -143,7 +143,7 @@ def costs(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.concat([means, frame.sum().to_frame("all runs together").T.assign(runs=len(frame))])
 
 
-def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
+def origins(runs: Sequence[ReportedRun]) -> Mapping[tuple[str, str], int]:
     """Count runs by commit and package versions of their last attempt."""
     last = [attempt for run in runs for attempt in run.attempts[-1:]]
     return Counter(
@@ -155,7 +155,7 @@ def origins(runs: Sequence[Run]) -> Mapping[tuple[str, str], int]:
     )
 
 
-def sampled(runs: Sequence[Run]) -> list[Shown]:
+def sampled(runs: Sequence[ReportedRun]) -> list[Shown]:
     """Return the first wins and losses of each run's last model, then of a base model.
 
     They are from the run's first evaluation set, at most ``MOST`` in total.
@@ -165,7 +165,7 @@ def sampled(runs: Sequence[Run]) -> list[Shown]:
     return [shown for run, stage in asked[: MOST // (2 * EACH)] for shown in _shown(run, str(stage))]
 
 
-def _shown(run: Run, stage: str) -> Iterator[Shown]:
+def _shown(run: ReportedRun, stage: str) -> Iterator[Shown]:
     file = EpisodeFile(episodes_file(run.folder, stage), run.folder)
     left = {True: EACH, False: EACH}  # by whether they are won
     for shown in file.shown() if file.path.exists() else ():

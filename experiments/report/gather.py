@@ -10,7 +10,7 @@ import pandas as pd
 
 from turngrid.envs.utils.names import file_name, meant
 from turngrid.experiments.evaluation import result
-from turngrid.experiments.report.runs import Run, apart, read_run, setting_names
+from turngrid.experiments.report.runs import ReportedRun, apart, read_run, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, Selector
@@ -69,7 +69,7 @@ class Subject:
     """The subject of a report: its runs and where it goes."""
 
     sweep: Sweep
-    runs: Sequence[Run]
+    runs: Sequence[ReportedRun]
     folder: Path
     loose: bool = False
     left_out: tuple[str, ...] = ()  # a line for each run of the folder that is in no report
@@ -99,7 +99,7 @@ def _of_sweep(folder: Path) -> Subject:
     return Subject(sweep, runs, folder)
 
 
-def _read(folder: Path, run: record.SweepRun | None = None) -> Run:
+def _read(folder: Path, run: record.SweepRun | None = None) -> ReportedRun:
     try:
         return read_run(folder, run.coordinates, run.seed) if run else read_run(folder)
     except (ValueError, TypeError, KeyError) as error:
@@ -136,7 +136,7 @@ def _of_runs(paths: Sequence[Path]) -> list[Subject]:
     return [_of_group(name, group, root / REPORTS / name, left_out) for name, group in groups.items()]
 
 
-def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str, ...]) -> Subject:
+def _of_group(name: str, runs: Sequence[ReportedRun], folder: Path, left_out: tuple[str, ...]) -> Subject:
     """Make up a sweep's record for runs that belong to no sweep."""
     placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
     name, title = (placed[0].name,) * 2 if len(placed) == 1 else (name, f"Runs in {name}")
@@ -144,13 +144,13 @@ def _of_group(name: str, runs: Sequence[Run], folder: Path, left_out: tuple[str,
     return Subject(sweep, placed, folder, True, left_out)
 
 
-def _layout(runs: Sequence[Run]) -> Layout:
+def _layout(runs: Sequence[ReportedRun]) -> Layout:
     """Lay out settings by models (and evaluation sets)."""
     rows = {name or "success": dict(run.coordinates) for run, name in zip(runs, setting_names(runs), strict=True)}
     return Layout(rows=rows, columns=_columns(runs))
 
 
-def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
+def _columns(runs: Sequence[ReportedRun]) -> dict[str, Selector]:
     stages = [stage for stage in (BASE, "sft", "rl") if any(run.stage(stage) for run in runs)] or ["last"]
     evaluation_sets = list(dict.fromkeys(evaluation_set for run in runs for evaluation_set in run.evaluation_sets))
     if not any(len(run.evaluation_sets) > 1 for run in runs):
@@ -164,7 +164,7 @@ def _columns(runs: Sequence[Run]) -> dict[str, Selector]:
     }
 
 
-def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, list[str]]]:
+def shared_and_varied(runs: Sequence[ReportedRun]) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Return the shown settings that all runs share, and all settings that vary, by key."""
     known = [run for run in runs if run.settings]
     varied = {key: _values(known, key) for key in varying(known)}
@@ -172,7 +172,7 @@ def shared_and_varied(runs: Sequence[Run]) -> tuple[dict[str, str], dict[str, li
     return {key: found[0] for key, found in values.items() if found and found != [MISSING]}, varied
 
 
-def varying(runs: Sequence[Run]) -> list[str]:
+def varying(runs: Sequence[ReportedRun]) -> list[str]:
     """Return the keys that differ between runs, without seeds, trackers and machine."""
     moving = [str(key) for key, count in _table(runs).nunique().items() if count > 1]
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
@@ -181,13 +181,13 @@ def varying(runs: Sequence[Run]) -> list[str]:
     return sorted(keys, key=lambda key: SHOWN.index(key) if key in SHOWN else len(SHOWN))
 
 
-def _table(runs: Sequence[Run]) -> pd.DataFrame:
+def _table(runs: Sequence[ReportedRun]) -> pd.DataFrame:
     """Return one row per run and one column per key; values as text, since some are lists."""
     rows = [{key: repr(value) for key, value in run.settings.items()} for run in runs]
     return pd.DataFrame(rows).fillna("None")
 
 
-def _values(runs: Sequence[Run], key: str) -> list[str]:
+def _values(runs: Sequence[ReportedRun], key: str) -> list[str]:
     return list(dict.fromkeys(_text(run.settings.get(key)) for run in runs))
 
 
@@ -197,7 +197,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
+def coordinates(runs: Sequence[ReportedRun]) -> list[Mapping[str, str]]:
     """Return axes: the named keys that vary, and others until every config differs."""
     keys, table = varying(runs), _table(runs)
     axes = [key for key in keys if key in NAMED]
@@ -207,7 +207,7 @@ def coordinates(runs: Sequence[Run]) -> list[Mapping[str, str]]:
     return [{NAMED.get(key, key): _text(run.settings.get(key)) for key in axes} for run in runs]
 
 
-def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
+def comparable(runs: Sequence[ReportedRun]) -> tuple[dict[str, list[ReportedRun]], tuple[str, ...]]:
     """Group runs with the same test games and settings, by name; list those left out.
 
     A run with no other in its group is left out, unless every run is alone. So is a group without a
@@ -215,7 +215,7 @@ def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ..
     """
     outside = outside_identity()
 
-    def of_test(run: Run) -> str:
+    def of_test(run: ReportedRun) -> str:
         return repr(
             sorted((key, run.settings[key]) for key in run.settings if key.startswith(OF_TEST) and key not in outside)
         )
@@ -232,7 +232,7 @@ def comparable(runs: Sequence[Run]) -> tuple[dict[str, list[Run]], tuple[str, ..
     return dict(zip(full, several, strict=True)), tuple(left_out)
 
 
-def _name(run: Run) -> str:
+def _name(run: ReportedRun) -> str:
     """Return a group's name, such as ``textworld-w2-o3-q4``, from one of its finished runs."""
     tasks = "+".join(dict.fromkeys(task for _, task in run.evaluation_sets))
     return file_name(f"{run.evaluations[0].env}-{tasks}", also="+")

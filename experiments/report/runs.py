@@ -53,7 +53,7 @@ SHOWN_LINES = 40  # lines of a failure's message that are shown
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportedRun:
     """A run folder, or a run of a sweep that may not have started."""
 
     folder: Path  # its run folder, which may be missing
@@ -96,7 +96,7 @@ class Run:
         return next((one for one in own if evaluation_set in (None, one.task, f"{one.env}/{one.task}")), None)
 
 
-def setting_names(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
+def setting_names(runs: Sequence[ReportedRun], without: Sequence[str] = ()) -> list[str]:
     """Name each run's setting by its values on the axes that vary, except ``without``."""
     values = Counter(axis for axis, _ in {item for run in runs for item in run.coordinates.items()})
     shown = {axis for axis, count in values.items() if count > 1} - set(without)
@@ -108,26 +108,28 @@ def value_name(axis: str, value: str) -> str:
     return f"{axis.split('.')[-1]}={value}" if NOT_TELLING.fullmatch(value) else value
 
 
-def grouped(runs: Sequence[Run], without: Sequence[str] = (), nameless: str = "") -> dict[str, list[Run]]:
+def grouped(
+    runs: Sequence[ReportedRun], without: Sequence[str] = (), nameless: str = ""
+) -> dict[str, list[ReportedRun]]:
     """Group runs by the name of their setting."""
     names = {id(run): name for run, name in zip(runs, setting_names(runs, without), strict=True)}
     return apart(runs, lambda run: names[id(run)] or nameless)
 
 
-def apart(runs: Sequence[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]:
+def apart(runs: Sequence[ReportedRun], by: Callable[[ReportedRun], Key]) -> dict[Key, list[ReportedRun]]:
     """Group runs by equal ``by``, in order."""
-    groups: dict[Key, list[Run]] = {}
+    groups: dict[Key, list[ReportedRun]] = {}
     for run in runs:
         groups.setdefault(by(run), []).append(run)
     return groups
 
 
-def except_axis(runs: Sequence[Run], axis: str) -> list[list[Run]]:
+def except_axis(runs: Sequence[ReportedRun], axis: str) -> list[list[ReportedRun]]:
     """Group runs that differ on one axis only."""
     return [*apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis)).values()]
 
 
-def task_axes(runs: Sequence[Run]) -> list[str]:
+def task_axes(runs: Sequence[ReportedRun]) -> list[str]:
     """Return the axes along which the test games change while all other axes are fixed."""
     axes = dict.fromkeys(axis for run in runs for axis in run.coordinates)
     return [
@@ -137,7 +139,7 @@ def task_axes(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> Run:
+def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: int | None = None) -> ReportedRun:
     """Read a run folder; by default with the config's seed and without coordinates.
 
     Raises:
@@ -147,7 +149,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
     settings = dict(flattened(config)) if config else {}
     current = state(folder)
     curve = curve_of(read_metrics(folder / "rl" / "metrics.jsonl"))
-    return Run(
+    return ReportedRun(
         folder=folder,
         coordinates=coordinates or {},
         seed=int(settings.get("seed", 0)) if seed is None else seed,
@@ -180,6 +182,12 @@ def _reason(folder: Path, current: State, curve: pd.DataFrame) -> str:
 def family(name: str) -> str | None:
     """Return the entry of ``SHOWN`` that a metric belongs to; None if the metric is not drawn."""
     return next((key for key in SHOWN if name == key or (key.endswith("/") and name.startswith(key))), None)
+
+
+def drawn(runs: Sequence[ReportedRun]) -> list[str]:
+    """Return the metrics of ``SHOWN`` that the runs have, in its order."""
+    names = {name for run in runs for name in run.curve if family(name)}
+    return sorted(names, key=lambda name: (list(SHOWN).index(str(family(name))), name))
 
 
 def title_of(name: str) -> tuple[str, str]:

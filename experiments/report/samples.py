@@ -12,7 +12,7 @@ import numpy as np
 
 from turngrid.experiments.evaluation.result import EvaluationResult, State
 from turngrid.experiments.evaluation.stage import episodes_file
-from turngrid.experiments.report.runs import LAST, Run, apart
+from turngrid.experiments.report.runs import LAST, ReportedRun, apart
 from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS, Selector
 from turngrid.records.stages import stage_name
 from turngrid.records.statistics import share_of_best
@@ -53,7 +53,7 @@ class Sample:
         return self.shares[[self.seeds.index(seed) if self.seeds else 0 for seed in seeds]]
 
 
-def samples(runs: Sequence[Run], selectors: Sequence[Selector]) -> tuple[list[list[Sample]], list[str]]:
+def samples(runs: Sequence[ReportedRun], selectors: Sequence[Selector]) -> tuple[list[list[Sample]], list[str]]:
     """Return the selectors' samples for each setting of the axes that no selector names.
 
     Also return why other settings have none.
@@ -75,7 +75,7 @@ def samples(runs: Sequence[Run], selectors: Sequence[Selector]) -> tuple[list[li
     return rows, [*problems]
 
 
-def sample(runs: Sequence[Run], selector: Selector) -> Sample:
+def sample(runs: Sequence[ReportedRun], selector: Selector) -> Sample:
     """Build the sample of the runs that ``selector`` names.
 
     Raises:
@@ -87,7 +87,7 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
     rows = _measured(chosen, selector)
     first = rows[0][1]
     if len({evaluation.games_hash for _, evaluation in rows}) > 1:
-        raise Unfilled("the runs played different games")
+        raise Unfilled("the runs were evaluated on different games")
     base = first.policy == BASE
     bases = ((run.result and run.result.stage(BASE), evaluation) for run, evaluation in rows)
     models = {(made and made.checkpoint, tested.temperature, tested.max_turns) for made, tested in bases}
@@ -105,7 +105,7 @@ def sample(runs: Sequence[Run], selector: Selector) -> Sample:
     return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game)
 
 
-def _measured(chosen: Sequence[Run], selector: Selector) -> list[tuple[Run, EvaluationResult]]:
+def _measured(chosen: Sequence[ReportedRun], selector: Selector) -> list[tuple[ReportedRun, EvaluationResult]]:
     if not chosen:
         raise Unfilled("no such run in the sweep")
     finished = [run for run in chosen if run.result]
@@ -117,11 +117,11 @@ def _measured(chosen: Sequence[Run], selector: Selector) -> list[tuple[Run, Eval
     rows = [(run, evaluation) for run, evaluation in evaluations if evaluation]
     if not rows:
         no_model = all(run.stage(stage) is None for run in finished)
-        raise Unfilled(f"no model {stage_name(stage)}" if no_model else f"not played on {evaluation_set}")
+        raise Unfilled(f"no model {stage_name(stage)}" if no_model else f"not evaluated on {evaluation_set}")
     return rows
 
 
-def shares_of(run: Run, evaluation: EvaluationResult, measure: str = SUCCESS) -> np.ndarray:
+def shares_of(run: ReportedRun, evaluation: EvaluationResult, measure: str = SUCCESS) -> np.ndarray:
     """Return each game's share of won episodes, or its mean score.
 
     Raises:
@@ -141,7 +141,7 @@ def shares_of(run: Run, evaluation: EvaluationResult, measure: str = SUCCESS) ->
     return known.reshape(evaluation.games, evaluation.samples_per_game).mean(axis=1)
 
 
-def _lines(run: Run, evaluation: EvaluationResult) -> Sequence[Line]:
+def _lines(run: ReportedRun, evaluation: EvaluationResult) -> Sequence[Line]:
     """Return the episodes grouped by game; a mixture's file is filtered by task."""
     name = label(run.settings.get("env.name", evaluation.env), evaluation.env, evaluation.task, evaluation.temperature)
     first, labelled = (episodes_file(run.folder, evaluation.policy, folder) for folder in ("", name))

@@ -2,7 +2,7 @@
 
 The model samples in a separate process:
 
-    python -P -m experiments.stages.experience CONFIG.yaml
+    python -P -m turngrid.experiments.stages.experience CONFIG.yaml
 
 ``CONFIG.yaml`` is the run's config with ``run.folder`` and ``run.model``. The process writes
 ``episodes/alternatives.jsonl``.
@@ -22,7 +22,7 @@ from turngrid.config.experience import writer
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.types import Observation, TaskRef
 from turngrid.envs.utils.bar import ticking_bar
-from turngrid.records.process.child import run_stage, stage_exit_code
+from turngrid.records.process.child import stage_exit_code
 from turngrid.records.process.exit_codes import Failure, say
 from turngrid.rollouts.chat_policy import ChatPolicy, EndpointError
 from turngrid.rollouts.episode import Episode
@@ -37,7 +37,6 @@ from turngrid.tasks.early_experience import (
     TEMPERATURE,
     alternatives_file,
     distinct,
-    kind_of,
     question,
     reflection_row,
     rows_file,
@@ -46,6 +45,7 @@ from turngrid.tasks.early_experience import (
 )
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks, task_file
+from turngrid.tasks.stage_process import run_stage
 
 AT_ONCE = 16  # requests to the writer
 THOUGHT_TOKENS = 256
@@ -64,7 +64,7 @@ def make_rows(run: Run, model: str) -> None:
         _draw(run, model)
     demonstrations = {episode.task: episode for episode in read_episodes(episodes_file(run.folder))}
     pairs = [(demonstrations[episode.task], episode) for episode in read_episodes(alternatives_file(run.folder))]
-    if kind_of(run.config) == REFLECTION:
+    if run.demos.experience == REFLECTION:
         rows = _reflected(run, pairs)
     else:
         rows = [world_model_row(alternative) for _, alternative in pairs if alternative.final_observation.strip()]
@@ -75,7 +75,7 @@ def _draw(run: Run, model: str) -> None:
     file = run.folder / "episodes" / "alternatives.yaml"
     OmegaConf.save(run.for_process(model=model), file)
     with ticking_bar(desc="alternatives", bar_format="{desc}: {elapsed}"):
-        run_stage(run.config, run.folder, "alternatives", "turngrid.experiments.stages.experience", [str(file)])
+        run_stage(run, "alternatives", "turngrid.experiments.stages.experience", [str(file)])
     file.unlink()
 
 
@@ -100,7 +100,7 @@ async def _ask(run: Run, pairs: Sequence[Pair], tasks: dict[str, TaskRef], bar: 
     """Return the writer's thought for each pair, in order."""
     endpoint, gate = writer(run.config), asyncio.Semaphore(AT_ONCE)
     async with endpoint.client() as client:
-        policy = ChatPolicy(endpoint, client, temperature=1.0, max_tokens=THOUGHT_TOKENS, run_seed=run.config.seed)
+        policy = ChatPolicy(endpoint, client, temperature=1.0, max_tokens=THOUGHT_TOKENS, run_seed=run.seed)
 
         async def think(pair: Pair) -> str:
             other = pair[1]

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
 from turngrid.records.files.json_lines import read_lines, write_lines
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import local_folder, run_of
@@ -25,6 +23,7 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes
 from turngrid.tasks import demonstrations, early_experience, rejection
 from turngrid.tasks.run import Run
+from turngrid.tasks.schema import Budget
 
 FILE = "ledger.jsonl"
 SUMMED = ("count", "games", "units", "uncharged", "tokens", "episode_seconds", "wall_seconds")  # by kind
@@ -62,17 +61,17 @@ def read_ledger(path: Path) -> list[Entry]:
     return [Entry(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def spent(config: DictConfig, entries: Sequence[Entry]) -> dict[str, Any]:
+def spent(budget: Budget, entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the sums by both ways of counting, whichever of them is charged."""
     demonstrated = sum(entry.units for entry in entries if entry.kind in ("demonstration", "alternative"))
     rl = [entry for entry in entries if entry.kind == "rl_episode"]
-    cost = float(config.budget.episode_cost)
+    cost = float(budget.episode_cost)
     kinds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for entry in entries:
         for name in SUMMED:
             kinds[entry.kind][name] += getattr(entry, name) or 0.0
     return {
-        "count": config.budget.count,
+        "count": budget.count,
         "units": sum(entry.units for entry in entries),
         "units_by_games": demonstrated + sum(entry.games for entry in rl) * cost,
         "units_by_rollouts": demonstrated + sum(entry.count for entry in rl) * cost,
@@ -88,11 +87,11 @@ def ledger(run: Run) -> list[Entry]:
 
 def _priors(run: Run) -> Iterator[Entry]:
     """Return the entries of the runs that this one builds on, each with its own priors."""
-    model = str(run.config.model.path)
+    model = str(run.model.path)
     if folder := run_of(model):
         yield _other("prior", folder, _reached(folder, model))
-    if OmegaConf.select(run.config, "demos.source") == "episodes":
-        folder = rejection.source(run.config)
+    if run.demos.source == "episodes":
+        folder = rejection.source(run)
         yield _other("demonstration_source", folder, _own(folder))
 
 
@@ -125,7 +124,7 @@ def _reached(run: Path, path: str) -> list[Entry]:
 def _demonstrations(run: Run) -> Iterator[Entry]:
     """Charge demonstrations, and their alternatives at a fixed price for each demonstration."""
     path, others = demonstrations.episodes_file(run.folder), early_experience.alternatives_file(run.folder)
-    episodes, budget = list(read_episodes(path)) if path.exists() else [], run.config.budget
+    episodes, budget = list(read_episodes(path)) if path.exists() else [], run.budget
     if path.exists():
         units = len(episodes) * budget.demo_cost
         yield of_episodes("demonstration", 0, episodes, units, **_clocks(run, "demonstrations"))
@@ -136,11 +135,10 @@ def _demonstrations(run: Run) -> Iterator[Entry]:
 
 def _sft(run: Run) -> Iterator[Entry]:
     """Count the rows that SFT reads, which cost nothing: demonstrations are charged already."""
-    config, folder = run.config, run.folder
-    path, more = demonstrations.episodes_file(folder), early_experience.rows_file(folder)
-    if (folder / "sft" / "model").exists() and path.exists():
-        epochs = int(config.model.sft.epochs)
-        ahead = early_experience.kind_of(config) == early_experience.WORLD_MODEL  # predictions in the first epoch
+    path, more = demonstrations.episodes_file(run.folder), early_experience.rows_file(run.folder)
+    if (run.folder / "sft" / "model").exists() and path.exists():
+        epochs = int(run.model.sft.epochs)
+        ahead = run.demos.experience == early_experience.WORLD_MODEL  # predictions in the first epoch
         files = ((path, epochs - 1), (more, 1)) if ahead else ((path, epochs), (more, epochs))
         rows = [(episode, times) for file, times in files if file.exists() for episode in read_episodes(file)]
         tokens = sum(times * len(turn.action_ids) for episode, times in rows for turn in episode.turns)
@@ -153,7 +151,7 @@ def _clocks(run: Run, stage: str) -> dict[str, Any]:
 
 
 def _training(run: Run) -> Iterator[Entry]:
-    config, rl = run.config, run.rl
+    rl, budget, samples = run.rl, run.budget, int(run.config.actor_rollout_ref.rollout.n)
     known: set[str] = set()
     lines = {line["step"]: line for line in read_metrics(rl.metrics)}
     for path in sorted(rl.episodes.glob("*.jsonl")):
@@ -161,11 +159,11 @@ def _training(run: Run) -> Iterator[Entry]:
         line = lines.get(step, {})
         new = {episode.task for episode in episodes} - known
         known |= new
-        units = float(config.budget.episode_cost * len(new if config.budget.count == "games" else episodes))
+        units = float(budget.episode_cost * len(new if budget.count == "games" else episodes))
         clocks = {"wall_seconds": line.get("timing/step"), "ended": path.stat().st_mtime}
         yield of_episodes("rl_episode", step, episodes, units, games=len(new), **clocks)
-        if lost := int(line.get("rollout/failed_groups") or 0) * int(config.actor_rollout_ref.rollout.n):
-            cost = lost * float(config.budget.episode_cost)  # of groups lost to errors of the environment
+        if lost := int(line.get("rollout/failed_groups") or 0) * samples:
+            cost = lost * float(budget.episode_cost)  # of groups lost to errors of the environment
             yield Entry("dropped_group", step, lost, 0.0, 0, 0.0, uncharged=cost)
         if written := list(map(json.loads, read_lines(rl.library / path.name))):
             tokens = sum(text["tokens"] for text in written)
@@ -178,22 +176,20 @@ def _never_charged(run: Run) -> Iterator[Entry]:
     There is one for each checkpoint before which an asynchronous trainer dropped groups, each
     attempt that was killed beyond its last checkpoint, each validation, and each evaluation file.
     """
-    config, rl, root = run.config, run.rl, run.folder / "evaluation"
+    rl, root = run.rl, run.folder / "evaluation"
     for step in sorted({file.parent for file in rl.stale.glob("*/*.jsonl")}):
         files = sorted(step.glob("*.jsonl"))
-        yield from _uncharged(config, "stale", files, int(step.name), note="too old to be trained on")
+        yield from _uncharged(run, "stale", files, int(step.name), note="too old to be trained on")
     for attempt in sorted(rl.discarded.glob("*")):
         files = sorted(file for kind in ("episodes", "validation") for file in (attempt / kind).rglob("*.jsonl"))
-        yield from _uncharged(config, "discarded", files, note="beyond the last checkpoint")
+        yield from _uncharged(run, "discarded", files, note="beyond the last checkpoint")
     for path in sorted(rl.validation.glob("*.jsonl")):
-        yield from _uncharged(config, "validation", [path], int(path.stem))
+        yield from _uncharged(run, "validation", [path], int(path.stem))
     for path in sorted(root.rglob("*.jsonl")):
-        yield from _uncharged(config, f"evaluation/{path.relative_to(root).with_suffix('').as_posix()}", [path], 0)
+        yield from _uncharged(run, f"evaluation/{path.relative_to(root).with_suffix('').as_posix()}", [path], 0)
 
 
-def _uncharged(
-    config: DictConfig, kind: str, files: Sequence[Path], step: int | None = None, note: str = ""
-) -> Iterator[Entry]:
+def _uncharged(run: Run, kind: str, files: Sequence[Path], step: int | None = None, note: str = "") -> Iterator[Entry]:
     """Return a line for the episodes in ``files``.
 
     If ``step`` is None, use the first episode's; return nothing if there are no episodes.
@@ -201,6 +197,6 @@ def _uncharged(
     episodes = [episode for file in files for episode in read_episodes(file)]
     if episodes or step is not None:
         first = min(episode.step for episode in episodes) if step is None else step
-        cost = len(episodes) * float(config.budget.episode_cost)
+        cost = len(episodes) * float(run.budget.episode_cost)
         ended = max(file.stat().st_mtime for file in files)
         yield of_episodes(kind, first, episodes, 0.0, uncharged=cost, ended=ended, note=note)

@@ -25,7 +25,7 @@ from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.budget import Allocation
-from turngrid.tasks.evaluation_sets import EvaluationSetting, prepare_evaluation_sets
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, skipped_games
 
@@ -37,15 +37,14 @@ def execute(run: Run) -> RunResult:
         ModelError: the model is not available; it is checked before any game is made.
         StageFailed: a stage's process failed; its log has the reason.
     """
-    config, folder = run.config, run.folder
-    base = resolve_model(config.model.path, cache_root())
+    base = resolve_model(run.model.path, cache_root())
     check_hub(base)
-    if teacher := OmegaConf.select(config, "algo.teacher"):
+    if teacher := OmegaConf.select(run.config, "algo.teacher"):
         check_hub(resolve_model(str(teacher), cache_root()))
-    with stage(folder, "games"):
-        allocation = prepare_tasks(config, run.allocation, folder, avoid=prepare_evaluation_sets(config, folder))
+    with stage(run.folder, "games"):
+        allocation = prepare_tasks(run, avoid=prepare_evaluation_sets(run))
     checkpoints = _train(run, allocation, base)
-    with stage(folder, "evaluation"):
+    with stage(run.folder, "evaluation"):
         evaluate(run, checkpoints, tracked=True)
     return write_summary(run, checkpoints)
 
@@ -63,7 +62,7 @@ def _train(run: Run, allocation: Allocation, base: str) -> list[Checkpoint]:
 
 def _after_rl(run: Run, model: str) -> list[Checkpoint]:
     """Return the last checkpoint, of a run with a library twice (``eval.library``)."""
-    wanted = (run.config.eval.library or "both") if run.config.get("library") else "none"
+    wanted = (run.eval.library or "both") if run.config.get("library") else "none"
     return {
         "none": [Checkpoint("rl", model)],
         "frozen": [Checkpoint("rl", model, library=True)],
@@ -73,12 +72,12 @@ def _after_rl(run: Run, model: str) -> list[Checkpoint]:
 
 def _imitate(run: Run, base: str) -> str:
     """Run SFT on ``base`` and return the resulting model."""
-    config, folder = run.config, run.folder
+    folder = run.folder
     shown = demonstrations.episodes_file(folder)
     if not shown.exists():
         with stage(folder, "demonstrations"):
             demonstrations.make_demonstrations(run, base)
-    if early_experience.kind_of(config) and not early_experience.rows_file(folder).exists():
+    if run.demos.experience and not early_experience.rows_file(folder).exists():
         with stage(folder, "experience"):
             experience.make_rows(run, base)
     with stage(folder, "sft"):
@@ -92,34 +91,34 @@ TIMED = {"base": (), "sft": ("demonstrations", "experience", "sft"), "rl": ("rl"
 
 def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
-    config, folder = run.config, run.folder
-    entries, seconds = ledger(run), stage_seconds(folder)
+    folder = run.folder
+    entries, seconds, settings = ledger(run), stage_seconds(folder), evaluation_settings(run)
     metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {made.name: played(folder, made.name, item.label) for made in checkpoints}
 
-    matrix, paired = results_of(run.evaluation_settings, by_checkpoint)
+    matrix, paired = results_of(settings, by_checkpoint)
     stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
     units = sum(entry.units for entry in entries)
     result = RunResult(
         name=folder.name,
         folder=str(folder),
-        seed=config.seed,
+        seed=run.seed,
         stages=stages,
         units=units,
-        units_left=config.budget.units - units,
+        units_left=run.budget.units - units,
         seconds=sum(seconds.values()),
         notes={
-            "spent": spent(config, entries),
+            "spent": spent(run.budget, entries),
             "skipped": skipped_games(folder),
-            "precision": precision.explained(config),
+            "precision": precision.explained(run.config),
             "no_signal": _no_signal(run, metrics),
         },
         matrix=matrix,
         comparisons=paired,
-        ratings=ratings_of(run.evaluation_settings, by_checkpoint),
+        ratings=ratings_of(settings, by_checkpoint),
     )
     result.write(folder)
     return result

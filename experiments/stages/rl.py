@@ -24,12 +24,13 @@ from turngrid.records.files.json_lines import append_line, read_lines, write_lin
 from turngrid.records.health.raising import ROLLBACK, NewAlarms, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
-from turngrid.records.process.child import StageFailed, run_stage
+from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import say
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint, turns_played
 from turngrid.tasks.budget import Allocation
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import task_file, validates
+from turngrid.tasks.stage_process import run_stage, tracked
 
 PROCESS = "turngrid.verl_plugin.rl"
 STARTING = "starting Ray, models and games"
@@ -67,7 +68,7 @@ def _attempt(run: Run, allocation: Allocation, model: str) -> bool:
     prompts, samples = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
     with closing(Progress(rl, allocation.steps, done, prompts, samples)) as bar:
         try:
-            run_stage(config, run.folder, "rl", PROCESS, [str(rl.config)], bar.update)
+            run_stage(run, "rl", PROCESS, [str(rl.config)], bar.update)
         except StageFailed:
             if not is_asked(rl):
                 raise
@@ -81,14 +82,14 @@ def rl_config(run: Run, allocation: Allocation, model: str) -> DictConfig:
     """Return the config for verl's trainer, with this run's paths, seeds and length."""
     config, rl = run.config, run.rl
     paths = {name: str(getattr(rl, name)) for name in ("episodes", "metrics", "groups", "validation", "shared")}
-    result = run.for_process(**paths, tracking=asdict(run.tracked("rl")))
+    result = run.for_process(**paths, tracking=asdict(tracked(run, "rl")))
     with open_dict(result):
         result.actor_rollout_ref.model.path = model
         result.critic.model.path = model
         if teacher := OmegaConf.select(config, "algo.teacher"):
             result.actor_rollout_ref.teacher = resolve_model(str(teacher), cache_root())
         result.actor_rollout_ref.model.lora.merge = bool(config.model.lora_rank) and lora.merges(config)
-        validation = "validation" if validates(config) else "train"  # verl wants a file
+        validation = "validation" if validates(run) else "train"  # verl wants a file
         result.data.train_files = str(task_file(run.folder, "train"))
         result.data.val_files = str(task_file(run.folder, validation))
         optim = result.actor_rollout_ref.actor.optim

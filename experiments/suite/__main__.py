@@ -72,7 +72,7 @@ def _usual(overrides: Sequence[str]) -> tuple[Sweep, Path]:
 
 
 def environments(sweep: Sweep) -> dict[str, list[str]]:
-    """Return each environment's overrides: of those that are trained in, then of the others."""
+    """Return the overrides by environment; the environments with training runs come first."""
     trained = {run.coordinates[AXIS]: run.overrides for run in reversed(sweep.runs)}
     return dict(reversed(trained.items())) | (sweep.suite or {})
 
@@ -85,8 +85,7 @@ def _chosen(all_of_them: Mapping[str, list[str]], only: str) -> dict[str, list[s
 
 
 def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overrides: Sequence[str]) -> str:
-    from turngrid.experiments.suite.measures import measured  # imports torch, so only when needed
-    from turngrid.experiments.suite.tables import Suite, text
+    from turngrid.experiments.suite.measures import Suite, measured, text  # imports torch, so only when needed
 
     rows, skipped = [], {}
     for name, own in chosen.items():

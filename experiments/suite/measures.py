@@ -1,15 +1,16 @@
-"""What is told of an environment: success of policies, speed, lengths, repeated states."""
+"""An environment's measurements (success, speed, lengths, repeated states) and their tables."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
+from rich.table import Table
 from transformers import AutoTokenizer
 
 from turngrid.envs.hosting.pool import Session
@@ -18,11 +19,12 @@ from turngrid.experiments.evaluate import composed, evaluation_folder, hold
 from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.result import Measures, RunResult, evaluation
 from turngrid.experiments.evaluation.stage import open_pools, played
+from turngrid.experiments.evaluation.tables import filled, plain_text
 from turngrid.experiments.sweep.definition import SweepRun
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.step_metrics import repeated_states
 from turngrid.rollouts.episode import Episode
-from turngrid.tasks.evaluation_sets import EvaluationSetting
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import read_tasks
 
@@ -30,6 +32,7 @@ from turngrid.tasks.splits import read_tasks
 SAMPLES = {"expert": 1, "random": 4}
 BASE = "base"
 SESSIONS, GAMES, MEASURED_S = 4, 8, 1.0
+WIDTH = 180
 
 
 @dataclass(frozen=True)
@@ -81,23 +84,23 @@ def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], outp
     trained = {BASE: bases[0]} if bases else {}
     trained |= {training: result.stages[-1] for training, result in ended.items()}
     return Row(
-        env=str(run.config.env.name),
+        env=str(run.env.name),
         task=item.evaluation_set.task,
         scripted={policy: evaluation(policy, item, episodes) for policy, (_, item, episodes) in shown.items()},
         trained=trained,
         steps_per_second=pace,
         repeated=repeated_states(list(own) for _, own in groupby(shown["random"][2], lambda one: one.task)),
         optimal=(fmean(lengths), min(lengths), max(lengths)),
-        tokens=_tokens(expert, str(run.config.model.path)),
+        tokens=_tokens(expert, str(run.model.path)),
         max_turns=item.evaluation_set.max_turns,
     )
 
 
 def _scripted(policy: str, overrides: list[str]) -> tuple[Run, EvaluationSetting, list[Episode]]:
-    config = composed([policy], overrides)
-    run = Run(config, evaluation_folder(config))
-    hold(run, policies([policy], None, config), 1)
-    (item,) = run.evaluation_settings
+    run = Run(composed([policy], overrides))
+    run = replace(run, folder=evaluation_folder(run))
+    hold(run, policies([policy], None, run), 1)
+    (item,) = evaluation_settings(run)
     return run, item, played(run.folder, policy, item.label)
 
 
@@ -131,3 +134,55 @@ async def _play(session: Session, tasks: Sequence[TaskRef], seconds: float) -> i
                 await session.step(action)
                 steps += 1
     return steps
+
+
+# ---- tables
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The content of the tables."""
+
+    rows: list[Row]
+    skipped: dict[str, str]  # environment -> the line that installs what it lacks
+
+    @property
+    def trainings(self) -> list[str]:
+        """Return the columns of the trained model, ``base`` first."""
+        names = dict.fromkeys(name for row in self.rows for name in row.trained)
+        return sorted(names, key=lambda name: (name != BASE, list(names).index(name)))
+
+
+def text(suite: Suite) -> str:
+    """Return the tables for a terminal."""
+    lines = [f"skipped: {name}: {reason}" for name, reason in suite.skipped.items()]
+    return "\n".join([plain_text([_success(suite), _about(suite)], WIDTH).rstrip(), *lines])
+
+
+def _success(suite: Suite) -> Table:
+    columns: dict[str, Callable[[Row], str]] = {"environment": lambda row: f"{row.env} {row.task}"}
+    for name in (*SAMPLES, *suite.trainings):
+        head = name if name in (*SAMPLES, BASE) else f"SFT {name}"  # "100 + RL" is SFT on 100, then RL
+        columns[head] = lambda row, name=name: _cell({**row.scripted, **row.trained}.get(name))
+    columns["demonstrations for a win"] = lambda row: row.first_win or "-"
+    return filled("success %, 95 % interval, games (x samples)", columns, suite.rows)
+
+
+def _about(suite: Suite) -> Table:
+    columns: dict[str, Callable[[Row], str]] = {
+        "environment": lambda row: f"{row.env} {row.task}",
+        "steps/s": lambda row: f"{row.steps_per_second:,.0f}",
+        "repeated states %": lambda row: f"{100 * row.repeated:.0f}",
+        "expert's turns": lambda row: "{:.1f} ({} to {})".format(*row.optimal),
+        "turns at most": lambda row: str(row.max_turns),
+        "tokens an episode": lambda row: f"{row.tokens:,.0f}",
+    }
+    return filled("what the environments are like", columns, suite.rows)
+
+
+def _cell(result: Measures | None) -> str:
+    if result is None:
+        return "-"
+    mean, low, high = (f"{100 * share:.0f}" for share in (result.interval.mean, result.low, result.high))
+    samples = f" x {result.samples_per_game}" * (result.samples_per_game > 1)
+    return f"{mean} [{low}, {high}]\n{result.games}{samples}"

@@ -94,10 +94,12 @@ class EpisodeFile:
         file = self.path.parent.parent / "credit" / self.path.name
         credits = read_credit(file) if self.stage == TRAINING and file.exists() else []
         replayed = _replays(self.run) if self.run and self.step else []
-        instead = {one.instead: one.played for step, one in replayed if step == self.step and one.instead is not None}
+        instead = {
+            one.instead: one.sampled_in for step, one in replayed if step == self.step and one.instead is not None
+        }
         later: dict[str, list[tuple[int, float | None]]] = defaultdict(list)  # by an episode's tokens
         for step, one in replayed:
-            if one.played == self.step:
+            if one.sampled_in == self.step:
                 later[one.tokens].append((step, one.advantage))
         for line, episode in enumerate(islice(read_episodes(self.path), self.first)):
             credit = credits[line] if line < len(credits) else None

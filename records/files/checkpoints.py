@@ -102,7 +102,7 @@ def steps(root: Path) -> list[int]:
 
 
 def seal_newest(root: Path, step: int) -> None:
-    """Seal the checkpoint of ``step``; delete what verl leaves of those that it removes."""
+    """Seal the checkpoint of ``step``; delete the remains of the older ones that verl removed."""
     seal(folder_of(root, step))
     for older in (folder_of(root, number) for number in _with(root, MANIFEST) if number < step):
         if not (older / "actor").exists():

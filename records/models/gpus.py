@@ -28,7 +28,11 @@ class GpuError(Refusal):
 
 
 def memory(name: str) -> float:
-    """Return the bytes of one of ``GPUS``, or of one as ``24GB``; KeyError for others."""
+    """Return the memory in bytes of a GPU name or a size such as ``24GB``.
+
+    Raises:
+        KeyError: the GPU is unknown.
+    """
     size = SIZE.fullmatch(name)
     return int(size[1]) * GB if size else GPUS[name]
 
@@ -41,8 +45,11 @@ def parse(text: str) -> tuple[str, int]:
     """
     match = re.fullmatch(r"(?P<name>[\w-]+?)(?:x(?P<number>\d+))?", text)  # RTX4090 has another X
     name, number = (match["name"].upper(), int(match["number"] or 1)) if match else (text, 1)
-    if number and (name in GPUS or SIZE.fullmatch(name)):
-        return name, number
+    if name in GPUS or SIZE.fullmatch(name):
+        if number:
+            return name, number
+        reason = f"the number of GPUs must be 1 or more; use estimate_gpu={name}x8"
+        raise GpuError(f"estimate_gpu={text}: {reason}")
     use = f"use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, or a memory size, as 24GB"
     raise GpuError(f"estimate_gpu={text}: unknown; {use}; known: {', '.join(GPUS)}")
 
@@ -54,6 +61,9 @@ def checkpoint_size(parameters: int, critic: bool, adapter: int = 0) -> float:
 
 
 def steps_between(number_of_bytes: float) -> int:
-    """Return a multiple of 5 with which saving takes about ``SHARE`` of the time."""
+    """Return the smallest multiple of 5 with which saving takes at most ``SHARE`` of the time.
+
+    It is ``MOST`` if that is smaller.
+    """
     wanted = number_of_bytes / DISK / (SHARE * STEP_SECONDS)
     return min(MOST, 5 * max(1, -int(-wanted // 5)))

@@ -1,7 +1,6 @@
 """Size of a model and the linear layers that LoRA can adapt, without loading it.
 
-For names of ``conf/model`` the numbers are in a table. For other models they are read from
-``config.json`` and the headers of the weights.
+Published models are in ``published.json``; others are read from ``config.json`` and weight headers.
 """
 
 import json
@@ -75,7 +74,7 @@ def from_config(config: dict[str, Any]) -> Shape | None:
 def linears(path: str) -> dict[str, int] | None:
     """Return inputs plus outputs of each linear layer by name, summed over all blocks.
 
-    A rank of an adapter costs so many parameters. None if they are not known.
+    This is an adapter's parameter count per rank. None if it is unknown.
     """
     if config := PUBLISHED.get(path):
         layers, hidden, heads = (int(config[k]) for k in ("num_hidden_layers", "hidden_size", "num_attention_heads"))

@@ -1,6 +1,5 @@
 """Child processes for stages, which end if this process is killed."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,10 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
-
 from turngrid.envs.types import EnvError
-from turngrid.envs.utils import stacks
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process import reaper
 from turngrid.records.process.exit_codes import FAILED, Failure, say
@@ -134,50 +130,3 @@ def stop(process: subprocess.Popen[bytes], seconds: float = 10) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def run_stage(
-    config: DictConfig,
-    folder: Path,
-    log: str,
-    module: str,
-    arguments: Sequence[str],
-    on_poll: Callable[[], None] = lambda: None,
-    **variables: str,
-) -> None:
-    """Call ``run_child`` in the run's folder with stage variables; log to ``logs/LOG.log``."""
-    file = folder / "logs" / f"{log}.log"
-    own = {**stage_variables(config, folder), **variables}
-    run_child(module, arguments, folder=folder, log=file, variables=own, on_poll=on_poll)
-
-
-def stage_variables(config: DictConfig, folder: Path) -> dict[str, str]:
-    """Return the environment variables that verl, Ray and torch read.
-
-    On CPUs a process has one torch thread, since processes share cores; the trainer and the rollout
-    server may have more.
-    """
-    variables = {
-        "VERL_USE_EXTERNAL_MODULES": "turngrid.verl_plugin",
-        "TOKENIZERS_PARALLELISM": "false",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_worker_niceness": "0",  # Ray's default niceness of 15 yields to any other process
-        "TRACKIO_DIR": os.environ.get("TRACKIO_DIR") or str(folder.parent / "trackio"),  # one dashboard over all runs
-        "TURNGRID_SEED": str(config.seed),
-        stacks.FOLDER: str(folder / "logs" / "stacks"),
-    }
-    if config.trainer.device == "cpu":
-        variables |= {
-            "VERL_PLATFORM": "cpu",
-            "OMP_NUM_THREADS": "1",
-            "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve others on the core
-            "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
-            "TURNGRID_ROLLOUT_THREADS": str(OmegaConf.select(config, "cluster.rollout_threads", default=1)),
-        }
-        variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
-    if "RAY_ADDRESS" not in os.environ:
-        return variables
-    # Workers of an existing Ray cluster have its nodes' environment; Ray passes ours on from here.
-    # verl's own settings win.
-    job = {"runtime_env": {"env_vars": variables}}
-    return variables | {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(job), "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}

@@ -17,7 +17,7 @@ from turngrid.rollouts.loop import EpisodeSpec
 class Aepo(Arpo):
     """AEPO: one episode, the probe, runs first.
 
-    Of the n samples ``n sigma(beta (H_1 - mean of its later H_t))``, rounded, start at the
+    Of the n samples ``n sigma(beta (H_1 - mean of the probe's later H_t))``, rounded, start at the
     beginning. The others branch as in ARPO, with probability ``(alpha + gamma (H_t - H_1)) (1 -
     min(1, fatigue l))`` after l branches in a row on the path.
     """

@@ -13,7 +13,10 @@ BY_STATE = {"gigpo", "hgpo", "salt", "graft"}
 
 @dataclass(kw_only=True)
 class Attempts(Linear):
-    """The observation at an attempt's end is not shown, so that no word of success is."""
+    """Repeat a game within one episode.
+
+    An attempt's final observation is hidden, as it may say that the game was won.
+    """
 
     attempts: int = number(2)
     feedback: str

@@ -1,4 +1,4 @@
-"""The base class of rollout strategies, and the rounds in which a group runs."""
+"""The base class of rollout forms, and the rounds in which a group runs."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ PlayRound = Callable[[Sequence[EpisodeSpec]], Awaitable[Sequence[Episode | BaseE
 
 @dataclass(kw_only=True)
 class Linear(Method):
-    """Base class; the fields of a strategy are its settings, and numbers may follow a schedule.
+    """Base class; the fields of a form are its settings, and numbers may follow a schedule.
 
     A group runs in rounds: ``specs`` returns the first round's episodes, ``next`` those of each
     further round, until it returns none. ``rng`` depends on the run's seed, step, prompt and round.
@@ -27,7 +27,7 @@ class Linear(Method):
         branches: whether episodes may begin with turns of others.
         entropies: whether it reads the entropies of sampled tokens.
         several_rows: whether an episode may have several rows without a window.
-        several_plays: whether an episode may play its game again.
+        several_plays: whether an episode may have several attempts at its game.
         needs_plan: whether it needs the expert plan of every game.
         sides: episodes of one sample at most: 2 if both seats of a match are trained on.
     """

@@ -142,10 +142,10 @@ class PromptForm:
         """Split the action of an answer into several; the first ``max_actions`` may run."""
         if self.actions_a_turn == 1:
             return answer
-        found = tuple(part.strip() for part in answer.action.split(self.action_sep) if part.strip())
-        if (dropped := max(0, len(found) - self.max_actions)) and self.too_many == UNPARSED_IF_TOO_MANY:
+        parts = tuple(part.strip() for part in answer.action.split(self.action_sep) if part.strip())
+        if (dropped := max(0, len(parts) - self.max_actions)) and self.too_many == UNPARSED_IF_TOO_MANY:
             return UNPARSED
-        actions = found[: self.max_actions]
+        actions = parts[: self.max_actions]
         action = self._joined(actions) or answer.action
         return replace(answer, action=action, actions=actions if len(actions) > 1 else (), dropped=dropped)
 

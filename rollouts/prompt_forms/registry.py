@@ -53,8 +53,8 @@ def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
     if not node:
         return PLAIN_FORM
     name = str(node["name"])
-    kind, known = prompt_class(name), {**usual(name), **node}
-    return kind(**{item.name: known[item.name] for item in fields(kind) if item.init and item.name in known})
+    cls, known = prompt_class(name), {**usual(name), **node}
+    return cls(**{item.name: known[item.name] for item in fields(cls) if item.init and item.name in known})
 
 
 def changed_text(node: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -31,14 +31,14 @@ class Rlvmr(Thinking):
         return f"No action could be read in your answer: {thought}then write one {tagged('action', '')}."
 
     def read(self, text: str) -> Answer:
-        kind = _TAGGED.match(text)
-        if kind is None and self.require_thought:
+        match = _TAGGED.match(text)
+        if match is None and self.require_thought:
             return UNPARSED
-        begins = kind.end() if kind else 0
+        begins = match.end() if match else 0
         actions = list(between("action").finditer(text, begins))
         if len(actions) != 1:
             return UNPARSED
-        label, thought = (kind[1].lower(), kind[2].strip()) if kind else ("", text[: actions[0].start()].strip())
+        label, thought = (match[1].lower(), match[2].strip()) if match else ("", text[: actions[0].start()].strip())
         return Answer(actions[0][1].strip(), thought, actions[0].start(), label=label)
 
     def write(self, action: str, thought: str) -> str:

@@ -36,11 +36,11 @@ class SearchTags(Thinking):
         return "".join(f"{line}\n" for line in lines if line)
 
     def read(self, text: str) -> Answer:
-        found = read_tags(text, THINK, self.functions)
-        if found is None or (self.require_thought and not found.thoughts):
+        tags = read_tags(text, THINK, self.functions)
+        if tags is None or (self.require_thought and not tags.thoughts):
             return UNPARSED
-        words = " ".join(found.content.split())  # the environment reads one line
-        return Answer(f"{found.tag} {words}", "\n".join(found.thoughts), found.begins)
+        words = " ".join(tags.content.split())  # the environment reads one line
+        return Answer(f"{tags.tag} {words}", "\n".join(tags.thoughts), tags.begins)
 
     def write(self, action: str, thought: str) -> str:
         """Return an answer.

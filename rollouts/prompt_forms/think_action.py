@@ -44,10 +44,10 @@ class ThinkAction(Thinking):
         return f"No action could be read in your answer: write {thought}one {action} {end_action}."
 
     def read(self, text: str) -> Answer:
-        found = read_tags(text, self.think_tag, (self.action_tag,))
-        if found is None or (self.require_thought and not found.thoughts):
+        tags = read_tags(text, self.think_tag, (self.action_tag,))
+        if tags is None or (self.require_thought and not tags.thoughts):
             return UNPARSED
-        return Answer(found.content, "\n".join(found.thoughts), found.begins)
+        return Answer(tags.content, "\n".join(tags.thoughts), tags.begins)
 
     def write(self, action: str, thought: str) -> str:
         return f"{tagged(self.think_tag, thought)}\n{tagged(self.action_tag, action)}"

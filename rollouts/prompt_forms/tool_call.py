@@ -89,6 +89,6 @@ class Called(NamedTuple):
 
 
 def read_calls(text: str) -> Called:
-    found = list(calls_in(text, text.rfind("</think>") + 1))
-    begins = found[0][0] if found else len(text)
-    return Called(begins, _OPENING.sub("", text[:begins]).strip(), tuple(call for *_, call in found))
+    calls = list(calls_in(text, text.rfind("</think>") + 1))
+    begins = calls[0][0] if calls else len(text)
+    return Called(begins, _OPENING.sub("", text[:begins]).strip(), tuple(call for *_, call in calls))

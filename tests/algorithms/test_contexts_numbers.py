@@ -74,6 +74,15 @@ def test_infopo_credits_nothing_for_equal_gains_or_one_alone() -> None:
     assert infopo.logged["gains"] == 0
 
 
+def test_infopo_credits_the_turns_before_one_without_a_context() -> None:
+    """Third answers have none, so each episode's first turn has a gain, and no other."""
+    turns, infopo = gained(), method("credit", "infopo")
+    scored = turns.scored.where(turns.place % turns.mask.shape[1] != 2, torch.nan)
+    found = infopo(replace(turns, scored=scored, reward=turns.reward * 0), torch.zeros(turns.mask.shape).double())
+    assert infopo.logged["gains"] == len(GAINS)
+    assert found[:, 0].all() and not found[:, 1:].any()
+
+
 # ---- igpo
 
 

@@ -8,7 +8,7 @@ import torch
 from example_x import PATHS, example_x, taking
 from usual import method
 
-from turngrid.algorithms.estimators.seeupo import mean_changes
+from turngrid.algorithms.pools import mean_changes
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
 

@@ -195,7 +195,7 @@ def test_a_schedule_gives_what_its_setting_is() -> None:
     chosen = Chosen({"credit": {"mine": {"target": "test_methods_numbers:Counted", **given}}})
     sizes = [vars(chosen.of("credit", step)["mine"]) | {} for step in (1, 3)]
     assert sizes == [{"size": 1, "on": False, "by_name": {"a": 1.0}}, {"size": 3, "on": True, "by_name": {"a": 1.0}}]
-    with pytest.raises(ValueError, match="on is true or false, and its schedule gives 0.5"):
+    with pytest.raises(ValueError, match="on: .* gives 0.5; use 0 or 1"):
         Chosen({"credit": {"mine": {"target": "test_methods_numbers:Counted", "on": {"cosine_up": 2}}}})
 
 

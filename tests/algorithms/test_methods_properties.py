@@ -12,6 +12,7 @@ from example_x import example_x, random_paths, spread
 from torch import Tensor
 from usual import method
 
+from benchmarks import credit as costs
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import LossView, StoredEpisode
 from turngrid.algorithms.turn_table import turn_ids
@@ -145,3 +146,10 @@ def test_a_loss_form_looks_at_nothing_but_its_own_turns(name: str) -> None:
         losses(name, LOG_RATIOS[:1, part], MASK[:1, part], ADVANTAGES[:1, part]) for part in (slice(4), slice(4, 6))
     ]
     assert whole[:5].tolist() == pytest.approx(torch.cat(windows).tolist())
+
+
+def test_the_costs_of_every_method_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "usual", method)
+    step = costs.Step(2 * costs.GROUP, turns=4, tokens=96)
+    for _, call in costs.calls(step, step.table()):
+        call()

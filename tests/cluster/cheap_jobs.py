@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from turngrid.config.base import ROOT
 from turngrid.config.compose import compose
-from turngrid.train.launch.one_run import Run
+from turngrid.train.launch.one_run import LaunchedRun
 from turngrid.train.launch.slurm import Jobs, start
 
 TINY = ("budget=rl_only", "eval.games=2")
@@ -30,7 +30,7 @@ def python(code: str, *arguments: object) -> list[str]:
 def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]) -> Jobs:
     """One array job; the label of each run is its key."""
     jobs = start(slurm, folder, list(commands.values()))
-    runs = [Run(number, (), label) for number, label in enumerate(commands, 1)]
+    runs = [LaunchedRun(number, (), label) for number, label in enumerate(commands, 1)]
     return dict(zip(runs, jobs, strict=True))
 
 

@@ -13,8 +13,8 @@ from omegaconf import DictConfig
 from turngrid.config import machine
 from turngrid.config.base import ROOT
 from turngrid.config.compose import composer
-from turngrid.config.schema import Slurm
 from turngrid.records.run_folder import identity
+from turngrid.tasks.schema import Slurm
 from turngrid.train.app import main
 from turngrid.train.launch import launching, one_run
 
@@ -103,7 +103,7 @@ def test_as_many_runs_go_at_once_as_there_are_places(tmp_path: Path, monkeypatch
     places = [str(tmp_path / "even"), str(tmp_path / "odd")]
     meeting = {1: ["sh", "-c", MEETS, *places], 2: ["sh", "-c", MEETS, *reversed(places)]}
     monkeypatch.setattr(launching, "command", lambda run, _: meeting[run.number])
-    runs = [one_run.Run(number, (f"seed={number}",), f"seed={number}") for number in (1, 2)]
+    runs = [one_run.LaunchedRun(number, (f"seed={number}",), f"seed={number}") for number in (1, 2)]
     assert launching.run_all(tmp_path, [None, None], runs) == []
 
 

@@ -15,9 +15,10 @@ import json, os, subprocess, sys
 from pathlib import Path
 import ray
 from omegaconf import OmegaConf
-from turngrid.records.process.child import stage_variables
+from turngrid.tasks.run import Run
+from turngrid.tasks.stage_process import stage_variables
 config = OmegaConf.create({"seed": 7, "trainer": {"device": "cuda"}})
-os.environ.update(stage_variables(config, Path(sys.argv[2]).parent))
+os.environ.update(stage_variables(Run(config, Path(sys.argv[2]).parent)))
 with Path(sys.argv[1]).open("a") as file:
     file.write("driver\\n")
 ray.init()

@@ -20,8 +20,8 @@ from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES
 from turngrid.config.base import CONF, ROOT, verl_folder, verl_tree
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
-from turngrid.config.schema import NODES, Top
 from turngrid.config.values.verl_limits import FILE
+from turngrid.tasks.schema import NODES, Top
 
 # verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them
 # all the same

@@ -12,7 +12,7 @@ from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.extension import depends_on_length
 from turngrid.records.run_folder import identity, open_run, run_name
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 
 WORDS = ("algo=ppo", "seed=3", "budget.rl_steps=6", "env.max_turns=6")
 ROLLOUTS = ("budget.count=rollouts", "budget.units=2000", "budget.sft_share=0.36")  # 72 demonstrations, 10 steps
@@ -35,7 +35,7 @@ def run(composed: Composer, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_has_the_settings_of_the_run_and_more_steps(composed: Composer, run: Path) -> None:
     config = composed([f"extend={run}", "budget.rl_steps=8"])
     assert (config.algo.name, config.seed, config.env.max_turns) == ("ppo", 3, 6)
-    assert (allocate_budget(config).steps, allocate_budget(config).games) == (8, 96)
+    assert (Run(config).allocation.steps, Run(config).allocation.games) == (8, 96)
     assert config.output_dir == str(run.parent) and run_name(config) != run.name
     assert check(config) == []
     assert composed([f"extend={run}", "budget.rl_steps=8", "eval.games=5"]).eval.games == 5
@@ -87,7 +87,7 @@ def test_units_buy_more_steps_where_rollouts_are_counted(composed: Composer, tmp
     run = started(composed, tmp_path, *ROLLOUTS, "budget.rl_steps=null")
     with pytest.raises(ConfigError, match="use budget.sft_share=0.24 as well"):
         composed([f"extend={run}", "budget.units=3000"])
-    plan = allocate_budget(composed([f"extend={run}", "budget.units=3000", "budget.sft_share=0.24"]))
+    plan = Run(composed([f"extend={run}", "budget.units=3000", "budget.sft_share=0.24"])).allocation
     assert (plan.demonstrations, plan.steps) == (72, 17)
 
 
@@ -114,5 +114,5 @@ def test_schedules_that_depend_on_the_length_are_named_and_the_curriculum_stays(
     run = started(composed, tmp_path, *WORDS, *words)
     config = composed([f"extend={run}", "budget.rl_steps=12"])
     assert config.curriculum.horizon == OmegaConf.load(run / "config.yaml").curriculum.horizon
-    said = next(depends_on_length(config), None)
+    said = next(depends_on_length(Run(config)), None)
     assert said is None if named is None else (said or "").startswith(f"{named}: ")

@@ -20,7 +20,6 @@ from turngrid.experiments.stages.rl import rl_config
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.models.shape import PUBLISHED, from_config, linears
-from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 
 ACTOR = "actor_rollout_ref"
@@ -35,7 +34,7 @@ def rates(config: DictConfig) -> tuple[float, float]:
 
 
 def of_rl(config: DictConfig) -> DictConfig:
-    return rl_config(Run(config, Path("/runs/name")), allocate_budget(config), resolve_model("asset://tiny", Path()))
+    return rl_config(Run(config, Path("/runs/name")), Run(config).allocation, resolve_model("asset://tiny", Path()))
 
 
 @pytest.mark.parametrize(
@@ -66,10 +65,10 @@ def test_a_learning_rate_that_is_set_is_used_as_it_is(composed: Composer) -> Non
     ],
 )
 def test_a_learning_rate_far_from_ours_is_noted(composed: Composer, words: str, ours: str | None) -> None:
-    note = next(far_lr(composed([*words.split(), "model.lora_rank=16"])), None)
+    note = next(far_lr(Run(composed([*words.split(), "model.lora_rank=16"]))), None)
     key = words.split()[-1].split("=")[0]
     assert note == ours or (note and ours and f"use {key}={float(ours):g}" in note)
-    assert list(far_lr(composed(words.split()))) == []
+    assert list(far_lr(Run(composed(words.split())))) == []
 
 
 def test_both_stages_are_told(composed: Composer) -> None:

@@ -10,10 +10,10 @@ from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.config.prompts import form_of
 from turngrid.records.run_folder import identity
-from turngrid.rollouts.chat_settings import chat_settings
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, changed_text, non_default, prompt_class, prompt_form
 from turngrid.rollouts.prompt_forms.think_action import ThinkAction
+from turngrid.tasks.run import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +67,9 @@ def test_a_row_that_is_summed_up_has_room_for_answers_and_leaves_some(words: str
 def test_thinking_is_one_setting_under_two_names() -> None:
     typed = ("prompt.thinking=false", "+data.apply_chat_template_kwargs.enable_thinking=false")
     ours, verls = (compose([word]) for word in typed)
-    assert chat_settings(ours).kwargs == chat_settings(verls).kwargs == {"enable_thinking": False}
+    assert Run(ours).chat.kwargs == Run(verls).chat.kwargs == {"enable_thinking": False}
     assert identity(ours) == identity(verls) != identity(compose([]))
-    assert chat_settings(compose(["model=qwen3_8b"])).kwargs == {"enable_thinking": False}
+    assert Run(compose(["model=qwen3_8b"])).chat.kwargs == {"enable_thinking": False}
     with pytest.raises(ConfigError, match=r"prompt\.thinking=false .*enable_thinking.*set only one"):
         compose(["prompt.thinking=false", "+data.apply_chat_template_kwargs.enable_thinking=true"])
 

@@ -11,11 +11,11 @@ from omegaconf import OmegaConf
 from turngrid.config import compose
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse
-from turngrid.config.schema import NODES, Top
 from turngrid.config.values.limits import Range
 from turngrid.config.values.values import limits_in
 from turngrid.envs.registry import ENVIRONMENTS, environment_class
 from turngrid.rewards.registry import REWARDS, settings_class
+from turngrid.tasks.schema import NODES, Top
 from turngrid.train.app import ready
 
 WRONG = "algorithm.gamma=2"

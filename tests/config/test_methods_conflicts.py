@@ -15,6 +15,7 @@ from turngrid.config.checks.check import CHECKS, check
 from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
 from turngrid.rewards.declared import GROUPS, Names
+from turngrid.tasks.run import Run
 
 # Overrides, then the key and the fix of each refusal that they meet
 REFUSED = """
@@ -226,7 +227,7 @@ def test_methods_that_cannot_be_combined(composed: Composer, words: str, expecte
     except ConfigError as error:  # a method itself refuses its settings
         problems = [str(error)]
     else:
-        problems = [problem for rule in CHECKS for problem in rule(config)]
+        problems = [problem for rule in CHECKS for problem in rule(Run(config))]
         with pytest.raises(ConfigError, match=re.escape(problems[0])):
             check(config)
     assert [text for text in expected if not any(names(problem, text) for problem in problems)] == [], problems

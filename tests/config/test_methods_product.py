@@ -7,6 +7,7 @@ import pytest
 from turngrid.algorithms.registry import ALGORITHMS, SLOTS
 from turngrid.config.checks.methods import bad_methods
 from turngrid.config.compose import Composer
+from turngrid.tasks.run import Run
 
 A_TURN = set(SLOTS["credit"]) - {"aem", "aepo"}  # take one advantage a turn; these multiply what there is
 BY_TOKEN = ("ppo", "reinforce_plus_plus")
@@ -41,5 +42,5 @@ def test_what_is_refused_is_what_the_table_says(composed: Composer, number: int,
     for credit, filters in chosen:
         for slot, names in (("credit", credit), ("filter", filters)):
             config[slot] = {name: nodes[slot][name] for name in names}
-        problem = next(bad_methods(config), None)
+        problem = next(bad_methods(Run(config)), None)
         assert bool(problem) == refused(algo, credit, filters), (algo, credit, filters, problem)

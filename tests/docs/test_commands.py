@@ -13,6 +13,7 @@ from turngrid.config.checks.check import CHECKS
 from turngrid.config.compose import Composer
 from turngrid.config.overrides import parse
 from turngrid.experiments.sweep.definition import load
+from turngrid.tasks.run import Run
 from turngrid.train.play.__main__ import split_settings
 
 ROOT = Path(__file__).parents[2]
@@ -60,4 +61,4 @@ def test_the_commands_of_a_page_are_accepted(composed: Composer, page: str) -> N
             continue
         for run in runs(words):
             config = composed(run)
-            assert [problem for rule in RULES for problem in rule(config)] == [], run
+            assert [problem for rule in RULES for problem in rule(Run(config))] == [], run

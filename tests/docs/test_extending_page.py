@@ -42,6 +42,7 @@ from turngrid.rewards.registry import reward
 from turngrid.rewards.reward import RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.tasks import evaluation_sets
+from turngrid.tasks.run import Run
 
 async def played(name, task, actions):
     async with EnvPool(name, 1, 60.0) as pool:
@@ -85,8 +86,8 @@ found["library"] = [again.of("library", 2)["hints"].look_up("t", seen, 2) for se
 typos = (["env=lamp"], ["credit=[lst]"], ["env.name=lampz"], ["credit=[last]", "credit.last.other=1"])
 found["near"] = [answer(*typo) for typo in typos]
 tasks = "eval.tasks=[w2-o3-q4,lamps/lamps-5,lamps.environment:Lamps/lamps-6]"
-foreign = compose(["reward=brisk", tasks, "eval.games=2"])
-evaluation_sets.prepare_evaluation_sets(foreign, Path("run"))
+foreign = Run(compose(["reward=brisk", tasks, "eval.games=2"]), Path("run"))
+evaluation_sets.prepare_evaluation_sets(foreign)
 found["sets"] = [[*names, evaluation_sets.turns_of(foreign, *names)] for names in evaluation_sets.tested(foreign)]
 found["files"] = sorted(path.name for path in Path("run").rglob("*.jsonl"))
 found["spelled out"] = answer("env.name=lamps.environment:Lamps", "env.task=lamps-4",

@@ -11,7 +11,6 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.envs.registry import make_environment
-from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file
 
@@ -28,7 +27,7 @@ def test_the_command_trains_on_the_pages_server(tmp_path: Path) -> None:
         words = [word.replace("http://127.0.0.1:8000", url) for word in words]
         config = compose([*words, "budget.rl_steps=1", "eval.games=2"])
         check(config)
-        prepare_tasks(config, allocate_budget(config), tmp_path)
+        prepare_tasks(Run(config, tmp_path))
         games = read_tasks(task_file(tmp_path, "train"))
         assert games and all(game.max_score == 0.9 and game.task == "dial" for game in games)
         env = make_environment("openenv", config.env).new_env(legal=True)

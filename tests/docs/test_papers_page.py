@@ -9,6 +9,7 @@ from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS, words
 from turngrid.config.checks.check import CHECKS
 from turngrid.config.compose import Composer
+from turngrid.tasks.run import Run
 
 ROWS = {name: (built, entry) for built, names in of_papers().items() for name, entry in names.items()}
 TYPED = sorted({entry["type"] for _, entry in ROWS.values() if "type" in entry})
@@ -19,7 +20,7 @@ RULES = [rule for rule in CHECKS if rule.__name__ != "bad_model"]  # it asks the
 @pytest.mark.parametrize("typed", [typed for typed in TYPED if typed not in WORDS])
 def test_what_a_reader_is_told_to_type_is_accepted(composed: Composer, typed: str) -> None:
     config = composed(typed.split(" "))
-    assert re.search("=[A-Z]+$", typed) or [problem for rule in RULES for problem in rule(config)] == []
+    assert re.search("=[A-Z]+$", typed) or [problem for rule in RULES for problem in rule(Run(config))] == []
 
 
 def test_every_method_has_a_row() -> None:

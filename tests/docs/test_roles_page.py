@@ -17,7 +17,7 @@ def test_a_role_of_a_users_folder(tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n(# @package roles.critic\n.*?)```", PAGE, re.DOTALL)
     (tmp_path / "roles" / "critic.yaml").write_text(example, encoding="utf-8")
     config = compose(["algo=dr_mas", "roles=[critic,planner,actor]"], str(tmp_path))
-    assert [problem for rule in CHECKS for problem in rule(config)] == []
+    assert [problem for rule in CHECKS for problem in rule(Run(config))] == []
     run = Run(config, tmp_path)
     roles, turns = run.roles, [Turn("A room.", "look", role="actor"), Turn("A door.", "no", role="critic", aside=True)]
     assert roles and roles.names == ["critic", "planner", "actor"] and run.several_rows

@@ -14,7 +14,6 @@ import yaml
 
 from turngrid.algorithms.mutual_information import mutual_information
 from turngrid.config.base import CONF
-from turngrid.config.schema import Budget, Curriculum, Demos, Eval, Prompt
 from turngrid.envs.alfworld.kinds import MIXTURES, TYPES
 from turngrid.envs.gym.games import GAMES, known
 from turngrid.envs.registry import ENVIRONMENTS, environment_class, make_environment, spec
@@ -26,6 +25,7 @@ from turngrid.records.health.rules import RULES
 from turngrid.records.metrics import FAMILIES
 from turngrid.records.models.gpus import GPUS
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
+from turngrid.tasks.schema import Budget, Curriculum, Demos, Eval, Prompt
 
 DOCS = Path(__file__).parents[2] / "docs"
 GROUPS = ("env", "reward", "prompt", "budget", "curriculum", "model", "cluster", "rollout", "tracking", "correction")

@@ -84,7 +84,7 @@ def elsewhere(draft, rng):
     """The same game with what is wanted in other places."""
     other = deepcopy(draft)
     for thing in other.targets:
-        other.things[thing] = (other.target, rng.choice(generate._elsewhere(other.layout, other.target, other.goal)))
+        other.objects[thing] = (other.target, rng.choice(generate._elsewhere(other.layout, other.target, other.goal)))
     return other
 
 

@@ -26,13 +26,15 @@ from turngrid.envs.sandbox.sandbox import prefix, sweep
 from turngrid.envs.sandbox.types import Limits
 from turngrid.envs.types import EnvError, InvalidAction
 
+SHAPE = Shape(lines=40, chars=2000)
+SETUP = Setup(SHAPE)
 FIX = "edit shop/calc.py 5-5\n    return a + b"
 NO_REPLACE = "replace takes FILE: OLD => NEW, on one line."
 
 
 @pytest.fixture
 def env(tmp_path):
-    made = RepairEnv()
+    made = RepairEnv(SETUP)
     made.reset(task(tmp_path, Instance.from_dict(row())), 0)
     yield made
     made.close()
@@ -44,7 +46,7 @@ def told(env, action):
 
 def test_the_first_observation_and_the_goal(tmp_path):
     instance = Instance.from_dict(row())
-    env = RepairEnv(legal=True)
+    env = RepairEnv(SETUP, legal=True)
     seen = env.reset(task(tmp_path, instance), 0)
     assert seen.text == "The repository shop/calc has: README.md  shop/  tests/"
     files = ("shop/__init__.py", "shop/calc.py", "tests/test_calc.py")
@@ -65,7 +67,7 @@ def test_no_command_takes_long_to_read():
     with Workspace(Instance.from_dict(row()), InlineFiles()) as place:
         readers = [
             *(clean, lambda text: clean(f"edit {text}"), parse, lambda text: ls(place, text)),
-            *(lambda text: show(place, text, Shape()), lambda text: search(place, text, Shape())),
+            *(lambda text: show(place, text, SHAPE), lambda text: search(place, text, SHAPE)),
             *(lambda text: replace(place, text), lambda text: edit(place, text, ())),
         ]
         for text in itertools.chain(*texts):
@@ -189,18 +191,18 @@ def test_the_expert_plan_wins(tmp_path):
         "README.md": "# Shop\nSums.\n",
     }
     patch = diff({path: text for path, text in row()["files"].items() if path in after}, after)
-    longer = accept(Instance.from_dict(row(patch=patch)), tmp_path, Setup()).expert_plan
+    longer = accept(Instance.from_dict(row(patch=patch)), tmp_path, SETUP).expert_plan
     assert len([command for command in longer if command.startswith("edit")]) == 4
     bare = Instance.from_dict(row(patch=""))
-    assert accept(bare, tmp_path, Setup()).expert_plan == ()
+    assert accept(bare, tmp_path, SETUP).expert_plan == ()
     with pytest.raises(Rejected, match="cannot be demonstrated"):
-        accept(bare, tmp_path, Setup(), demonstration=True)
+        accept(bare, tmp_path, SETUP, demonstration=True)
     instance = Instance.from_dict(row())
     assert Instance.from_dict(instance.to_dict()) == instance
     assert (instance.meta, instance.test_files) == ({"patch_lines": 2, "tests": 3}, ("tests/test_calc.py",))
-    record = accept(instance, tmp_path, Setup(), demonstration=True)
+    record = accept(instance, tmp_path, SETUP, demonstration=True)
     assert record.expert_plan == ("show shop/calc.py 1-9", FIX, "submit")
-    env = RepairEnv()
+    env = RepairEnv(SETUP)
     env.reset(task(tmp_path, instance, record.expert_plan), 0)
     assert [env.step(command).won for command in record.expert_plan] == [False, False, True]
     env.close()
@@ -221,7 +223,7 @@ def test_the_expert_plan_wins(tmp_path):
 )
 def test_what_is_no_task_is_rejected(tmp_path, change, reason):
     with pytest.raises(Rejected, match=reason):
-        accept(Instance.from_dict(row(**change)), tmp_path, Setup())
+        accept(Instance.from_dict(row(**change)), tmp_path, SETUP)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_what_an_action_is_taken_for():
 def test_observations_are_short(tmp_path):
     long = "\n".join(f"line_{number} = '{'x' * 50}'" for number in range(500)) + "\n"
     files = {**row()["files"], "long.py": long, "wide.py": "x" * 50_000}
-    env = RepairEnv(Setup(shape=Shape(lines=20, chars=1000)))
+    env = RepairEnv(Setup(Shape(lines=20, chars=1000)))
     env.reset(task(tmp_path, Instance.from_dict(row(files=files))), 0)
     looks = ("show long.py", "show long.py 1-400", "search line_", "show wide.py")
     for action in (*looks, "edit long.py 1-1\n" + "y\n" * 400):
@@ -301,7 +303,7 @@ def open_files():
 )
 def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
     """But for an open episode's folder; ``sweep`` removes that of a killed worker."""
-    before, env = folders(), RepairEnv()
+    before, env = folders(), RepairEnv(SETUP)
     ref = task(tmp_path, Instance.from_dict(row()))
 
     def play(times):
@@ -320,7 +322,7 @@ def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
 
 
 def test_slow_tests_of_the_agent_are_ended(tmp_path):
-    env = RepairEnv(Setup(options=Options(limits=Limits(wall_s=400.0, cpu_s=2.5))))
+    env = RepairEnv(Setup(SHAPE, options=Options(limits=Limits(wall_s=400.0, cpu_s=2.5))))
     env.reset(task(tmp_path, Instance.from_dict(row())), 0)
     told(env, "edit shop/calc.py 5-5\n    while True: pass")
     assert "The run did not end well: out of cpu time during tests/test_calc.py::test_add." in told(env, "test")

@@ -79,7 +79,7 @@ def test_kinds_of_worlds_share_no_name_and_no_new_sentence() -> None:
 
 def test_each_fact_is_told_once_by_a_sentence_about_it(questions: list[tuple[Collection, Question]]) -> None:
     world = questions[0][0].world
-    for fact, (passage, place) in zip(world.facts, world.told, strict=True):
+    for fact, (passage, place) in zip(world.facts, world.positions, strict=True):
         text = world.passages[passage].sentences[place]
         ends = world.entities[fact.subject], world.entities[fact.object]
         about = world.entities[world.passages[passage].about]
@@ -87,7 +87,7 @@ def test_each_fact_is_told_once_by_a_sentence_about_it(questions: list[tuple[Col
         other = ends[about == ends[0]]
         assert any(mentions(text, name) for name in (other.called, other.alias) if name)
         assert any(mentions(text, wording.key) for wording in RELATIONS[fact.relation].wordings)
-    assert len(set(world.told)) == len(world.facts)
+    assert len(set(world.positions)) == len(world.facts)
 
 
 # ---- questions
@@ -179,8 +179,8 @@ def test_questions_have_one_answer_and_no_shortcut(questions: list[tuple[Collect
         for fact in world.facts:
             if fact.subject in chain and fact.object in chain:
                 assert abs(chain.index(fact.subject) - chain.index(fact.object)) == 1
-        told = [world.passages[world.told[fact][0]] for fact in question.facts]
-        earlier = " ".join(text for passage in told[:-1] for text in passage.sentences)
+        passages = [world.passages[world.positions[fact][0]] for fact in question.facts]
+        earlier = " ".join(text for passage in passages[:-1] for text in passage.sentences)
         assert not any(mentions(f"{question.text} {earlier}", name) for name in question.golds)
 
 
@@ -203,7 +203,7 @@ def test_retrieval_is_not_trivial(questions: list[tuple[Collection, Question]]) 
     bare, whole, kinds = [], [], []
     for collection, question in questions:
         world, best = collection.world, collection.index.best
-        passages = [world.told[fact][0] for fact in question.facts]
+        passages = [world.positions[fact][0] for fact in question.facts]
         names = [world.entities[entity].name for entity in question.chain]
         bare += [passage in best(name, TOP_K) for passage, name in zip(passages, names, strict=False)]
         if question.form == "chain" and len(passages) > 1:

@@ -16,7 +16,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import Call, TaskRef
 from turngrid.envs.webshop import products
 from turngrid.envs.webshop.env import SEARCH, Page, buttons_of, text_of
-from turngrid.envs.webshop.products import DEPARTMENTS, drawn, made_shop, product
+from turngrid.envs.webshop.products import DEPARTMENTS, draw_goal, own_shop, product
 from turngrid.envs.webshop.reward import has_attribute, likeness, same_option, score, type_factor
 from turngrid.envs.webshop.shop import CODES, TOP, Goal, Product, Shop, opened
 
@@ -25,7 +25,7 @@ SMALL = {"data_dir": "", "goals": "human", "products": 1000}
 
 @pytest.fixture(scope="module")
 def shop() -> Shop:
-    return opened(made_shop(SMALL["products"]))
+    return opened(own_shop(SMALL["products"]))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_words_of_products_are_told_apart() -> None:
 
 def test_the_products_are_the_same_bytes_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
-    folder = made_shop(1000)
+    folder = own_shop(1000)
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in folder.glob("*.*")}
     assert digests == {
         "products.jsonl": "3eb0d355f651d566",
@@ -116,11 +116,11 @@ def test_splits_share_no_product_and_equal_instructions_are_one_game(shop: Shop)
     for split in SPLITS:
         params = environment.for_split(environment.parse_task("all"), split)
         for seed in SPLITS[split][:200]:
-            goal = drawn(shop, params, seed)
+            goal = draw_goal(shop, params, seed)
             assert asked.setdefault(goal.asin, params["split"]) == params["split"]
     assert Counter(asked.values()).keys() == CODES.keys()
     params = environment.for_split(environment.parse_task("a2-o1"), "train")
-    goals = [drawn(shop, params, seed) for seed in range(2000)]
+    goals = [draw_goal(shop, params, seed) for seed in range(2000)]
     facts = {(shop.product(goal.product).query, *sorted(goal.attributes), *goal.options) for goal in goals}
     assert len({goal.same for goal in goals}) == len(facts) < len({goal.instruction for goal in goals})
 

@@ -26,7 +26,7 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, open_pools, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
-from turngrid.rollouts.chat_settings import ChatSettings, chat_settings
+from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.rollouts.store import read_episodes, write_episodes
@@ -59,8 +59,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def composed(model: Path, folder: Path, *overrides: str) -> tuple[DictConfig, EvaluationSetting]:
     config = compose([*COUNTING, f"model.path={model}", f"env.cache_dir={folder / 'cache'}", *overrides])
-    prepare_evaluation_sets(config, folder, also_own=True)
-    (item,) = evaluation_settings(config, folder)
+    run = Run(config, folder)
+    prepare_evaluation_sets(run, also_own=True)
+    (item,) = evaluation_settings(run)
     return config, item
 
 
@@ -116,10 +117,10 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
     """What the server of an endpoint that takes ``chat_template_kwargs`` makes of each request."""
     answers = itertools.chain((says(turn.response) for turn in like.turns), itertools.repeat(says("")))
     with chat_stub(lambda body: next(answers)) as stub:
-        (candidate,) = policies([], Endpoint(stub.url, "thinker"), config)
+        (candidate,) = policies([], Endpoint(stub.url, "thinker"), Run(config))
 
         async def play() -> None:
-            run = Run(config, Path())
+            run = Run(config)
             async with open_pools() as pool_of, acting(run, candidate, item) as policy:
                 pool = await pool_of(run, item.evaluation_set.env)
                 await roll_out_in_text(policy, episode_specs(run, item), pool, 1, lambda: None)
@@ -128,7 +129,7 @@ def asked(config: DictConfig, item: EvaluationSetting, model: Path, like: Episod
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
     for _, _, body in stub.seen:
         settings = body.get("chat_template_kwargs", {})
-        assert settings == chat_settings(config).kwargs
+        assert settings == Run(config).chat.kwargs
         yield tokenizer.apply_chat_template(body["messages"], add_generation_prompt=True, return_dict=False, **settings)
 
 
@@ -183,10 +184,10 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
     plain, told, names = compose(COUNTING), compose([*COUNTING, NO_THINKING]), set()
     for settings in ({}, {"enable_thinking": False}, {"enable_thinking": True}):
         (run / "config.yaml").write_text(json.dumps({"data": {"apply_chat_template_kwargs": settings}}))
-        (candidate,) = policies([str(run)], None, plain)
+        (candidate,) = policies([str(run)], None, Run(plain))
         assert candidate.chat.kwargs == settings
         names.add(candidate.name)
-        (said,) = policies([str(run)], None, told)
+        (said,) = policies([str(run)], None, Run(told))
         assert said.chat.kwargs == {"enable_thinking": False}, "what the command says wins"
     assert len(names) == 3, "rendered otherwise, games are played anew"
     react = compose([*COUNTING, "prompt=react", "prompt.history=2"])
@@ -198,9 +199,9 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
         node: Any = OmegaConf.to_container(config[key], resolve=True)
         (run / "config.yaml").write_text(json.dumps({key: {**node, **other}}))
         with pytest.raises(PolicyError, match=f"{words}: evaluate it with the same"):
-            policies([str(run)], None, plain)
-        (found,) = policies([str(run)], None, config)
-        assert found.kind == "checkpoint" and evaluation_folder(config) != evaluation_folder(plain)
+            policies([str(run)], None, Run(plain))
+        (found,) = policies([str(run)], None, Run(config))
+        assert found.kind == "checkpoint" and evaluation_folder(Run(config)) != evaluation_folder(Run(plain))
 
 
 def test_of_two_settings_the_first_wins() -> None:

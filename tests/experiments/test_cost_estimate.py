@@ -22,6 +22,7 @@ from turngrid.experiments.tables import duration
 from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GpuError
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
+from turngrid.tasks.run import Run
 
 PAST = ("env=two_player", "rollout_form=self_play", "rollout_form.self_play.opponent=past")
 EACH = {"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}  # seconds of a unit
@@ -41,7 +42,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> None:
     small = ["env=gym", f"env.cache_dir={cache}", "budget.units=40", "eval.games=4", "budget.rl_steps=1"]
     before = sorted(cache.rglob("*"))
-    wanted = amounts(composed(small))
+    wanted = amounts(Run(composed(small)))
     assert sorted(cache.rglob("*")) == before
     train, test = wanted.games[1:]
     assert wanted.games[0] == Games("demonstrations", "FrozenLake-v1", 2, 0)
@@ -52,7 +53,7 @@ def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> No
 
 def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
     with pytest.raises(TaskError, match="split test has at most"):
-        amounts(composed(["eval.games=40000"]))
+        amounts(Run(composed(["eval.games=40000"])))
 
 
 # ---- how long
@@ -60,52 +61,52 @@ def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
 
 def test_the_default_by_hand(composed: Composer) -> None:
     """60 demonstrations in batches of 4 are 15 steps; three models play 200 games each."""
-    wanted = amounts(composed([]))
+    wanted = amounts(Run(composed([])))
     by_hand = {"demonstrations": 60 * 0.05, "sft": 15 * 0.2, "rl": 25 * 7.5, "evaluation": 600 * 0.1}
     assert forecast(wanted, EACH) == pytest.approx({**by_hand, "all": sum(by_hand.values())})
     without = forecast(wanted, {name: each for name, each in EACH.items() if name != "sft"})
     assert [stage for stage, value in without.items() if value is None] == ["sft", "all"]
-    assert "rl" not in forecast(amounts(composed(["budget=sft_only"])), EACH)
+    assert "rl" not in forecast(amounts(Run(composed(["budget=sft_only"]))), EACH)
     assert [duration(seconds) for seconds in (45, 276, 36000)] == ["45 s", "4 min 36 s", "10 h 00 min"]
 
 
 def test_validation_is_counted(composed: Composer, cache: Path) -> None:
     """After steps 10, 20 and 25 of the default run's 25, two plays of 30 games each."""
     words = ["trainer.test_freq=10", "eval.validation_games=30", "actor_rollout_ref.rollout.val_kwargs.n=2"]
-    wanted = amounts(composed([*words, f"env.cache_dir={cache}"]))
+    wanted = amounts(Run(composed([*words, f"env.cache_dir={cache}"])))
     assert wanted.validation == 3 * 30 * 2
     assert [games.wanted for games in wanted.games if games.split == "validation"] == [30]
-    assert amounts(composed([*words, "trainer.val_before_train=true"])).validation == 4 * 30 * 2
+    assert amounts(Run(composed([*words, "trainer.val_before_train=true"]))).validation == 4 * 30 * 2
 
 
 def test_which_runs_share_a_record(composed: Composer) -> None:
-    default = record_file(composed([]))
+    default = record_file(Run(composed([])))
     same = ["seed=4", "budget=sft80_rl200", "eval.games=100", "estimate=true", "budget.rl_steps=7", "output_dir=/x"]
-    assert record_file(composed(same)) == default
+    assert record_file(Run(composed(same))) == default
     for other in ("algo=ppo", "env.task=w4-o6-q8", "env.max_turns=8", "env.workers=1"):
-        assert record_file(composed([other])) != default
+        assert record_file(Run(composed([other]))) != default
 
 
 def test_which_runs_are_recorded(composed: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Uninterrupted ones of three steps and 64 test games; what they did not have stays."""
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path))
     config, run = composed([]), tmp_path / "run"
-    assert recorded(config) == {}
+    assert recorded(Run(config)) == {}
     run.mkdir()
     seconds = {"games": 2.0, "demonstrations": 3.0, "sft": 12.0, "rl": 60.0, "evaluation": 30.0}
     lines = [{"stage": name, "seconds": value, "ended": 1.0} for name, value in seconds.items()]
     (run / "stages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (run / "result.json").write_text("{}")
     (run / "attempts.jsonl").write_text("1\n2\n")
-    record(config, run)  # it was interrupted
+    record(Run(config, run))  # it was interrupted
     (run / "attempts.jsonl").write_text("1\n")
     for short in ("budget.rl_steps=2", "eval.games=63"):
-        record(composed([short]), run)
-    assert recorded(config) == {}
-    record_file(config).parent.mkdir()
-    record_file(config).write_text(json.dumps(EACH))
-    record(composed(["budget=rl_only"]), run)  # 25 RL steps, 2 x 200 evaluation episodes
-    assert recorded(config) == {**EACH, "rl": 60 / 25, "evaluation": 30 / 400}
+        record(Run(composed([short]), run))
+    assert recorded(Run(config)) == {}
+    record_file(Run(config)).parent.mkdir()
+    record_file(Run(config)).write_text(json.dumps(EACH))
+    record(Run(composed(["budget=rl_only"]), run))  # 25 RL steps, 2 x 200 evaluation episodes
+    assert recorded(Run(config)) == {**EACH, "rl": 60 / 25, "evaluation": 30 / 400}
 
 
 # ---- does it fit
@@ -129,8 +130,8 @@ def test_disk_by_hand(composed: Composer) -> None:
 
     def disk(*words: str, shape: Shape | None) -> dict[str, float]:
         config = composed([*words])
-        wanted = replace(amounts(config), games=(Games("train", "w2-o3-q4", 400, 340),))
-        return {key: needed for key, _, needed in estimate.disk(config, wanted, shape)}
+        wanted = replace(amounts(Run(config)), games=(Games("train", "w2-o3-q4", 400, 340),))
+        return {key: needed for key, _, needed in estimate.disk(Run(config), wanted, shape)}
 
     shape, tiny = Shape(1000, 4, 64, 1600, 16), shape_of("asset://tiny")
     run = 3 * 16 * 1000 + 4 * 1000 + (60 + 3200 + 600) * 12_000
@@ -148,7 +149,7 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
 
     def needed(size: int, *words: str) -> float:
         where = Devices("this machine", 1, 20 * GB)
-        return demand(composed([*words]), Shape(size, 4, 64, 1600, 16), where).peak() - 3.5 * 2**30
+        return demand(Run(composed([*words])), Shape(size, 4, 64, 1600, 16), where).peak() - 3.5 * 2**30
 
     rl = ("budget=rl_only", "env.max_turns=5", "data.max_prompt_length=100", "data.max_response_length=300")
     rl, many = (*rl, "data.train_batch_size=4"), (*rl, "data.train_batch_size=400")  # times 8 samples
@@ -177,15 +178,17 @@ def place(name: str, number: int) -> Devices:
 
 
 def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:
-    return demand(config, shape, place(*card)).peak()
+    return demand(Run(config), shape, place(*card)).peak()
 
 
 def test_names() -> None:
     texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2)}
     assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
-    for text, near in (("H10x8", "H100"), ("A100_40", "A100-40"), ("H100x0", "H100")):
+    for text, near in (("H10x8", "H100"), ("A100_40", "A100-40")):
         with pytest.raises(GpuError, match=f"use {near}x8"):
             gpus.parse(text)
+    with pytest.raises(GpuError, match=r"^estimate_gpu=H100x0: [^;]+; use estimate_gpu=H100x8$"):
+        gpus.parse("H100x0")
 
 
 def test_memory_by_hand(composed: Composer) -> None:
@@ -229,14 +232,14 @@ def test_the_review_by_hand(composed: Composer) -> None:
     expected = 16 * shape.parameters + 512 * 24 * 151_936 + 8192 * 2 * 24 * 896 + 2e9
     served = composed([*HALF, "estimate_gpu=RTX4090", f"{SHARE}=0.1"])
     assert memory_bytes(served, card, shape) == pytest.approx(expected) == pytest.approx(12.1e9, rel=0.01)
-    assert memory.problems(config, shape, place(*card)) == []
+    assert memory.problems(Run(config), shape, place(*card)) == []
 
 
 def test_all_that_is_offloaded_lies_elsewhere(composed: Composer) -> None:
     config = composed([*HALF, "estimate_gpu=24GB", f"{memory.ACTOR}.fsdp_config.offload_policy=true", f"{SHARE}=0.08"])
     passes = 8192 * 2 * 20 * 2048 + 512 * 24 * 32_000
     assert memory_bytes(config, ("24GB", 1), BILLION) == pytest.approx(passes + 16 * 32_000 * 2048 + 2e9)
-    assert demand(config, BILLION, place("24GB", 1)).states(0) == 16e9
+    assert demand(Run(config), BILLION, place("24GB", 1)).states(0) == 16e9
 
 
 SMOL = "model=smollm2_135m model.rows_per_pass=4 model.gradient_checkpointing=false precision=fp32"
@@ -259,29 +262,29 @@ def test_what_is_suggested_fits(composed: Composer, words: str, where: Devices) 
     """The suggested words, given to the same command, are accepted."""
     config = composed(words.split())
     shape = shape_of(config.model.path)
-    problem = memory.problems(config, shape, where)[-1]
+    problem = memory.problems(Run(config), shape, where)[-1]
     for change in re.sub(r" \(.*\)", "", problem.split("what fits: ")[1]).split("; or "):
         keys = {word.split("=")[0] for word in change.split()}
         asked = [word for word in words.split() if word.split("=")[0] not in keys]
         changed = composed([*asked, *change.split()])
         assert check(changed) is not None
-        assert memory.problems(changed, shape, where) == []
+        assert memory.problems(Run(changed), shape, where) == []
 
 
 def test_longer_episodes_need_more(composed: Composer) -> None:
     """vLLM must hold the keys and values of one whole row, prompt and response."""
     config = composed([*HALF, "estimate_gpu=24GB", "data.max_response_length=29000", "model.context=32768"])
-    problem = memory.problems(config, BILLION, place("6GB", 1))[-1]
+    problem = memory.problems(Run(config), BILLION, place("6GB", 1))[-1]
     assert "for one episode of 32072 tokens" in problem and "or offloading makes it fit" in problem
 
 
 def test_a_run_that_does_not_fit_here_never_starts(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(machine, "here", lambda: gpus.GPUS["RTX4090"])
-    estimate.check(composed(HALF), said.append)
+    estimate.check(Run(composed(HALF)), said.append)
     assert "18 of a GPU's 24GB needed" in said[0]
     with pytest.raises(ConfigError, match="30 GB a GPU needed, 24 GB there.*offload_policy=true"):
-        estimate.check(composed(["model=qwen2.5_1.5b", "cluster=gpu1"]), said.append)
+        estimate.check(Run(composed(["model=qwen2.5_1.5b", "cluster=gpu1"])), said.append)
     monkeypatch.setattr(machine, "here", lambda: None)
-    estimate.check(composed(HALF), said.append)
+    estimate.check(Run(composed(HALF)), said.append)
     assert "cluster.gpu_memory_gb" in said[-1]

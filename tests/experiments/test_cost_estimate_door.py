@@ -11,6 +11,7 @@ from turngrid.config.compose import compose
 from turngrid.experiments.cost_estimate.amounts import record_file
 from turngrid.records.models.gpus import GB
 from turngrid.records.run_folder import run_name
+from turngrid.tasks.run import Run
 from turngrid.train.app import main
 
 
@@ -29,7 +30,7 @@ def test_from_a_record(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkey
     out, _ = capfd.readouterr()
     assert "no run of this kind was recorded on this machine" in out and "time: rl" not in out
     assert list(tmp_path.iterdir()) == [], "nothing runs"
-    file = record_file(compose(asked))
+    file = record_file(Run(compose(asked)))
     file.parent.mkdir()
     file.write_text(json.dumps({"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}))
     assert main([*asked, "estimate=true"]) == 0

@@ -155,7 +155,7 @@ def test_a_prompt_must_suit_only_the_environments_that_are_evaluated() -> None:
 def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PolicyError, match="runs/gone does not exist"):
-        policies(["runs/gone"], None, compose([]))
+        policies(["runs/gone"], None, Run(compose([])))
 
 
 def test_an_expert_needs_plans(call: Call) -> None:
@@ -187,8 +187,9 @@ def demonstrate(config: DictConfig, folder: Path) -> None:
 
 
 def evaluate_tiny(config: DictConfig, folder: Path) -> None:
-    prepare_evaluation_sets(config, folder, also_own=True)
-    evaluate(Run(config, folder), [Checkpoint("base", str(ROOT / "assets" / "tiny"))])
+    run = Run(config, folder)
+    prepare_evaluation_sets(run, also_own=True)
+    evaluate(run, [Checkpoint("base", str(ROOT / "assets" / "tiny"))])
 
 
 @pytest.mark.parametrize("stage", [demonstrate, pytest.param(evaluate_tiny, marks=pytest.mark.slow)])
@@ -211,7 +212,7 @@ def test_a_stage_ends_with_the_cause_and_its_place(
 )
 def test_gpus_with_vllm_play_through_servers(words: list[str], served: bool) -> None:
     config = compose(words)
-    assert through_servers(config) is served
+    assert through_servers(Run(config)) is served
     assert identity(config) == identity(compose([]))
 
 

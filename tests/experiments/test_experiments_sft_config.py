@@ -19,7 +19,7 @@ def test_one_engine_serves_sft_and_rl() -> None:
     whole_row = config.data.max_prompt_length + config.data.max_response_length
     assert stage.verl.data.max_token_len_per_gpu >= stage.run.max_tokens == whole_row
     torchrun = ["--standalone", "--nproc-per-node=8", "-m", "turngrid.verl_plugin.sft"]
-    assert _launch(config) == ("torch.distributed.run", torchrun)
+    assert _launch(Run(config)) == ("torch.distributed.run", torchrun)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_one_engine_serves_sft_and_rl() -> None:
 def test_the_allocator_of_a_card(cluster: str, card: int, set_to: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ALLOCATOR, raising=False)
     config = compose(["model=qwen2.5_0.5b", f"cluster={cluster}", f"cluster.gpu_memory_gb={card}"])
-    assert allocator(config).get(ALLOCATOR) == set_to
+    assert allocator(Run(config)).get(ALLOCATOR) == set_to
     monkeypatch.setenv(ALLOCATOR, "max_split_size_mb:128")
-    assert allocator(config) == {}
+    assert allocator(Run(config)) == {}

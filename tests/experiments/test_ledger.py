@@ -23,7 +23,8 @@ def episodes(*games: int, step: int = 0) -> list[Episode]:
 def config(count: str, model: str = "asset://tiny") -> DictConfig:
     return OmegaConf.create(
         {
-            "budget": {"units": 100.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": count},
+            "budget": {"units": 100.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": count, "experience_cost": None},
+            "demos": {"source": "expert", "experience": None},
             "model": {"path": model, "sft": {"epochs": 2}},
             "actor_rollout_ref": {"rollout": {"n": 4}},
         }
@@ -74,7 +75,7 @@ def test_every_line_and_both_totals_by_hand(folder: Path, count: str, charged: l
     ]
     write_ledger(folder / "ledger.jsonl", entries)
     assert read_ledger(folder / "ledger.jsonl") == entries
-    sums = spent(config(count), entries)
+    sums = spent(config(count).budget, entries)
     assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)
     assert (sums["kinds"]["rl_episode"]["count"], sums["kinds"]["rl_episode"]["wall_seconds"]) == (8, 6.0)
 

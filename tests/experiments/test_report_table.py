@@ -87,7 +87,7 @@ def test_an_empty_cell_says_why(maker: SweepMaker) -> None:
     assert {name: cell.why for name, cell in found.items() if cell.estimate is None} == {
         "grpo": "1 failed, 1 unfinished, 1 not started",
         "sft": "no model after SFT",
-        "far": "not played on w9-o9-q9",
+        "far": "not evaluated on w9-o9-q9",
         "rloo": "no such run in the sweep",
     }
     assert found["ppo"].estimate is not None and found["ppo"].estimate.seeds == "1 of 2 seeds"

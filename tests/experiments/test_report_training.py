@@ -5,16 +5,16 @@ from pathlib import Path
 
 from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.report.charts import Panel, curves, draw_panels, metric_panels, over_seeds
-from turngrid.experiments.report.runs import Run, curve_of
+from turngrid.experiments.report.runs import ReportedRun, curve_of
 from turngrid.records.health.alarms import Alarm
 
 
-def run(name: str, seed: int, others: dict[str, dict[int, float]]) -> Run:
+def run(name: str, seed: int, others: dict[str, dict[int, float]]) -> ReportedRun:
     """Of two steps."""
     lines = [{"step": step, "success/train": 0.5, "rollout/episodes": 8} for step in (1, 2)]
     for line in lines:
         line |= {metric: values[line["step"]] for metric, values in others.items() if line["step"] in values}
-    return Run(Path(f"{name}-s{seed}"), {"algo": name}, seed, State.UNFINISHED, curve=curve_of(lines))
+    return ReportedRun(Path(f"{name}-s{seed}"), {"algo": name}, seed, State.UNFINISHED, curve=curve_of(lines))
 
 
 def test_a_curve_takes_what_is_drawn_and_nothing_else() -> None:

@@ -16,11 +16,11 @@ from turngrid.experiments.suite.extras import lacking
 from turngrid.experiments.suite.measures import SAMPLES
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import SweepRun, load, points
-from turngrid.tasks.budget import allocate_budget
 from turngrid.train.launch.sweep import playable, prepare_launch
 
 SUITE = load("suite_laptop")
 RUNS = points(SUITE.scales["laptop"], [0], [], {})
+from turngrid.tasks.run import Run
 
 
 def test_every_run_can_be_launched_without_a_warning() -> None:
@@ -29,7 +29,7 @@ def test_every_run_can_be_launched_without_a_warning() -> None:
         configs = {run.label: composed([*run.overrides, "fresh=true"]) for run in gym}
         configs |= {run.label: composed(run.overrides) for run in RUNS if run.coordinates["training"] == "25"}
     assert [warning for config in configs.values() for warning in check(config)] == []
-    bought = {label: allocate_budget(config) for label, config in configs.items()}
+    bought = {label: Run(config).allocation for label, config in configs.items()}
     of_gym = [(each.demonstrations, each.steps) for label, each in bought.items() if "env=gym" in label]
     assert of_gym == [(25, 0), (50, 0), (100, 0), (200, 0), (100, 20)]
 

@@ -22,7 +22,6 @@ from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.records.run_folder import open_run, run_name
 from turngrid.rollouts.store import read_episodes
-from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_tasks
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -219,11 +218,10 @@ def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(run: Path, tm
 def test_other_test_games_must_not_change_the_training_games(run: Path, tmp_path: Path):
     folder = damages.copy(run, tmp_path / "run")
     config = compose([f"extend={run}", f"budget.rl_steps={STEPS + 1}"])
-    allocation = allocate_budget(config)
-    assert prepare_tasks(config, allocation, folder).games == 8
+    assert prepare_tasks(Run(config, folder)).games == 8
     write_tasks(task_file(folder, "train"), read_tasks(task_file(folder, "train"))[1:])
     with pytest.raises(TaskError, match=r"eval\.games.*experiments\.evaluate"):
-        prepare_tasks(config, allocation, folder)
+        prepare_tasks(Run(config, folder))
 
 
 # ---- every file, damaged in every way

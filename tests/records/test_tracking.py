@@ -15,10 +15,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from wandb_log import WandbRun, read_runs
 
 from turngrid.config.base import ROOT
-from turngrid.records.process.child import stage_variables
 from turngrid.records.provenance import Attempt
 from turngrid.records.run_folder import open_run
-from turngrid.records.tracking import StageRun, Tensorboard
+from turngrid.records.tracking import Tensorboard
+from turngrid.tasks.run import Run
+from turngrid.tasks.stage_process import stage_variables, tracked
 
 # Logs steps FIRST..LAST and keeps those up to KEPT, then dies as by kill -9 unless it may finish.
 LOG = """
@@ -61,9 +62,9 @@ def config() -> DictConfig:
 def log(
     config: DictConfig, folder: Path, steps: tuple[int, int], kept: int, finish: bool = True, stage: str = "rl"
 ) -> None:
-    run = [asdict(StageRun.of(config, folder, stage)), *steps, kept, finish]
+    run = [asdict(tracked(Run(config, folder), stage)), *steps, kept, finish]
     own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # another test's wandb may run
-    environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(config, folder)}
+    environment = {**own, **FOREIGN, "PYTHONPATH": str(ROOT), **stage_variables(Run(config, folder))}
     command = [sys.executable, "-c", LOG, json.dumps(run)]
     how = {"capture_output": True, "text": True, "timeout": 300}
     ended = subprocess.run(command, check=False, cwd=folder, env=environment, **how)
@@ -75,25 +76,25 @@ def log(
 
 def test_a_stage_is_one_run_until_a_fresh_start(config: DictConfig, tmp_path: Path) -> None:
     with open_run(config, tmp_path) as run:
-        first = StageRun.of(config, run.path, "rl")
-        assert StageRun.of(config, run.path, "sft").id == first.id
+        first = tracked(Run(config, run.path), "rl")
+        assert tracked(Run(config, run.path), "sft").id == first.id
         attempts = run.path / "attempts.jsonl"
         early = {**json.loads(attempts.read_text()), "started": 1000.0}
         attempts.write_text(json.dumps(early) + "\n")
     with open_run(config, tmp_path) as run:  # goes on, as after a requeue
-        again = StageRun.of(config, run.path, "rl")
+        again = tracked(Run(config, run.path), "rl")
         assert again.id == f"{run.path.name}-1000"
     config.fresh = True
     with open_run(config, tmp_path) as run:
-        assert StageRun.of(config, run.path, "rl").id != again.id
+        assert tracked(Run(config, run.path), "rl").id != again.id
 
 
 def test_tags_are_what_a_user_filters_by(config: DictConfig, tmp_path: Path) -> None:
     Attempt("0123456789abcdef", False, {}, 5.0).record(tmp_path / "attempts.jsonl")
     tags = ["textworld", "ppo", "turn_reward", "budget", "model", "horizon", "0123456789", "mine"]
-    assert StageRun.of(config, tmp_path, "rl").tags == tags
+    assert tracked(Run(config, tmp_path), "rl").tags == tags
     config.curriculum.name, config.env.name = "none", "package.module:" + "W" * 80  # W&B refuses more than 64 letters
-    tags = StageRun.of(config, tmp_path, "rl").tags
+    tags = tracked(Run(config, tmp_path), "rl").tags
     assert "none" not in tags
     assert max(map(len, tags)) == 64
 
@@ -123,7 +124,7 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WandbRun]:
 def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Path, WandbRun]) -> None:
     folder, run = offline
     assert len(run.folders) == 2
-    assert run.id == StageRun.of(settings(), folder, "rl").id
+    assert run.id == tracked(Run(settings(), folder), "rl").id
     assert [line["_step"] for line in run.history] == [1, 2, 3, 4, 5]
     assert [line["rollout/attempt"] for line in run.history] == [1, 1, 3, 3, 3]  # no step of what was discarded
     assert [line["success/train"] for line in run.history] == [0.1, 0.2, 0.3, 0.4, 0.5]
@@ -136,7 +137,7 @@ def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> Non
     """And nothing of the environment that the process was started in."""
     folder, run = offline
     assert (run.project, run.group, run.name) == ("turngrid", "a-sweep", "seed=3")
-    assert run.tags == StageRun.of(settings(), folder, "rl").tags
+    assert run.tags == tracked(Run(settings(), folder), "rl").tags
     assert run.config["curriculum"] == {"name": "horizon", "horizon": {"1": 2, "4": 5}}
     assert run.config["env"] == {"name": "textworld", "task": "w2-o3-q4"}
     assert run.config["run"] == {"id": run.id, "folder": folder.name}
@@ -186,7 +187,7 @@ def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) ->
     """The first attempt dies after step 4; what is left of its metrics ends with step 2."""
     config.trainer.logger = ["tensorboard"]
     with open_run(config, tmp_path) as run:
-        stage = StageRun.of(config, run.path, "rl")
+        stage = tracked(Run(config, run.path), "rl")
         for first, last in ((1, 4), (3, 5)):
             tracker = Tensorboard(stage, [{"step": step} for step in range(1, first)])
             for step in range(first, last + 1):

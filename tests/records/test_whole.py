@@ -11,8 +11,10 @@ from turngrid.records.damage import discard_damaged
 from turngrid.records.files import checkpoints
 from turngrid.records.files.checkpoints import MANIFEST, flaw_in, seal
 from turngrid.records.files.json_lines import broken_line, read_lines
+from turngrid.records.metrics import append_metrics
 from turngrid.records.models import locate
 from turngrid.records.process.child import StageFailed
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 from turngrid.records.stages import stage, stage_seconds
 
@@ -81,6 +83,16 @@ def test_what_verl_removes_for_a_new_checkpoint_is_none_any_more(tmp_path: Path)
     checkpoints.seal_newest(tmp_path, 15)
     assert checkpoints.newest(tmp_path, content=True) == checkpoints.Newest(15, {})
     assert checkpoints.steps(tmp_path) == [15, 10]
+
+
+def test_a_broken_line_besides_a_steps_episodes_is_counted(tmp_path: Path) -> None:
+    rl = RlFolder(tmp_path)
+    checkpoint(rl.checkpoints, 1)
+    append_metrics(rl.metrics, 1, {"rollout/episodes": 1})
+    rl.episodes.mkdir()
+    rl.step_episodes(1).write_text('{}\n{"cut')
+    with pytest.raises(Refusal, match=r"000001.jsonl has 1 of 2 .*; use fresh=true"):
+        discard_damaged(tmp_path)
 
 
 def test_a_model_of_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,10 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.config.base import CONF
 from turngrid.config.checks.check import check
 from turngrid.config.compose import Composer
-from turngrid.tasks.budget import Allocation, BudgetError, allocate_budget, shares
+from turngrid.tasks.budget import Allocation, BudgetError, shares
+from turngrid.tasks.run import Run
+
+OTHERS = {"rl_epochs": None, "experience_cost": None, "games": None}
 
 
 def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -> DictConfig:
@@ -17,7 +20,7 @@ def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -
     defaults = {"units": 1000.0, "demo_cost": 10.0, "episode_cost": 1.0, "count": "games", "rl_steps": 25}
     return OmegaConf.create(
         {
-            "budget": {**defaults, "rl_epochs": None, "sft_share": share, **other},
+            "budget": {**defaults, **OTHERS, "sft_share": share, **other},
             "data": {"train_batch_size": prompts},
             "actor_rollout_ref": {"rollout": {"n": samples}},
             "trainer": {"v1": {"sampler": {"sync_refill_failed_groups": True}}},
@@ -31,14 +34,14 @@ def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -
 )
 def test_a_rollout_form_says_what_a_step_may_cost(composed: Composer, form: list[str], episodes: int) -> None:
     """16 prompts x 8 samples, of which a group without a win is played twice."""
-    allocation = allocate_budget(composed([*form, "budget=rl_only", "budget.count=rollouts"]))
+    allocation = Run(composed([*form, "budget=rl_only", "budget.count=rollouts"])).allocation
     assert (allocation.episodes_per_step, allocation.steps, allocation.units) == (
         episodes,
         1000 // episodes,
         1000 // episodes * episodes,
     )
     trees = ["algo=tree_grpo", "rollout_form.tree.nodes=4"]
-    assert allocate_budget(composed([*trees, "budget.count=rollouts"])).episodes_per_step == 16 * 2 * (1 + 4)
+    assert Run(composed([*trees, "budget.count=rollouts"])).allocation.episodes_per_step == 16 * 2 * (1 + 4)
 
 
 @pytest.mark.parametrize("row", sorted(file.stem for file in (CONF / "budget").glob("sft[0-9]*_rl*.yaml")))
@@ -46,17 +49,17 @@ def test_a_row_of_table_9_buys_what_its_name_says(composed: Composer, row: str) 
     """arXiv 2510.01132: 1,000 units, 10 a demonstration, 1 a game; PPO's 256 prompts a step."""
     config = composed([f"budget={row}", "algo=ppo", "model=qwen2.5_1.5b", "cluster=gpu8"])
     assert all("change next to nothing" in text for text in check(config))  # of the study's SFT
-    allocation = allocate_budget(config)
+    allocation = Run(config).allocation
     assert f"sft{allocation.demonstrations}_rl{allocation.games}" == row
     assert (allocation.units, allocation.unspent) == (1000, 0)
 
 
 def test_the_default_by_hand() -> None:
-    assert allocate_budget(budget(0.6)) == Allocation(60, 400, 25, 128, 1000.0, 0.0)
-    assert allocate_budget(budget(0.6)).episodes == 3200
-    assert allocate_budget(budget(0.6, rl_steps=20)) == Allocation(60, 320, 20, 128, 920.0, 80.0)
-    assert allocate_budget(budget(0.6, count="rollouts", rl_steps=None)) == Allocation(60, 48, 3, 128, 984.0, 16.0)
-    assert allocate_budget(budget(1.0)) == Allocation(100, 0, 0, 0, 1000.0, 0.0)
+    assert Run(budget(0.6)).allocation == Allocation(60, 400, 25, 128, 1000.0, 0.0)
+    assert Run(budget(0.6)).allocation.episodes == 3200
+    assert Run(budget(0.6, rl_steps=20)).allocation == Allocation(60, 320, 20, 128, 920.0, 80.0)
+    assert Run(budget(0.6, count="rollouts", rl_steps=None)).allocation == Allocation(60, 48, 3, 128, 984.0, 16.0)
+    assert Run(budget(1.0)).allocation == Allocation(100, 0, 0, 0, 1000.0, 0.0)
 
 
 def test_what_demonstrations_leave_over_goes_to_rl() -> None:
@@ -72,8 +75,8 @@ def test_a_share_in_per_cent_is_exact() -> None:
 
 def test_a_step_that_cannot_be_paid_is_refused() -> None:
     with pytest.raises(BudgetError, match="127 episodes to RL, fewer than one step has: .* = 16 x 8"):
-        allocate_budget(budget(0.0, units=127, count="rollouts"))
-    assert allocate_budget(budget(0.0, units=128, count="rollouts")).steps == 1
+        _ = Run(budget(0.0, units=127, count="rollouts")).allocation
+    assert Run(budget(0.0, units=128, count="rollouts")).allocation.steps == 1
 
 
 def test_no_plan_overspends_and_no_plan_leaves_a_step_or_a_demonstration_unbought() -> None:
@@ -91,7 +94,7 @@ def test_no_plan_overspends_and_no_plan_leaves_a_step_or_a_demonstration_unbough
             rl_steps=draw.choice((None, 3)) if count == "rollouts" else 40,
         )
         try:
-            allocation = allocate_budget(config)
+            allocation = Run(config).allocation
         except BudgetError:
             continue
         bought += 1

@@ -20,7 +20,6 @@ from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import assistant, user
-from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.demonstrations import episodes_file
 from turngrid.tasks.early_experience import (
     ASK,
@@ -124,7 +123,7 @@ WORLD = ("demos.experience=world_model", "model.sft.epochs=2")
 def test_a_demonstration_costs_an_episode_more_for_each_draw(
     composed: Composer, more: tuple[str, ...], bought: tuple[int, int], units: float
 ) -> None:
-    plan = allocate_budget(composed(more))
+    plan = Run(composed(more)).allocation
     assert ((plan.demonstrations, plan.steps), plan.units) == (bought, units)
     assert plan.unspent == 1000 - units
 

@@ -11,12 +11,12 @@ from turngrid.config.compose import compose
 from turngrid.envs.games.catalogue import Catalogue, games_hash
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
-from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
 from turngrid.tasks.mixture import StratifiedBatches, mixture_name, shares, spread, task_weights
 from turngrid.tasks.splits import list_games, prepare_tasks, read_tasks, task_file
 
 SIX = ("pick", "look", "clean", "heat", "cool", "two")
+from turngrid.tasks.run import Run
 
 
 def test_a_list_means_equal_weights_and_none_the_task_alone() -> None:
@@ -105,8 +105,8 @@ def test_an_evaluation_set_of_the_mixture_is_the_same_with_and_without_a_run(tmp
     """``turngrid.experiments.evaluate`` lists it alone, a run beside its training games."""
     config = compose(["env.tasks={w1-o2-q1: 1, w2-o3-q1: 2}", "eval.games=3", "budget=rl_only", "budget.rl_steps=1"])
     config.data.train_batch_size = 3
-    prepare_evaluation_sets(config, tmp_path / "alone", also_own=True)
-    prepare_tasks(config, allocate_budget(config), tmp_path / "run")
+    prepare_evaluation_sets(Run(config, tmp_path / "alone"), also_own=True)
+    prepare_tasks(Run(config, tmp_path / "run"))
     alone, beside = (read_tasks(task_file(tmp_path / name, "test")) for name in ("alone", "run"))
     assert [game.task for game in alone] == ["w2-o3-q1", "w1-o2-q1", "w2-o3-q1"]
     assert games_hash(alone) == games_hash(beside)

@@ -108,7 +108,7 @@ def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_tokens_are_kept_as_they_were_sampled(run: Path) -> None:
-    chosen = draw(asked(run), 4)
+    chosen = draw(Run(asked(run)), 4)
     kept = as_demonstrations(chosen, run, str(TINY), ChatSettings())
     assert [turn for e in kept for turn in e.turns] == [turn for e in chosen for turn in e.turns]
     other = as_demonstrations(chosen, run, str(TINY), ChatSettings({"enable_thinking": False}))
@@ -122,7 +122,7 @@ def test_other_tokens_are_filled_in_and_not_marked_as_sampled(run: Path, tmp_pat
     template.write_text(template.read_text() + "{# another #}")
     assert same_tokens(str(TINY), str(TINY)) and not same_tokens(str(other), str(TINY))
     assert not same_tokens("Qwen/Qwen2.5-0.5B-Instruct", str(TINY))
-    (first, *_) = as_demonstrations(draw(asked(run), 4), run, str(other), ChatSettings())
+    (first, *_) = as_demonstrations(draw(Run(asked(run)), 4), run, str(other), ChatSettings())
     tokenizer = AutoTokenizer.from_pretrained(TINY)
     filled = with_ids(first, TokenCodec(tokenizer, "qwen3"))
     assert [tokenizer.decode(turn.action_ids, skip_special_tokens=True) for turn in filled.turns] == ["open", "go"]

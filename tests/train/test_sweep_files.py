@@ -10,7 +10,7 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import composer
 from turngrid.experiments.report import cells as published
 from turngrid.experiments.sweep.definition import Scale, Selector, SweepRun, flattened, load, names, points
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 
 SCALES = ("laptop", "paper")
 FILES = {name: file for name in names() if (file := load(name)).suite is None}  # test_suite.py has the suite
@@ -41,7 +41,7 @@ def selected(scale: Scale, selector: Selector) -> list[SweepRun]:
 
 def fills(config: DictConfig, selector: Selector) -> bool:
     """Whether a run has the stage and the evaluation set that a cell asks for."""
-    allocation = allocate_budget(config)
+    allocation = Run(config).allocation
     there = {"base": 1, "last": 1, "sft": allocation.demonstrations, "rl": allocation.steps}
     sets = [*config.eval.tasks] or [config.env.task]
     return bool(there[selector.get("stage", "last")]) and selector.get("evaluation_set", sets[0]) in sets
@@ -189,7 +189,7 @@ def test_games_turns_and_models_at_paper_scale_are_the_study_s(name: str, compos
     configs = [composed(point) for point in runs(FILES[name].scales["paper"])]
     batch = 16 if models == {SWE} else 256  # SWE-Gym's epochs are of 16 instances a step, whatever their samples
     for config in configs:
-        allocation = allocate_budget(config)
+        allocation = Run(config).allocation
         assert (allocation.games, allocation.demonstrations, allocation.unspent) == (games, demonstrations, 0)
         assert allocation.steps == -(-epochs * games // batch)
         assert config.eval.games == (25 if models == {SWE} else 100)

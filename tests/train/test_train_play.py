@@ -12,10 +12,10 @@ import pytest
 
 from turngrid.config import base
 from turngrid.config.base import ROOT
-from turngrid.config.schema import NODES, Top
 from turngrid.config.suggest import groups
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
+from turngrid.tasks.schema import NODES, Top
 from turngrid.train.play.__main__ import main, split_settings
 
 LAKE = ["env=gym", "env.kwargs={desc: [SFF,FHF,FFG]}"]  # its plan: down, down, right, right

@@ -147,6 +147,14 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
     assert "3 seeds" in capfd.readouterr().out and len(groups) == 1
 
 
+def test_settings_that_share_a_run_are_one_run_of_the_table(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["-m", "cluster.trainer_threads=1,2", "budget.rl_steps=2", f"output_dir={tmp_path}", "dry_run=true"]) == 0
+    )
+    out = capfd.readouterr().out
+    assert "1 runs: 1 not started" in out and " 256 RL episodes" in out
+
+
 def test_a_grids_name_in_trackers_is_what_was_typed_whatever_signs_it_has() -> None:
     launch = prepare_launch([r"tracking.tags=[a],['it\'s ${seed}']", "seed=1"])
     composed = [compose(run.overrides) for run in launch.sweep.runs]

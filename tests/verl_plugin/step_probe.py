@@ -30,7 +30,6 @@ from turngrid.algorithms.registry import ON_BATCH, SLOTS
 from turngrid.algorithms.turn_table import turn_ids
 from turngrid.config.compose import composer
 from turngrid.experiments.stages.rl import rl_config
-from turngrid.tasks.budget import allocate_budget
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.rollout.contexts import field_of, packed
 from turngrid.verl_plugin.training.task import TRAINERS
@@ -150,7 +149,7 @@ def turns_of(sample: int) -> dict[str, Any]:
 def composed(folder: Path, *overrides: str) -> DictConfig:
     with composer() as compose:
         config = compose([*SMALL, *overrides])
-    return rl_config(Run(config, folder), allocate_budget(config), str(TINY))
+    return rl_config(Run(config, folder), Run(config).allocation, str(TINY))
 
 
 def made(config: DictConfig, model: str, windows: int) -> Any:

@@ -15,7 +15,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 
 from turngrid.rollouts.sampling import Sample
 from turngrid.verl_plugin import threads
-from turngrid.verl_plugin.cpu import micro_batches
+from turngrid.verl_plugin.cpu import engines
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 from turngrid.verl_plugin.training import zero_advantages
 
@@ -132,9 +132,9 @@ def test_every_row_has_a_pass_where_nobody_said_that_the_loss_is_of_advantages_a
     """As in a critic's update, whose rows have advantages too."""
     engine, critic = make_engine(), make_engine("value_model")
     batch = with_advantages(played(engine)[0], [1.0, 0.0, 0.0])
-    assert micro_batches.rows_of_passes(batch) == [0]
+    assert engines.rows_of_passes(batch) == [0]
     tu.assign_non_tensor(batch, **{zero_advantages.KEY: ""})
-    assert micro_batches.rows_of_passes(batch) == [0, 1, 2]
+    assert engines.rows_of_passes(batch) == [0, 1, 2]
     tu.pop(batch, zero_advantages.KEY)
     assert gradient(engine, batch)[1] == [1, 1, 1]
     ours, rows = gradient(critic, batch, value_error)

@@ -136,15 +136,15 @@ class Episodes:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("rows_at_once", "mask_places"), [(1, packing.MASK_PLACES), (5, 2000)])
+@pytest.mark.parametrize(("rows_at_once", "mask_elements"), [(1, packing.MASK_ELEMENTS), (5, 2000)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_whatever_episodes_do_answers_are_those_of_plain_transformers(
-    family: str, rows_at_once: int, mask_places: int, device: str, monkeypatch: pytest.MonkeyPatch
+    family: str, rows_at_once: int, mask_elements: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over 8 turns with weights updated in their midst, memory for a third of what there is to
     keep, and masks so small that long rows are cut."""
     monkeypatch.setitem(packing.ROWS_AT_ONCE, device, rows_at_once)
-    monkeypatch.setattr(packing, "MASK_PLACES", mask_places)
+    monkeypatch.setattr(packing, "MASK_ELEMENTS", mask_elements)
     token_bytes = make_generator(family, device).memory.token_bytes
     generator, episodes = make_generator(family, device, prefix_bytes=1024 * token_bytes), Episodes()
     assert type(generator.forward) is (LlamaForward if family in OWN_FORWARD else ModuleForward)

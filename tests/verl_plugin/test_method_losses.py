@@ -22,13 +22,13 @@ from verl.workers.engine.utils import prepare_micro_batches
 
 from turngrid.algorithms.chosen import slots_of
 from turngrid.algorithms.turn_table import turn_ids
-from turngrid.verl_plugin.cpu import micro_batches
+from turngrid.verl_plugin.cpu import engines
 from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS, SUMS, with_sums
 
 pytestmark = pytest.mark.usefixtures("one_process")
 PASSES: dict[str, Callable[[TensorDict], Sequence[TensorDict]]] = {
     "whole": lambda data: [data],
-    "ours": lambda data: micro_batches.prepare(data, prepare_micro_batches)[0],
+    "ours": lambda data: engines.prepare(data, prepare_micro_batches)[0],
     "verl's": lambda data: prepare_micro_batches(data)[0],
     "dynamic": lambda data: prepare_micro_batches(tu.assign_non_tensor(data, use_dynamic_bsz=True))[0],
 }

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from turngrid.config.compose import compose
-from turngrid.records.process.child import stage_variables
+from turngrid.tasks.run import Run
+from turngrid.tasks.stage_process import stage_variables
 
 
 @pytest.mark.parametrize(("cluster", "device"), [("cpu", "cpu"), ("gpu1", "cuda")])
@@ -19,7 +20,7 @@ def test_a_processs_platform_is_its_runs(
     assert platform_manager.PlatformRegistry.get("cpu") is not None
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    for name, value in stage_variables(compose([f"cluster={cluster}", "model=tiny"]), tmp_path).items():
+    for name, value in stage_variables(Run(compose([f"cluster={cluster}", "model=tiny"]), tmp_path)).items():
         monkeypatch.setenv(name, value)
     found = platform_manager._create_platform(platform_manager._detect_platform_name())
     assert found.device_name == device

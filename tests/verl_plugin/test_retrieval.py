@@ -137,7 +137,7 @@ def test_evaluation_looks_up_what_training_left(tmp_path: Path, wanted: str, nam
     assert library.look_up("t", SEEN[0], 0) == KEY and library.tokens == 200
     made = pipeline._after_rl(run, str(model))
     assert [f"{one.name}{'+' * one.library}" for one in made] == names
-    offered = _with_library(PolicyRef("run", "checkpoint", "it", str(model)), run.config)
+    offered = _with_library(PolicyRef("run", "checkpoint", "it", str(model)), run.config.eval.library)
     assert [one.library for one in offered] == [one.library for one in made]
     assert len({one.name for one in offered}) == len(offered)
     assert not library_file(str(tmp_path)) and not library_file("")

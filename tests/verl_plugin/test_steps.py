@@ -20,6 +20,7 @@ from verl.workers.engine.fsdp import transformer_impl
 from turngrid.algorithms.registry import ALGORITHMS, SLOTS, VERLS_LOSSES
 from turngrid.config.checks.methods import bad_methods
 from turngrid.config.compose import composer
+from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import probe, task
 
 Row = tuple[str, dict[str, Any], dict[str, Any]]
@@ -97,7 +98,7 @@ def drawn(seed: int) -> str:
             chosen["terms"] = draw.sample(list(SLOTS["terms"]), draw.randint(0, 1))
             words = [f"algo={algo}", *(f"{slot}=[{','.join(names)}]" for slot, names in chosen.items())]
             words += [f"loss={loss}"] if loss else []
-            if not list(bad_methods(compose([*SMALL, *words]))):
+            if not list(bad_methods(Run(compose([*SMALL, *words])))):
                 return " ".join(words)
 
 

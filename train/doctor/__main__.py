@@ -35,11 +35,11 @@ from turngrid.experiments.cost_estimate.memory import demand, devices
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.models.shape import shape_of
-from turngrid.records.process.child import run_stage
 from turngrid.records.process.exit_codes import command, say
 from turngrid.records.provenance import Attempt
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks
+from turngrid.tasks.stage_process import run_stage
 from turngrid.train.arguments import parsed
 from turngrid.train.doctor import findings
 from turngrid.train.doctor.findings import Step
@@ -77,8 +77,8 @@ def facts(config: DictConfig) -> Iterator[tuple[str, str]]:
 class Peak:
     """The peak memory of a run: of the fullest GPU, or on CPUs of this process and all below it."""
 
-    def __init__(self, config: DictConfig) -> None:
-        self._config, self._on_gpus, self._bytes, self._looked = config, config.trainer.device != "cpu", 0.0, 0.0
+    def __init__(self, run: Run) -> None:
+        self._run, self._on_gpus, self._bytes, self._looked = run, run.config.trainer.device != "cpu", 0.0, 0.0
 
     def look(self) -> None:
         """Called a few times a second."""
@@ -96,8 +96,8 @@ class Peak:
         return total
 
     def beside_estimate(self) -> str:
-        shape, where = shape_of(self._config.model.path), devices(self._config)
-        expected = f"{demand(self._config, shape, where).peak() / GB:.1f} GB" if shape and where else "not known"
+        shape, where = shape_of(self._run.model.path), devices(self._run)
+        expected = f"{demand(self._run, shape, where).peak() / GB:.1f} GB" if shape and where else "not known"
         return f"{self._bytes / GB:.1f} GB{' of the fullest GPU' if self._on_gpus else ''}; the estimate is {expected}"
 
 
@@ -161,10 +161,11 @@ def examine(config: DictConfig) -> int:
     """
     from transformers import AutoTokenizer
 
-    estimate.check(config, say)
-    output, start, peak = Path(config.output_dir).expanduser().absolute(), time.monotonic(), Peak(config)
+    estimate.check(Run(config), say)
+    output, start = Path(config.output_dir).expanduser().absolute(), time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     run = Run(config, Path(tempfile.mkdtemp(prefix="doctor-", dir=output)))
+    peak = Peak(run)
     train(run, model := resolve_model(config.model.path, cache_root()), peak)
     steps, episodes = findings.read_steps(run.folder)
     dtypes = findings.dtypes_of(config)
@@ -189,11 +190,11 @@ def train(run: Run, model: str, peak: Peak) -> None:
     from turngrid.experiments.stages.rl import PROCESS, rl_config
 
     check_hub(model)
-    config = rl_config(run, prepare_tasks(run.config, run.allocation, run.folder), model)
+    config = rl_config(run, prepare_tasks(run), model)
     config.trainer.save_freq = -1
     run.rl.root.mkdir(parents=True)
     OmegaConf.save(config, run.rl.config)
-    run_stage(run.config, run.folder, "rl", PROCESS, [str(run.rl.config), PROBE], peak.look)
+    run_stage(run, "rl", PROCESS, [str(run.rl.config), PROBE], peak.look)
 
 
 def measured(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -211,8 +212,8 @@ def by_turn(steps: Sequence[Step]) -> str:
     lines = ["server and trainer differ by turn, in nats:"]
     lines += ["turn  " + "  ".join(f"{f'step {step.number}: mean, 99 %':>22}" for step in steps)]
     for turn in range(1 + int(max(step.turn.max() for step in steps))):
-        found = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
-        cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in found]
+        differences = [np.abs(step.server - step.before)[step.turn == turn] for step in steps]
+        cells = [f"{one.mean():.1e}, {np.quantile(one, 0.99):.1e}" if len(one) else "" for one in differences]
         lines.append(f"{turn + 1:>4}  " + "  ".join(f"{cell:>22}" for cell in cells))
     return "\n".join([*lines, ""])
 

@@ -86,8 +86,8 @@ def read_steps(folder: Path) -> tuple[list[Step], list[Episode]]:
 def of_steps(steps: Sequence[Step], dtypes: Sequence[str]) -> Iterator[Finding]:
     """Yield faults of weights and dtypes, at most one a step; ``NO_PROOF`` if none could show."""
     for before, step in zip([None, *steps], steps, strict=False):
-        if found := _fault(before, step, dtypes):
-            yield found
+        if fault := _fault(before, step, dtypes):
+            yield fault
         elif before and before.moved < PROOF * step.apart:
             shown = f"the update moved log-probs by {before.moved:.1e} nats, and the sides differ by {step.apart:.1e}"
             yield Finding(NO_PROOF, step.number, shown)

@@ -24,12 +24,12 @@ from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
 from turngrid.train.launch import one_run
-from turngrid.train.launch.one_run import LAUNCHED, STARTED, Run, command
+from turngrid.train.launch.one_run import LAUNCHED, STARTED, LaunchedRun, command
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 
 
-Launcher = Callable[[Sequence[Run]], list[str]]  # starts runs and returns a line for each that failed
+Launcher = Callable[[Sequence[LaunchedRun]], list[str]]  # starts runs and returns a line for each that failed
 
 
 def elsewhere(config: DictConfig) -> bool:
@@ -58,7 +58,7 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
     return partial(launch, config.cluster.slurm, folder, config_dir=config_dir)
 
 
-def _one_by_one(runs: Sequence[Run], config_dir: str | None) -> list[str]:
+def _one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
     failed = []
     for run in runs:
         print(f"\nturngrid: run {run.number} of {len(runs)}: {run.label}", file=sys.stderr, flush=True)
@@ -95,47 +95,59 @@ def check_slurm(config: DictConfig) -> None:
 
 
 def run_all(
-    folder: Path, devices: Sequence[str | None], runs: Sequence[Run], config_dir: str | None = None
+    folder: Path, devices: Sequence[str | None], runs: Sequence[LaunchedRun], config_dir: str | None = None
 ) -> list[str]:
     """Run all, as many at once as there are ``devices``; return a line for each that failed."""
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{len(runs)} runs, {len(devices)} at a time; their output goes to {folder}/")
-    running: set[subprocess.Popen[bytes]] = set()
-    stopped = threading.Event()
-    free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    for device in devices:
-        free.put(device)
+    processes = Processes(folder, devices, config_dir)
+    with ThreadPoolExecutor(len(devices)) as pool:
+        ends = [pool.submit(processes.run, run) for run in runs]
+        try:
+            return [line for end in ends if (line := end.result())]
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            processes.stop()
+            raise
 
-    def one(run: Run) -> str:
-        device, log, start = free.get(), folder / f"{run.number}.log", time.monotonic()
+
+class Processes:
+    """Runs in processes of their own, each on one of the ``devices``."""
+
+    def __init__(self, folder: Path, devices: Sequence[str | None], config_dir: str | None) -> None:
+        self._folder, self._config_dir = folder, config_dir
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = threading.Event()
+        self._free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        for device in devices:
+            self._free.put(device)
+
+    def run(self, run: LaunchedRun) -> str:
+        """Wait for a free device and run; return a line if the run failed, else ""."""
+        device, log, start = self._free.get(), self._folder / f"{run.number}.log", time.monotonic()
         variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
         with log.open("ab") as output:
             process = subprocess.Popen(
-                command(run, config_dir),
+                command(run, self._config_dir),
                 env=child_variables(variables),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
             )
-        running.add(process)
-        if stopped.is_set():
+        self._running.add(process)
+        if self._stopped.is_set():
             process.terminate()
         say(f"run {run.number} starts: {run.label}")
         code = process.wait()
-        running.discard(process)
-        free.put(device)
+        self._running.discard(process)
+        self._free.put(device)
         how = "ended well" if code == 0 else f"failed with exit code {code}"
         say(f"run {run.number} {how} after {(time.monotonic() - start) / 60:.1f} min: {run.label}")
         return f"{run.label} (exit code {code}; {log})" if code else ""
 
-    with ThreadPoolExecutor(len(devices)) as pool:
-        ends = [pool.submit(one, run) for run in runs]
-        try:
-            return [line for end in ends if (line := end.result())]
-        except KeyboardInterrupt:
-            stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(running):
-                process.terminate()
-            raise
+    def stop(self) -> None:
+        """End the running processes, and each that starts from now on."""
+        self._stopped.set()
+        for process in list(self._running):
+            process.terminate()

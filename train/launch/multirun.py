@@ -21,7 +21,7 @@ from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.sweep import record
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import put_aside, run_name
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 from turngrid.train.launch import launching, one_run
 from turngrid.train.launch.sweep import TAKEN_BY_SWEEPS, Launch, prepare_launch
 
@@ -30,7 +30,7 @@ LABORATORY = "sweep=mismatch_laptop"
 
 
 def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
-    """Return a function that starts the runs; its exit code tells whether every run succeeded.
+    """Return a function that starts the runs; its exit code reports whether every run succeeded.
 
     Raises:
         ConfigError: a run cannot be composed or launched; nothing has been started.
@@ -66,7 +66,7 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     runs = dict(zip(launch.folders, zip(launch.sweep.runs, launch.labels, strict=True), strict=True))
     left = [run for path, run in runs.items() if state(path) is not State.FINISHED]
     say(f"{launch.sweep.title}: {len(left)} runs to go, {len(runs) - len(left)} finished")
-    jobs = [one_run.Run(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
+    jobs = [one_run.LaunchedRun(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
     failed = start(jobs)
     for line in failed:
         say(f"failed: {line}")
@@ -83,7 +83,8 @@ def _make(page: str, *arguments: str) -> None:
 
 def _print(launch: Launch) -> int:
     """Print the table of a dry run, and the script for SLURM."""
-    named = list(zip(launch.labels, launch.configs, strict=True))
+    settings = zip(launch.labels, launch.configs, strict=True)
+    named = list(dict(zip(launch.folders, settings, strict=True)).values())  # each run once, as ``_start``
     print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named))
     config = launch.configs[0]
     if config.cluster.launcher == launching.SLURM:
@@ -91,7 +92,7 @@ def _print(launch: Launch) -> int:
         from turngrid.train.launch import slurm
 
         folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
-        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(launch.configs))}")
+        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(named))}")
     return 0
 
 
@@ -118,8 +119,9 @@ def dry_run_table(title: str, runs: Sequence[tuple[str, DictConfig]]) -> str:
     for column in ("run", "state", "episodes", "hours", "folder"):
         table.add_column(column, overflow="fold")
     for label, config in runs:
-        name, played, each = run_name(config), allocate_budget(config).episodes, recorded(config)
-        seconds = forecast(amounts(config), each)["all"] if each else None
+        run = Run(config)
+        name, played, each = run_name(config), run.allocation.episodes, recorded(run)
+        seconds = forecast(amounts(run), each)["all"] if each else None
         hour, run_state = None if seconds is None else seconds / 3600, state(root / name)
         table.add_row(label, run_state, f"{played:,}", "?" if hour is None else f"{hour:.2f}", name)
         states[run_state] += 1

@@ -22,7 +22,7 @@ WATCHED = ("tracking.group", "tracking.run_name")  # keys for trackers, not part
 
 
 @dataclass(frozen=True)
-class Run:
+class LaunchedRun:
     """One run of a launch. ``number`` counts from 1; ``label`` is its name in messages."""
 
     number: int
@@ -40,7 +40,7 @@ def plain(override: Override) -> str:
     return f"{override.key_or_group}={value}" if isinstance(value, str) else typed(override)
 
 
-def command(run: Run, config_dir: str | None = None) -> list[str]:
+def command(run: LaunchedRun, config_dir: str | None = None) -> list[str]:
     """Return the command of a run; ``-P`` ignores modules of the working folder."""
     flags = ["--config-dir", str(Path(config_dir).absolute())] if config_dir else []
     return [sys.executable, "-P", "-m", "turngrid.train", *flags, *run.overrides]

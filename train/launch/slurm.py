@@ -12,11 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import submitit
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
-from turngrid.train.launch.one_run import LAUNCHED, Run, command
+from turngrid.tasks.schema import Slurm
+from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
 from turngrid.train.launch.slurm_job import Job
 
 NAME = "turngrid"
@@ -26,10 +27,10 @@ STAND_IN = "#!/bin/sh\necho Submitted batch job 1\n"
 NOT_SBATCH = ("wait", "lost_after_s", "max_num_timeout")
 ANY_CLUSTER = ("nodes", "gpus_per_node", "cpus_per_task", "mem_gb", "timeout_min")  # not submitit's slurm_...
 TIMED_OUT = "timed-out too many times"  # submitit's words
-Jobs = dict[Run, "submitit.Job[int]"]
+Jobs = dict[LaunchedRun, "submitit.Job[int]"]
 
 
-def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> list[str]:
+def launch(slurm: Slurm, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
     """Submit the runs and wait for them; return a line for each that failed.
 
     A run whose job of an earlier launch is still in the queue is waited for, not submitted again.
@@ -46,7 +47,7 @@ def launch(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
     return wait(jobs, float(slurm.lost_after_s))
 
 
-def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str | None) -> Jobs:
+def submit(slurm: Slurm, folder: Path, runs: Sequence[LaunchedRun], config_dir: str | None) -> Jobs:
     """Submit the runs; raise FailedJobError if sbatch refuses them."""
     if not runs:
         return {}
@@ -62,7 +63,7 @@ def submit(slurm: DictConfig, folder: Path, runs: Sequence[Run], config_dir: str
     return jobs
 
 
-def start(slurm: DictConfig, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
+def start(slurm: Slurm, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
     """Submit one array job with a task for each command, or raise FailedJobError."""
     # PYTHONPATH also for whatever the job starts
     environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
@@ -77,7 +78,7 @@ def _job_of(folder: Path, job_id: str) -> submitit.Job[int]:
     return submitit.SlurmJob(folder, job_id, tasks=[0])
 
 
-def _executor(slurm: DictConfig, folder: Path) -> submitit.AutoExecutor:
+def _executor(slurm: Slurm, folder: Path) -> submitit.AutoExecutor:
     executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=slurm.max_num_timeout)
     node: Any = OmegaConf.to_container(slurm, resolve=True)
     settings = {key: value for key, value in node.items() if value is not None and key not in NOT_SBATCH}
@@ -96,7 +97,7 @@ def _executor(slurm: DictConfig, folder: Path) -> submitit.AutoExecutor:
     return executor
 
 
-def script(slurm: DictConfig, folder: Path, runs: int) -> str:
+def script(slurm: Slurm, folder: Path, runs: int) -> str:
     """Return the script that ``sbatch`` would get for this many runs.
 
     submitit writes it only when it submits, so programs that do nothing stand in for SLURM's.
@@ -115,7 +116,7 @@ def script(slurm: DictConfig, folder: Path, runs: int) -> str:
     return text.strip().replace(stand_ins, str(folder))
 
 
-def still_there(folder: Path, runs: Sequence[Run]) -> Jobs:
+def still_there(folder: Path, runs: Sequence[LaunchedRun]) -> Jobs:
     """Return the runs that an earlier launch submitted and that SLURM has not ended."""
     earlier: dict[str, str] = {}  # a run's overrides -> its last job
     for file in sorted(folder.glob(f"*_{RECORD}"), key=lambda path: path.stat().st_mtime):
@@ -140,7 +141,7 @@ def queue() -> set[str] | None:
         return None
 
 
-def wait(jobs: Mapping[Run, submitit.Job[int]], lost_after_s: float) -> list[str]:
+def wait(jobs: Mapping[LaunchedRun, submitit.Job[int]], lost_after_s: float) -> list[str]:
     """Wait for all jobs and return a line for each that failed.
 
     submitit asks only ``sacct``, so without accounting it would wait for a cancelled job forever.

@@ -32,6 +32,7 @@ from turngrid.experiments.sweep.definition import (
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import outside_identity, run_name
+from turngrid.tasks.run import Run
 from turngrid.train.launch.one_run import WATCHED, plain
 
 DEFAULT_SCALE = "laptop"
@@ -100,7 +101,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     # a grid's name, such as algo-lr-3f2a9c1e, is the same for other seeds
     group = Path(name).stem or file_name("-".join([*(axis.split(".")[-1] for axis in axes), digits]))
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
-    runs = [_placed(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
+    runs = [_with_folder(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
     about = (definition.title, definition.question, definition.published)
     suite, extra = {} if definition.suite and only else definition.suite, changed if name else []
     sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, extra, runs, suite)
@@ -146,7 +147,7 @@ def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) ->
     for run in tqdm(runs, "composing", leave=False, disable=not sys.stderr.isatty()):
         try:
             configs.append(composed(run.overrides))
-            for problem in unusable_folders(configs[-1]):
+            for problem in unusable_folders(Run(configs[-1])):
                 raise ConfigError(problem)
             if checked:
                 check(configs[-1])
@@ -155,7 +156,7 @@ def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) ->
     return configs
 
 
-def _placed(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
+def _with_folder(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
     """Return a run with its folder and seed; in a group, also with its names in trackers."""
     run = msgspec.structs.replace(point, folder=run_name(config), seed=int(config.seed))
     names = dict(zip(WATCHED, (config.tracking.group or group, config.tracking.run_name or run.label), strict=True))

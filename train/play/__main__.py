@@ -7,24 +7,20 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from omegaconf import DictConfig
+from dataclasses import dataclass, replace
 
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.envs.games.catalogue import SPLITS, Catalogue
+from turngrid.envs.games.catalogue import SPLITS
 from turngrid.envs.hosting.pool import EnvPool, Session
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError, TaskRef
 from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import command, own_words, say
-from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.tasks.evaluation_sets import opponents_of
-from turngrid.tasks.splits import cache_dir
+from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.tasks.run import Run
 from turngrid.train.arguments import parsed
 from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
 
@@ -82,38 +78,37 @@ def main(arguments: list[str]) -> int:
             say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
     # asyncio's own handler waits for the event loop, which is blocked while it reads input
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    asyncio.run(_play(config, settings))
+    asyncio.run(_play(Run(config), settings))
     return 0
 
 
-async def _play(config: DictConfig, settings: PlaySettings) -> None:
-    env, screen, number = config.env, Screen(), settings.game
-    task = _game(config, settings.split, number)
+async def _play(run: Run, settings: PlaySettings) -> None:
+    env, screen, number = run.config.env, Screen(), settings.game
+    task = _game(run, settings.split, number)
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         session, to = await pool.open(), ""
         while to != "quit":
             if to == "next":
                 number += 1
-                task = _game(config, settings.split, number)
+                task = _game(run, settings.split, number)
             title = f"{task.env} {task.task}, game {number} of {task.split} (seed {task.seed})"
-            screen.show(f"--- {title}, reward={config.turn_reward.name}")
-            to = await _one_game(config, settings, session, task, screen)
+            screen.show(f"--- {title}, reward={run.config.turn_reward.name}")
+            to = await _one_game(run, settings, session, task, screen)
 
 
-def _game(config: DictConfig, split: str, number: int) -> TaskRef:
-    catalogue = Catalogue(make_environment(config.env.name, config.env), cache_dir(config))
-    name, progress = config.turn_reward.name, sys.stderr.isatty()
-    return catalogue.tasks(config.env.task, split, number, name, progress=progress)[number - 1]
+def _game(run: Run, split: str, number: int) -> TaskRef:
+    name, progress = run.config.turn_reward.name, sys.stderr.isatty()
+    return run.catalogue.tasks(run.env.task, split, number, name, progress=progress)[number - 1]
 
 
-async def _one_game(config: DictConfig, settings: PlaySettings, session: Session, task: TaskRef, screen: Screen) -> str:
+async def _one_game(run: Run, settings: PlaySettings, session: Session, task: TaskRef, screen: Screen) -> str:
     """Play until the end, or until the player leaves; return restart, next or quit."""
-    spec = _spec(config, task, settings.watch)
+    spec = _spec(run, task, settings.watch)
     table = ShownSession(session, spec, screen)
     player = ShownExpert(screen) if settings.watch else Human(screen, table)
     try:
         episode = await run_episode(player, table, spec, None)
-        _show_end(screen, episode, spec.max_turns, config.turn_reward.name)
+        _show_end(screen, episode, spec.max_turns, run.config.turn_reward.name)
         if settings.watch and not screen.interactive:
             return "quit"
         while (words := screen.ask("restart, next or quit? ").strip()) not in LEAVING:
@@ -123,19 +118,12 @@ async def _one_game(config: DictConfig, settings: PlaySettings, session: Session
         return str(leave)
 
 
-def _spec(config: DictConfig, task: TaskRef, watch: bool) -> EpisodeSpec:
+def _spec(run: Run, task: TaskRef, watch: bool) -> EpisodeSpec:
     if watch and not task.expert_plan:
         raise TaskError(f"{task.key} has no expert plan to watch; drop watch=true or choose another game")
-    environment, turns = make_environment(config.env.name, config.env), config.env.max_turns
-    return EpisodeSpec(
-        task,
-        environment.prompt,
-        max(turns, len(task.expert_plan)) if watch else turns,
-        reward(config.turn_reward.name, config.turn_reward),
-        grade_unfinished=environment.grades_unfinished,
-        seat=environment.seats[task.seed % 2] if environment.seats else "",
-        opponent=opponents_of(config)[0] if environment.seats else "",
-    )
+    turns = max(run.max_turns, len(task.expert_plan)) if watch else run.max_turns
+    # a person reads the whole episode, and types actions
+    return replace(run.spec(task, turns), window=None, form=PLAIN_FORM, max_actions=None, roles=None)
 
 
 def _show_end(screen: Screen, episode: Episode, max_turns: int, reward: str) -> None:

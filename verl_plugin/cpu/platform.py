@@ -18,7 +18,7 @@ def always(answer: Any) -> Callable[..., Any]:
     return lambda *_, **__: answer
 
 
-nothing = always(None)  # what verl asks of a GPU, and a CPU need not do
+nothing = always(None)  # for GPU calls that do nothing on a CPU
 
 
 class CpuDevice(types.ModuleType):
@@ -76,9 +76,7 @@ class CpuPlatform(PlatformBase):
     nvtx_range = always(nullcontext())
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Never selected automatically: processes of a GPU machine without ``nvidia-smi`` would
-        select it.
-        """
+        """Return False: otherwise GPU machines without ``nvidia-smi`` would select it."""
         return False
 
 

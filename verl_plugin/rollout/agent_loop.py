@@ -177,6 +177,6 @@ def _of_verl(row: Row, turns: Sequence[Turn], won: bool, versions: tuple[int, in
     }
 
 
-def _tensor(numbers: Sequence[float], kind: type[np.number]) -> torch.Tensor:
+def _tensor(numbers: Sequence[float], dtype: type[np.number]) -> torch.Tensor:
     """Convert a list to a tensor through numpy; torch alone takes four to eight times as long."""
-    return torch.from_numpy(np.array(numbers, dtype=kind))
+    return torch.from_numpy(np.array(numbers, dtype=dtype))

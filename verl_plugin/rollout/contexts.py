@@ -102,11 +102,11 @@ class SeenRow:
         shown, wanted, other = map(self._shown, (seen, *(_as(seen, given) for given in (text, OTHER))))
         start, end = map(min, common(other, wanted), common(shown, wanted))
         own, given = shown[start : len(shown) - end], wanted[start : len(wanted) - end]
-        place = len(ids) - len(own) - end
-        if not (own and given) or ids[place:] != shown[start:]:
+        first = len(ids) - len(own) - end
+        if not (own and given) or ids[first:] != shown[start:]:
             return None
         filled = (given + given[-1:] * len(own))[: len(own)]
-        return ids[:place] + filled + ids[place + len(own) :]
+        return ids[:first] + filled + ids[first + len(own) :]
 
     def _shown(self, turn: Turn) -> list[int]:
         """Return the ids that a turn's observation adds after an answer."""

@@ -23,7 +23,7 @@ class EpisodeClient(FullyAsyncLLMServerClient):
     """The client of our own server, which caches an episode's prefix under its request id."""
 
     def _vllm_request_id(self, request_id: str) -> str:
-        """All turns of an episode have one id; verl gives each turn its own."""
+        """Keep one id for all turns of an episode; verl gives each turn its own."""
         return request_id
 
 
@@ -85,7 +85,7 @@ class BatchSampler:
     _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        self._server = self._server or _found(self.replica)
+        self._server = self._server or _server_of(self.replica)
         try:
             return await self._server.generate_batch.remote(requests)
         except RayActorError as error:
@@ -99,12 +99,12 @@ async def keep_weights(path: Path) -> None:
         SampleLost: the server died.
     """
     try:
-        await _found(0).keep_weights.remote(str(path))
+        await _server_of(0).keep_weights.remote(str(path))
     except RayActorError as error:
         raise SampleLost(f"rollout server 0 died: {error}") from error
 
 
-def _found(replica: int) -> Any:
+def _server_of(replica: int) -> Any:
     try:
         return ray.get_actor(server_name(replica))
     except ValueError as error:

@@ -3,6 +3,8 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, product
 from typing import Any
 
@@ -17,7 +19,7 @@ from turngrid.rollouts.forms.tree import roots_of, samplers_of
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PREFIX = "turn_"
-MOST_TURNS = 10**7  # of an episode (turngrid.config.schema.TURNS); numbers the turns of a group
+MOST_TURNS = 10**7  # of an episode (turngrid.tasks.schema.TURNS); numbers the turns of a group
 REPEATED, TIMES = 20, 10  # an answer that repeats this many tokens this often is garbled (SPEAR's numbers)
 NO_SPAN = (0, 0)
 TreePlace = tuple[int, Sequence[int]]  # the tree's first sample, and the sample that generated each turn
@@ -31,66 +33,75 @@ def tree_places(episodes: Sequence[Episode]) -> dict[int, TreePlace]:
     return {sample: (root, samplers[sample]) for sample, root in roots_of(ordered).items()}
 
 
-def turn_fields(
-    episode: Episode,
-    first: int,
-    last: int,
-    state: str,
-    named: Iterable[str] = (),
-    tree: TreePlace | None = None,
-    form: PromptForm = PLAIN_FORM,
-    cluster: Callable[[str], str] = str,
-    roles: Sequence[str] = (),
-) -> dict[str, Tensor]:
-    """Return the fields of the row of turns ``first`` to ``last``, with an entry for each turn.
+@dataclass(frozen=True)
+class RowTurns:
+    """The turns of a row, and what describes them.
 
-    ``turn_outcome`` and ``turn_tree`` have one entry. A turn that does not act has a unique state.
-
-    Args:
+    Attributes:
+        numbers: the turns' indices in the episode.
         state: the kind of state by which turns are compared, of ``STATES``.
-        named: rewards besides the trained one that are sent with the row.
-        tree: the episode's position in the tree of its group.
         form: its labels and parts are sent with the row.
         cluster: returns what observations of one cluster have in common, for ``state=cluster``.
         roles: the names of the run's roles, in the order of their numbers.
     """
-    before, after = _states(episode, state, cluster)
-    turns = episode.turns[first:last]
-    numbers = {
-        "state": before[first:last],
-        "after": after[first:last],
-        "action": [text_hash(turn.action) for turn in turns],
-        "valid": [int(turn.valid) for turn in turns],
-        "parsed": [int(turn.parsed) for turn in turns],
-        "garbled": [int(garbled(turn)) for turn in turns],
-        "aside": [int(turn.aside) for turn in turns],
-        "outcome": [OUTCOMES.index(episode.outcome.value)],
-    }
-    if tree:
-        root, samplers = tree
-        nodes = [sampler * MOST_TURNS + number for number, sampler in enumerate(samplers)]
-        numbers |= {"node": nodes[first:last], "tree": [root]}
-    if episode.plays:
-        numbers["attempt"] = [turn.attempt for turn in turns]
-    if episode.seat or roles:
-        numbers["role"] = [roles.index(turn.role) if roles else int(episode.seat) for turn in turns]
-    if form.labels:
-        numbers["label"] = [form.labels.index(turn.label) + 1 if turn.label else 0 for turn in turns]
-    for part, (number, end) in product(form.parts, enumerate(ENDS)):
-        numbers[span_field(part, end)] = [turn.spans.get(part, NO_SPAN)[number] for turn in turns]
-    rewards = {f"{NAMED}{name}": [turn.rewards.get(name, 0.0) for turn in turns] for name in named}
-    return {
-        **{f"{PREFIX}{name}": torch.tensor(column, dtype=torch.int64) for name, column in numbers.items()},
-        **{f"{PREFIX}{name}": torch.tensor(column, dtype=torch.float64) for name, column in rewards.items()},
-    }
+
+    episode: Episode
+    turns: Sequence[Turn]
+    numbers: Sequence[int]
+    state: str
+    tree: TreePlace | None = None
+    form: PromptForm = PLAIN_FORM
+    cluster: Callable[[str], str] = str
+    roles: Sequence[str] = ()
+
+    def role(self, turn: Turn) -> int:
+        return self.roles.index(turn.role) if self.roles else int(self.episode.seat)
+
+    @cached_property
+    def states(self) -> tuple[list[int], list[int]]:
+        """The states before and after each turn. A turn that does not act has a unique state."""
+        states = _of_environment(self.episode, self.state, self.cluster)
+        acted = [0, *accumulate(not turn.aside for turn in self.episode.turns)]
+        numbered = zip(self.numbers, self.turns, strict=True)
+        before = [text_hash(f"{self.episode.sample} {n}") if turn.aside else states[acted[n]] for n, turn in numbered]
+        return before, [states[acted[n + 1]] for n in self.numbers]
 
 
-def _states(episode: Episode, state: str, cluster: Callable[[str], str]) -> tuple[list[int], list[int]]:
-    states = _of_environment(episode, state, cluster)
-    indices = [0, *accumulate(not turn.aside for turn in episode.turns)]
-    numbered = enumerate(zip(episode.turns, indices[:-1], strict=True))
-    before = [text_hash(f"{episode.sample} {n}") if turn.aside else states[index] for n, (turn, index) in numbered]
-    return before, [states[index] for index in indices[1:]]
+# How a row's columns are read, by attribute of ``Turns``. A row lacks a column without entries.
+COLUMNS: dict[str, Callable[[RowTurns], Sequence[int]]] = {
+    "state": lambda row: row.states[0],
+    "after": lambda row: row.states[1],
+    "action": lambda row: [text_hash(turn.action) for turn in row.turns],
+    "valid": lambda row: [turn.valid for turn in row.turns],
+    "parsed": lambda row: [turn.parsed for turn in row.turns],
+    "garbled": lambda row: [garbled(turn) for turn in row.turns],
+    "outcome": lambda row: [OUTCOMES.index(row.episode.outcome.value)],
+    "node": lambda row: [row.tree[1][n] * MOST_TURNS + n for n in row.numbers] if row.tree else [],
+    "tree": lambda row: [row.tree[0]] if row.tree else [],
+    "attempt": lambda row: [turn.attempt for turn in row.turns] if row.episode.plays else [],
+    "role": lambda row: [row.role(turn) for turn in row.turns] if row.roles or row.episode.seat else [],
+    "label": lambda row: [("", *row.form.labels).index(turn.label) for turn in row.turns] if row.form.labels else [],
+    "aside": lambda row: [turn.aside for turn in row.turns],
+}
+
+
+def turn_fields(
+    episode: Episode, first: int, last: int, state: str, named: Iterable[str] = (), **more: Any
+) -> dict[str, Tensor]:
+    """Return the fields of turns ``first`` to ``last``, given ``more`` attributes of ``RowTurns``.
+
+    Args:
+        named: rewards besides the trained one that are sent with the row.
+    """
+    row = RowTurns(episode, episode.turns[first:last], range(first, last), state, **more)
+    numbers = {name: column for name, read in COLUMNS.items() if (column := read(row))}
+    for part, (end, which) in product(row.form.parts, enumerate(ENDS)):
+        numbers[span_field(part, which)] = [turn.spans.get(part, NO_SPAN)[end] for turn in row.turns]
+    fields = {name: torch.tensor(column, dtype=torch.int64) for name, column in numbers.items()}
+    for name in named:
+        rewards = [turn.rewards.get(name, 0.0) for turn in row.turns]
+        fields[f"{NAMED}{name}"] = torch.tensor(rewards, dtype=torch.float64)
+    return {f"{PREFIX}{name}": column for name, column in fields.items()}
 
 
 def _of_environment(episode: Episode, state: str, cluster: Callable[[str], str]) -> list[int]:

@@ -44,8 +44,8 @@ class CreditLog:
             lines = [_of_episode(credits, name, self._step.layers.get(name, {})) for name in names]
             write_credit(step.parents[1] / "credit" / f"{step.name}.jsonl", lines)
         if self._step.replayed:
-            places = {None: None} | {name: number for number, name in enumerate(names)}
-            replayed = [_replayed(episode, places[own]) for episode, own in self._step.replayed]
+            numbers = {None: None} | {name: number for number, name in enumerate(names)}
+            replayed = [_replayed(episode, numbers[own]) for episode, own in self._step.replayed]
             write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", replayed)
 
 
@@ -86,12 +86,12 @@ def _credit(
     sampled: np.ndarray, used: np.ndarray, advantages: np.ndarray, returns: np.ndarray, values: np.ndarray | None
 ) -> Credit:
     """Return the credit of a row's sampled tokens; None for tokens that were not learned from."""
-    places = np.flatnonzero(sampled)
-    kept = used[places] != 0
-    shown: list[float | None] = list(rounded(advantages[places]))
+    indices = np.flatnonzero(sampled)
+    kept = used[indices] != 0
+    shown: list[float | None] = list(rounded(advantages[indices]))
     for index in np.flatnonzero(~kept):
         shown[index] = None
-    return Credit(shown, rounded(returns[places]), [] if values is None else rounded(values[places]))
+    return Credit(shown, rounded(returns[indices]), [] if values is None else rounded(values[indices]))
 
 
 def _of_episode(credits: Mapping[str, Credit], session: str, layers: Mapping[str, list[float]]) -> Credit | None:

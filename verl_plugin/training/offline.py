@@ -40,7 +40,7 @@ def credited_episodes(
     KL, no correction of old samples and no filter.
 
     Args:
-        known: (n,) of the action tokens each: a critic's ``values``, ``entropy`` (nats), if needed.
+        known: ``values`` or ``entropy`` (nats) by name, one number per action token.
 
     Raises:
         ValueError: an episode has no turn.

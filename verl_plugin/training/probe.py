@@ -32,9 +32,9 @@ class ProbedTrainer(TurngridTrainer):
 
     def learn(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Compute the trainer's log-probs again after the update, with LoRA also without it."""
-        found = self._read(batch, "rollout_log_probs", "old_log_probs", "response_mask")
-        server, before, mask = (found[name] for name in ("rollout_log_probs", "old_log_probs", "response_mask"))
-        batch = write_tokens(batch, {"advantages": mask.float()}, found["lengths"].tolist())
+        columns = self._read(batch, "rollout_log_probs", "old_log_probs", "response_mask")
+        server, before, mask = (columns[name] for name in ("rollout_log_probs", "old_log_probs", "response_mask"))
+        batch = write_tokens(batch, {"advantages": mask.float()}, columns["lengths"].tolist())
         batch = super().learn(batch, metrics)
         columns = {"server": server, "before": before, "after": self._log_probs(batch)}
         if self.ref_in_actor:

@@ -35,11 +35,11 @@ class Reasoning:
         if len(pairs) < 2:
             return batch
         sequences = [_joined(number, before, answer) for number, (before, _) in enumerate(pairs) for _, answer in pairs]
-        found = torch.stack([log_probs.double().sum() for _, log_probs in self._contexts.scored(batch, sequences)])
+        totals = torch.stack([log_probs.double().sum() for _, log_probs in self._contexts.scored(batch, sequences)])
         numbers: dict[bytes, int] = {}
         prompts = [numbers.setdefault(before.numpy().tobytes(), len(numbers)) for before, _ in pairs]
         lengths = torch.tensor([len(answer) for _, answer in pairs])
-        own = mutual_information(found.reshape(len(pairs), -1).T, lengths, torch.tensor(prompts))
+        own = mutual_information(totals.reshape(len(pairs), -1).T, lengths, torch.tensor(prompts))
         metrics.update({f"reasoning/{name}": value for name, value in own.items()})
         metrics["reasoning/answers"] = float(len(pairs))
         metrics["reasoning/tokens"] = float(sum(len(one.ids) for one in sequences))

@@ -46,11 +46,11 @@ class Step:
 def in_order(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
     """Sort rows by prompt and sample; verl's later operations are then reproducible."""
 
-    def place(row: int) -> tuple[str, int, int]:
+    def name_of(row: int) -> tuple[str, int, int]:
         prompt, sample, number = batch.keys[row].rsplit("_", 2)
         return prompt, int(sample), int(number)
 
-    batch.reorder(sorted(range(len(batch.keys)), key=place))
+    batch.reorder(sorted(range(len(batch.keys)), key=name_of))
     return batch
 
 

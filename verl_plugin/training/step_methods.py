@@ -13,7 +13,6 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.chosen import ALGO, Chosen, slots_of
-from turngrid.algorithms.estimators.seeupo import Seeupo
 from turngrid.algorithms.registry import ON_BATCH
 from turngrid.algorithms.slots import Estimate, OfferedEpisode, Request
 from turngrid.algorithms.turn_table import turn_ids
@@ -113,10 +112,10 @@ class Methods:
                 columns[TARGETS] = estimate.targets.to(rows.tokens["response_mask"].dtype)
         return columns
 
-    def by_turn(self) -> Seeupo | None:
-        """Return the estimator if the policy is updated once for each turn number."""
+    def by_turn(self) -> Any:
+        """Return the estimator if each turn number has an update of its own, else None."""
         estimators = self.chosen.of(ALGO, self._step.number).values()
-        return next((one for one in estimators if isinstance(one, Seeupo)), None)
+        return next((one for one in estimators if getattr(one, "by_turn", False)), None)
 
     def _credited(self, rows: TurnRows, turns: Turns, tokens: Tensor, metrics: Metrics) -> Tensor:
         """Return token advantages after credit, (B, T); keep those of turns for the log."""

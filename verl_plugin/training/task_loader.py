@@ -1,4 +1,4 @@
-"""Mixtures, curricula and ``filter=solved`` in verl's trainer: choose each step's games.
+"""Mixtures, curricula and filters that leave games out, in verl's trainer: choose a step's games.
 
 verl 0.9.1 has no hook for another sampler. But it reads rows from its data loader and saves the
 loader's state in each checkpoint, so ours replaces the loader.
@@ -16,8 +16,6 @@ from turngrid.rollouts.episode import Episode
 from turngrid.tasks.curriculum import Draws, Thresholded, curriculum, turns_at
 from turngrid.tasks.mixture import task_of, task_weights
 from turngrid.verl_plugin.dataset import TaskDataset
-
-SOLVED = "solved"  # the filter that leaves games out
 
 
 class GameLoader:
@@ -43,19 +41,20 @@ class GameLoader:
 
 
 class Games:
-    """Chooses the games of each step by task and curriculum; ``filter=solved`` leaves some out."""
+    """Chooses the games of each step by task and curriculum; a filter may leave some out."""
 
     def __init__(self, config: DictConfig) -> None:
         self._config = config
         self.draws: Draws | None = None
         self._mixed = False
-        solved = slots_of(config, ["filter"])["filter"].get(SOLVED)
-        self._solved = Scheduled("filter", SOLVED, solved) if solved else None
+        filters = slots_of(config, ["filter"])["filter"].items()
+        chosen = {name: Scheduled("filter", name, settings or {}) for name, settings in filters}
+        self._leaving_out = {name: one for name, one in chosen.items() if getattr(one.cls, "leaves_out", False)}
 
     def loader(self, dataset: TaskDataset) -> GameLoader | None:
         """Return the loader that replaces verl's, or None if verl orders the games."""
         self._mixed = bool(self._config.env.tasks)
-        if not self._mixed and not self._solved:
+        if not self._mixed and not self._leaving_out:
             return None
         self.draws = draws(dataset, self._config)
         keys = (f"{task['env']}/{task['task']}/{task['seed']}" for task in dataset.tasks)  # as ``TaskRef.key``
@@ -69,23 +68,27 @@ class Games:
             self.draws.begin(step)
 
     def metrics(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        """Return metrics of tasks, curriculum and solved games; also pass the results to both."""
+        """Return metrics of tasks, curriculum and solved games.
+
+        Also report the results to the curriculum and the draws.
+        """
         episodes = list(episodes)
         tasks = by_task(episodes) if self._mixed else {}
         metrics = task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)
         return metrics | self._left_out(step, episodes)
 
     def _left_out(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        if not self._solved or not self.draws:
+        if not self._leaving_out or not self.draws:
             return {}
+        ((name, method),) = self._leaving_out.items()
         solved: dict[int, list[bool]] = defaultdict(list)
         for episode in episodes:
             if episode.whole:
                 reward = sum(turn.trained(self._config.turn_reward.name) for turn in episode.turns)
                 solved[self._games[episode.task]].append(reward > 0)
         shares = {game: sum(own) / len(own) for game, own in solved.items()}
-        self.draws.observe(shares, self._solved.at(step).share)
-        return {f"filter/{SOLVED}/left_out": float(len(self.draws.left))}
+        self.draws.observe(shares, method.at(step).share)
+        return {f"filter/{name}/left_out": float(len(self.draws.left))}
 
     def _progress(self, step: int, tasks: Mapping[str, Sequence[Episode]]) -> dict[str, float]:
         node = self._config.curriculum

@@ -237,8 +237,7 @@ class StepTrainer:
         files, failed = self.groups.files(), len(self.groups.failures())
         groups = [list(read_episodes(file)) for file in files]
         episodes = [*chain.from_iterable(groups)]
-        named = zip(files, groups, strict=True)
-        names = [f"{file.stem}_{sample}" for file, group in named for sample in range(len(group))]
+        names = [f"{file.stem}_{n}" for file, group in zip(files, groups, strict=True) for n in range(len(group))]
         self.credit.write(self.groups.folder, names)
         write_episodes(self.groups.folder.with_suffix(".jsonl"), episodes)
         self.groups.recorded()

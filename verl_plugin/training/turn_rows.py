@@ -20,7 +20,7 @@ from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.verl_plugin import value_heads
 from turngrid.verl_plugin.rollout.contexts import field_of
-from turngrid.verl_plugin.rollout.turn_fields import PREFIX, lengths
+from turngrid.verl_plugin.rollout.turn_fields import COLUMNS, PREFIX, lengths
 from turngrid.verl_plugin.training.estimators import members
 
 MASKS = ("loss_mask", "response_mask")
@@ -28,8 +28,6 @@ KL_IN_REWARD = "token_level_rewards"  # present only if the KL is part of the re
 TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", "entropy")
 MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
 TARGETS = "critic_targets"  # mask of the critic's tokens, if it is not trained on all action tokens
-RECORDS = ("state", "after", "action", "valid", "parsed", "garbled", "outcome")
-IF_ANY = ("node", "tree", "attempt", "role", "label", "aside")  # present only with some rollout and prompt forms
 GAME, OLD = "task", "old_log_probs"
 SCORED = "scored_"  # prefix of the fields of scored contexts
 
@@ -55,18 +53,17 @@ class TurnRows:
         self._scored = {name: f"{SCORED}{field_of(name)}" for name in asking}
         tokens = [*TOKENS, *MORE_VALUES, *self._scored.values(), *([OLD] if log_probs else [])]
         spans = [span_field(part, end) for part in parts for end in ENDS]
-        records = [*RECORDS, *IF_ANY, *(f"{NAMED}{name}" for name in named), *spans]
+        records = [f"{PREFIX}{name}" for name in (*COLUMNS, *(f"{NAMED}{name}" for name in named), *spans)]
         packed = [field_of(name) for name in self._scored]
-        wanted = [*tokens, *packed, "uid", GAME, *(f"{PREFIX}{name}" for name in records)]
+        wanted = [*tokens, *packed, "uid", GAME, *records]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
         known = set(data.keys())
         self._lengths = [len(row) for row in data["loss_mask"].unbind()]
         self.tokens = {name: padded(data[name]) for name in tokens if name in known}
-        self._records = {name: list(data[f"{PREFIX}{name}"].unbind()) for name in records if f"{PREFIX}{name}" in known}
+        self._records = {name.removeprefix(PREFIX): list(data[name].unbind()) for name in records if name in known}
         self._groups = [str(uid) for uid in data["uid"]]
         self._games = [str(game) for game in data[GAME]] if GAME in known else []
-        described = [*(f"{PREFIX}{name}" for name in self._records), *packed]
-        self.recorded = ("rm_scores", *(name for name in described if name in known))
+        self.recorded = ("rm_scores", *(name for name in (*records, *packed) if name in known))
 
     def turns(self) -> Turns:
         """Make the turn table of the rows from the current ``tokens``."""
@@ -123,11 +120,12 @@ def _put(batch: KVBatchMeta, columns: Mapping[str, Tensor]) -> KVBatchMeta:
 
 
 def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]:
-    """Clear both masks of dead rows; return the batch, and whether nothing is left to train on.
+    """Clear both masks of dead rows; return the batch, and whether every row is dead.
 
     A row is dead if rejection dropped its episode whole, or every other sample of its group. verl
     removes the tokens only from ``response_mask``, but the mean of the loss and the turn table use
-    ``loss_mask``. If no row would be left, keep all, since verl's metrics are means over rows.
+    ``loss_mask``. If every row is dead, restore all masks and return True: verl averages metrics
+    over rows.
 
     Args:
         needs_group: whether the baseline needs another sample of the same prompt and seat.

@@ -1,4 +1,4 @@
-"""One update of the policy for each turn number (``algo=seeupo``)."""
+"""One update of the policy for each turn number."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import transfer_queue as tq
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from turngrid.algorithms.estimators.seeupo import Seeupo, mean_changes
+from turngrid.algorithms.pools import mean_changes
 from turngrid.verl_plugin.training import zero_advantages
 from turngrid.verl_plugin.training.step import Metrics
 from turngrid.verl_plugin.training.turn_rows import log_probs_of, padded, with_padding, write_tokens
@@ -16,10 +16,11 @@ from turngrid.verl_plugin.training.turn_rows import log_probs_of, padded, with_p
 COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # per token; the latter two if there are any
 
 
-def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Seeupo, step: int, trainer: Any) -> None:
+def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Any, step: int, trainer: Any) -> None:
     """Update the policy on the rows of one turn number after the other.
 
-    Each row has one turn, and the key ``<prompt>_<sample>_<turn>``.
+    Each row has one turn, and the key ``<prompt>_<sample>_<turn>``. ``method`` is an estimator with
+    ``by_turn`` (``turngrid.algorithms.slots``).
     """
     rows = rows_by_turn(batch)
     factors: dict[str, float] = {}

@@ -91,8 +91,8 @@ class ModuleForward:
         model.set_attn_implementation(PACKED)
 
     def __call__(self, ids: torch.Tensor, packing: Packing) -> torch.Tensor:
-        places = {"position_ids": packing.positions[None], "logits_to_keep": packing.last, "packing": packing}
-        return self._model(input_ids=ids[None], use_cache=False, **places).logits[0]
+        inputs = {"position_ids": packing.positions[None], "logits_to_keep": packing.last, "packing": packing}
+        return self._model(input_ids=ids[None], use_cache=False, **inputs).logits[0]
 
 
 def packed_attention(

@@ -35,10 +35,10 @@ class KeyValues:
         self.limit_bytes = limit_bytes
         self.clear()
 
-    def _shape(self, places: int) -> tuple[int, ...]:
+    def _shape(self, positions: int) -> tuple[int, ...]:
         config = self._config
         head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return config.num_hidden_layers, 2, config.num_key_value_heads, places, head_size
+        return config.num_hidden_layers, 2, config.num_key_value_heads, positions, head_size
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -113,11 +113,11 @@ class KeyValues:
         self.buffer[:, :, :, stretch.start : stretch.start + stretch.size] = 0
         return stretch
 
-    def _fill(self, places: int) -> None:
-        """Grow the buffer to ``places``. Memory that is never written costs nothing on a CPU."""
+    def _fill(self, positions: int) -> None:
+        """Grow the buffer to ``positions``. Memory that is never written costs nothing on a CPU."""
         have = self.buffer.shape[3]
-        if places > have:
-            more = max(places, have + have // 4)  # grow by a margin, since many rows may each need a little more
+        if positions > have:
+            more = max(positions, have + have // 4)  # grow by a margin, since many rows may each need a little more
             old, self.buffer = self.buffer, self.buffer.new_empty(self._shape(-(-more // BLOCK) * BLOCK))
             self.buffer[:, :, :, :have] = old
 

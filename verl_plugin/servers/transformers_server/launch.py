@@ -1,4 +1,4 @@
-"""Start a replica's server: its name, the node and GPU where it runs; the number of replicas."""
+"""Name, place and start the rollout servers, and count them."""
 
 from typing import Any
 
@@ -33,7 +33,11 @@ def start(rank: int, model_path: str, rollout: Any, node: str = "", gpu: str = "
 
 
 def devices_of_replica(rollout: Any) -> int:
-    """Return the devices of one server; ``rollout`` is verl's node or dataclass of that name."""
+    """Return the number of devices of one server.
+
+    Args:
+        rollout: verl's node or dataclass of that name.
+    """
     return rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
 
 

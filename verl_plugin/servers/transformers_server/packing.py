@@ -15,7 +15,7 @@ from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValue
 # Rows in one attention call, others than 32. One row needs neither copy nor padding, but on a GPU,
 # and with torch's fast bf16 products on a CPU, calls cost more than copies.
 ROWS_AT_ONCE = {("cpu", torch.float32): 1, ("cpu", torch.bfloat16): 16}
-MASK_PLACES = 2**26  # mask elements of one call (queries x keys): 128 MiB in bfloat16
+MASK_ELEMENTS = 2**26  # mask elements of one call (queries x keys): 128 MiB in bfloat16
 CHUNK = 64  # positions that are copied together; it divides ``BLOCK``
 
 
@@ -44,7 +44,7 @@ class Packing:
         self.last = ends - 1  # (rows,) the index of each row's last token
         index = torch.arange(sum(span.new for span in spans), device=device)
         self.positions = index + (known + count - ends).repeat_interleave(count)  # (tokens,) in their rows
-        self._places = self.positions + start.repeat_interleave(count)
+        self._indices = self.positions + start.repeat_interleave(count)
 
     @property
     def ends(self) -> Packing:
@@ -61,8 +61,8 @@ class Packing:
     def write(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> None:
         """Store the tokens' keys and values, each (tokens, key heads, head size)."""
         keys, values = self._memory.buffer[layer]
-        keys.index_copy_(1, self._places, key.transpose(0, 1))
-        values.index_copy_(1, self._places, value.transpose(0, 1))
+        keys.index_copy_(1, self._indices, key.transpose(0, 1))
+        values.index_copy_(1, self._indices, value.transpose(0, 1))
 
     def attend(self, layer: int, query: torch.Tensor, scale: float | None = None) -> torch.Tensor:
         """Attend from each token to its row up to itself; (tokens, heads, head size) in and out.
@@ -93,20 +93,20 @@ class Packing:
         return _mask(positions[None], known + count, self._memory)
 
     def _pieces(self) -> list[Span]:
-        """Return the spans, cut if their mask would exceed ``MASK_PLACES``."""
+        """Return the spans, cut if their mask would exceed ``MASK_ELEMENTS``."""
         pieces = []
         for start, known, count in self._spans:
-            size = max(1, MASK_PLACES // ((known + count) * self._memory.sharing))
+            size = max(1, MASK_ELEMENTS // ((known + count) * self._memory.sharing))
             pieces += [Span(start, known + i, min(size, count - i)) for i in range(0, count, size)]
         return pieces
 
     def _cuts(self, spans: Sequence[Span], rows: int) -> list[int]:
-        """Return the bounds of buckets of up to ``rows`` rows and ``MASK_PLACES`` mask elements."""
+        """Return the bounds of buckets of up to ``rows`` rows and ``MASK_ELEMENTS``."""
         cuts, most, widest = [0], 0, 0
         for index, span in enumerate(spans):
             most, widest, held = max(most, span.new), max(widest, span.width), index - cuts[-1]
-            places = (held + 1) * most * widest * self._memory.sharing
-            if held and (held == rows or places > MASK_PLACES):
+            elements = (held + 1) * most * widest * self._memory.sharing
+            if held and (held == rows or elements > MASK_ELEMENTS):
                 cuts.append(index)
                 most, widest = span.new, span.width
         return [*cuts, len(spans)]

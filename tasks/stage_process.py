@@ -1,0 +1,88 @@
+"""A stage's process: its environment variables, its log, and its run in trackers."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+
+from omegaconf import OmegaConf
+
+from turngrid.envs.utils import stacks
+from turngrid.records.process.child import VLLM_ON_CPU, run_child
+from turngrid.records.provenance import first_started, last_attempt
+from turngrid.records.run_folder import trains_rl
+from turngrid.records.tracking import ID_LETTERS, TAG_LETTERS, TRACKERS, StageRun
+from turngrid.tasks.run import Run
+
+SHOWN_NODES = ("env", "algo", "turn_reward", "budget", "model")  # whose names are tags
+
+
+def run_stage(
+    run: Run,
+    log: str,
+    module: str,
+    arguments: Sequence[str],
+    on_poll: Callable[[], None] = lambda: None,
+    **variables: str,
+) -> None:
+    """Call ``run_child`` in the run's folder with stage variables; log to ``logs/LOG.log``."""
+    file, own = run.folder / "logs" / f"{log}.log", {**stage_variables(run), **variables}
+    run_child(module, arguments, folder=run.folder, log=file, variables=own, on_poll=on_poll)
+
+
+def stage_variables(run: Run) -> dict[str, str]:
+    """Return the environment variables that verl, Ray and torch read.
+
+    On CPUs a process has one torch thread, since processes share cores; the trainer and the rollout
+    server may have more.
+    """
+    config, folder = run.config, run.folder
+    variables = {
+        "VERL_USE_EXTERNAL_MODULES": "turngrid.verl_plugin",
+        "TOKENIZERS_PARALLELISM": "false",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # Ray's default niceness of 15 yields to any other process
+        "TRACKIO_DIR": os.environ.get("TRACKIO_DIR") or str(folder.parent / "trackio"),  # one dashboard over all runs
+        "TURNGRID_SEED": str(config.seed),
+        stacks.FOLDER: str(folder / "logs" / "stacks"),
+    }
+    if config.trainer.device == "cpu":
+        variables |= {
+            "VERL_PLATFORM": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve others on the core
+            "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
+            "TURNGRID_ROLLOUT_THREADS": str(OmegaConf.select(config, "cluster.rollout_threads", default=1)),
+        }
+        variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
+    if "RAY_ADDRESS" not in os.environ:
+        return variables
+    # Workers of an existing Ray cluster have its nodes' environment; Ray passes ours on from here.
+    # verl's own settings win.
+    job = {"runtime_env": {"env_vars": variables}}
+    return variables | {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(job), "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}
+
+
+def tracked(run: Run, stage: str) -> StageRun:
+    """Return the stage as a run in trackers."""
+    tracking, trainer, folder = run.config.tracking, run.config.trainer, run.folder
+    return StageRun(
+        folder=str(folder),
+        stage=stage,
+        project=str(trainer.project_name),
+        name=str(tracking.get("run_name") or folder.name),
+        group=str(tracking.get("group") or folder.name),
+        id=f"{folder.name[-ID_LETTERS:]}-{first_started(folder)}",
+        tags=_tags(run),
+        trackers=[name for name in trainer.logger if name in TRACKERS],
+        offline=bool(tracking.get("offline", False)),
+    )
+
+
+def _tags(run: Run) -> list[str]:
+    shown = [node for node in SHOWN_NODES if node != "algo" or trains_rl(run.config)]
+    names = [OmegaConf.select(run.config, f"{node}.name") for node in shown]
+    curriculum = OmegaConf.select(run.config, "curriculum.name", default="none")
+    attempt = last_attempt(run.folder)
+    commit = attempt.commit[:10] if attempt and attempt.commit else ""
+    tags = [*names, curriculum if curriculum != "none" else "", commit, *run.config.tracking.get("tags", [])]
+    return list(dict.fromkeys(str(tag)[:TAG_LETTERS] for tag in tags if tag))
