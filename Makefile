@@ -15,6 +15,8 @@ VLLM_PY := .venv-vllm/bin/python
 VLLM_PIP := $(CLOCK) $(VLLM_PY) $(INSTALL)
 GPU_PY := .venv-gpu/bin/python
 GPU_PIP := $(CLOCK) $(GPU_PY) $(INSTALL)
+# verl's prebuilt flash-attn is for Python 3.12, which is taken if it can make an environment and PYTHON is not given.
+GPU_PYTHON = $(or $(if $(filter file,$(origin PYTHON)),$(shell python3.12 -c "import ensurepip" 2> /dev/null && echo python3.12)),$(PYTHON))
 # Packages without a mypy error. mypy does not find turngrid through the editable install, hence lint's link.
 TYPED := envs rewards rollouts algorithms tasks config records
 GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
@@ -120,9 +122,9 @@ clean:
 
 # verl[vllm]'s own pins: torch 2.11 with CUDA, vLLM 0.24. flash-attn comes as a prebuilt wheel; without one it compiles for long.
 .venv-gpu/.gpu: pyproject.toml
-	@command -v $(PYTHON) > /dev/null || { echo "turngrid needs $(PYTHON) (or: make PYTHON=...)" >&2; exit 1; }
-	@echo "setting up .venv-gpu with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv .venv-gpu
+	@command -v $(GPU_PYTHON) > /dev/null || { echo "turngrid needs $(GPU_PYTHON) (or: make PYTHON=...)" >&2; exit 1; }
+	@echo "setting up .venv-gpu with $$($(GPU_PYTHON) --version)"
+	@$(GPU_PYTHON) -m venv .venv-gpu
 	@echo "installing torch for CUDA 13, vLLM, verl and the environments in .venv-gpu (1/2)"
 	@$(GPU_PIP) -e ".[gpu]"
 	@echo "installing flash-attn (2/2)"

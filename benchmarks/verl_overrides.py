@@ -24,7 +24,7 @@ ON_CPUS: Table = {
     _ENGINE: {
         "prepare_micro_batches": "turngrid.verl_plugin.cpu.engines:prepare",
         "CPUOffloadPolicy": "turngrid.verl_plugin.cpu.engines:_OnCpu.initialize",
-        "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:CpuLanguageModel._build_fsdp_module",
+        "MixedPrecisionPolicy": "turngrid.verl_plugin.cpu.engines:_weights_only",
     },
     "verl.utils.model": {"load_valuehead_model": "turngrid.verl_plugin.cpu.engines:load_value_model"},
 }

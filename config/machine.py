@@ -16,8 +16,10 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic, kinds
 from turngrid.config.precision import server_agrees
+from turngrid.envs.games.cache import cache_root
 from turngrid.records.models import gpus as known_gpus
 from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
+from turngrid.records.models.locate import check_packaged
 from turngrid.records.models.shape import Shape, shape_of
 
 SMALL = 60.0  # GB: presets have sizes for cards of 24 GB below, and of 80 GB above
@@ -138,13 +140,14 @@ def nvidia_smi(query: str) -> list[str]:
 
 
 def check(config: DictConfig) -> None:
-    """Raise ConfigError if a run needs what this machine lacks, before it starts here."""
+    """Raise a Refusal if a run needs what this machine lacks, before it starts here."""
     check_gpus(config)
     check_trackers(config)
     if config.actor_rollout_ref.rollout.name == "vllm" and not vllm_installed():
         use = "use rollout=transformers, or pip install 'turngrid[gpu]'"
         raise ConfigError(f"rollout=vllm: vLLM is not installed in this Python; {use}")
     check_kernels(config)
+    check_packaged(config.model.path, cache_root())
 
 
 def check_gpus(config: DictConfig) -> None:

@@ -36,15 +36,19 @@ def attend(
 
 
 def round_less(model: Any, sampling: bool = False) -> None:
-    """Change a causal language model of transformers that computes in bf16.
+    """Change a causal language model or critic of transformers that computes in bf16.
 
-    Its logits are fp32 then, and in models like Llama the hidden states between layers. A model
-    in fp32 computes the same bits as before.
+    Its logits or values are fp32 then, and in models like Llama the hidden states between layers.
+    A model in fp32 computes the same bits as before.
     """
-    old = model.get_output_embeddings()
+    critic = hasattr(model, "score")
+    old = model.score if critic else model.get_output_embeddings()
     head = OutputHead(old.in_features, old.out_features, bias=False, device="meta")
     head.weight, head.bias, head.sampling = old.weight, old.bias, sampling
-    model.set_output_embeddings(head)
+    if critic:
+        model.score = head
+    else:
+        model.set_output_embeddings(head)
     if model.config.model_type in LLAMA_LIKE:
         _keep_hidden_states(model.get_decoder())
 
@@ -65,7 +69,8 @@ class OutputHead(torch.nn.Linear):
             return super().forward(hidden)
         bias = None if self.bias is None else self.bias.float()
         if not self.sampling:
-            return linear(hidden.float(), self.weight.float(), bias)
+            with torch.autocast(hidden.device.type, enabled=False):  # verl's engine would round them again
+                return linear(hidden.float(), self.weight.float(), bias)
         logits = super().forward(hidden)
         likeliest = logits.topk(min(LIKELIEST, logits.shape[-1]), dim=-1).indices
         exact = (self.weight[likeliest].float() @ hidden.float()[..., None]).squeeze(-1)
@@ -76,8 +81,8 @@ class OutputHead(torch.nn.Linear):
 def _keep_hidden_states(decoder: Any) -> None:
     """Embeddings become fp32, so sums over layers are fp32. Norms give bf16 to the matrices."""
     decoder.embed_tokens.register_forward_hook(lambda _, inputs, embedded: embedded.float())
-    embed = decoder.embed_tokens  # FSDP replaces its weight before a pass
-    decoder.rotary_emb.register_forward_hook(lambda _, inputs, angles: tuple(a.to(embed.weight.dtype) for a in angles))
+    last = decoder.norm  # FSDP replaces its weight for the whole pass, an embedding's until it has run
+    decoder.rotary_emb.register_forward_hook(lambda _, inputs, angles: tuple(a.to(last.weight.dtype) for a in angles))
     layer_norms = [norm for layer in decoder.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
-    for norm in (*layer_norms, decoder.norm):
+    for norm in (*layer_norms, last):
         norm.register_forward_hook(lambda norm, inputs, normed: normed.to(norm.weight.dtype))

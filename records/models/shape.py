@@ -17,6 +17,7 @@ from turngrid.records.models.locate import resolve_model
 FILE = Path(__file__).with_name("published.json")
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
 LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # model types that our forward passes on CPUs know; SmolLM2 is a llama
+PREFIX_BYTES = 4 * 2**30  # cached keys and values on CPUs at most: 186,000 tokens of SmolLM2 in bf16
 IN_A_BLOCK = re.compile(r"\.\d+\.(?:.+\.)?(?P<name>[^.]+)\.weight$")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")  # of Qwen's, Mixtral's and DeepSeek's config.json
 

@@ -73,5 +73,9 @@ def test_a_run_keeps_what_it_began_in(recorded: str, monkeypatch: pytest.MonkeyP
     again = compose(line)
     assert words(again) == words(config) and run_name(again) == folder.name
     assert precision.explained(again).endswith("as this run began")
-    assert bool([text for text in check(again) if "computes_in" in text]) == (recorded == "bf16")
+    for flags, factor in ((frozenset(), "4 times"), (frozenset({"avx512f"}), "1.3 times")):
+        monkeypatch.setattr(precision, "flags", lambda flags=flags: flags)
+        told = [text for text in check(again) if "computes_in" in text]
+        assert len(told) == (recorded == "bf16")
+        assert all(f"about {factor}" in text and text.endswith("use precision=fp32") for text in told)
     assert words(compose([*line, "fresh=true"])) != words(again)

@@ -10,6 +10,7 @@ from turngrid.experiments.sweep.definition import Definition, load, names, point
 from turngrid.train.app import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+SCALES = ("laptop", "small", "paper")
 HEX = re.compile(r"-s(\d)-[0-9a-f]{8}")
 
 
@@ -22,7 +23,7 @@ def _size(file: Definition, scale: str) -> str:
 
 def test_every_sweep_is_in_the_table() -> None:
     rows = [
-        f"| `{name}` | {(file := load(name)).question} | {_size(file, 'laptop')} | {_size(file, 'paper')} |"
+        " | ".join([f"| `{name}`", (file := load(name)).question, *(_size(file, scale) for scale in SCALES)]) + " |"
         for name in names()
     ]
     assert re.findall(r"^\| `\w+` \| .*\?.* \|.*\|$", PAGE, re.MULTILINE) == sorted(rows, key=_number)

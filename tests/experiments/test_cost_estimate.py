@@ -145,13 +145,14 @@ def test_disk_by_hand(composed: Composer) -> None:
 
 def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     """fp32: 16 bytes a trained parameter and 4 of the server; 92 a token, layer and hidden unit; 12
-    a logit. bf16: 24 a token, layer and hidden unit."""
+    a logit. bf16: 24 a token, layer and hidden unit. A token has 512 cached keys and values."""
 
     def needed(size: int, *words: str) -> float:
         where = Devices("this machine", 1, 20 * GB)
         return demand(Run(composed([*words])), Shape(size, 4, 64, 1600, 16), where).peak() - 3.5 * 2**30
 
     rl = ("budget=rl_only", "env.max_turns=5", "data.max_prompt_length=100", "data.max_response_length=300")
+    rl, many = (*rl, "data.train_batch_size=4"), (*rl, "data.train_batch_size=400")  # times 8 samples
     tokens, logits = 4 * 400, 5 * 16 / 400  # four rows; the RL stage computes logits of actions alone
     passes = tokens * (92 * 4 * 64 + logits * 12 * 1600)
     assert needed(10**6, *rl) == pytest.approx(20e6 + passes)
@@ -161,6 +162,9 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     assert adapters == pytest.approx(99e6 * 8)  # frozen, and the server's
     past = needed(10**6, *rl, *PAST) - needed(10**6, *rl, *PAST[:-1])
     assert past == pytest.approx(4e6)  # a second model of the server
+    assert needed(10**6, *many) == pytest.approx(16e6 + 3200 * 400 * 512 * 4)
+    assert needed(10**6, *many, "precision=bf16") == pytest.approx(16e6 + 3200 * 400 * 512 * 2)
+    assert needed(10**6, *many, "data.train_batch_size=4000") == pytest.approx(16e6 + 4 * 2**30)  # the server's limit
     assert needed(10**6, "budget=sft_only") == pytest.approx(16e6 + 8192 * (92 * 4 * 64 + 12 * 1600))
 
 

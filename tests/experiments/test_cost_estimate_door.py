@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from turngrid.config import machine
 from turngrid.config.compose import compose
 from turngrid.experiments.cost_estimate.amounts import record_file
 from turngrid.records.models.gpus import GB
@@ -61,6 +62,7 @@ def test_one_check_of_memory_for_an_estimate_and_a_start(
         total = 16 * GB
 
     monkeypatch.setattr(psutil, "virtual_memory", Memory)
+    monkeypatch.setattr(machine, "check_packaged", lambda path, cache: None)  # `make test` has no such package
     model = ["model=smollm2_135m", "model.rows_per_pass=4", "model.gradient_checkpointing=false", "precision=fp32"]
     assert main([*model, "prompt=think_action", word, f"output_dir={tmp_path}/runs"]) == 2
     err = capfd.readouterr().err.splitlines()[-1]

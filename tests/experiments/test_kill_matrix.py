@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import small
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from turngrid.config.base import ROOT
 from turngrid.experiments.stages.ledger import read_ledger
+from turngrid.records.files.checkpoints import MODEL
 from turngrid.rollouts.store import read_episodes
 
 pytestmark = pytest.mark.slow
@@ -17,6 +20,7 @@ METHODS = ("algo=gigpo", "shaping=[turn_bonus,invalid_action]", "filter=[void_tu
 METHODS += ("loss=turn_clip", "terms=[epo]", "buffer=self_imitation", "buffer.self_imitation.capacity=1")
 IDS = ("fa2a0ef295375625", "6f6f47157c0068e6", "6cfdc7b34a038d8c")  # of the three steps' episodes
 GRAD_NORMS, LOSSES = (3.3240287, 0.9811405, 0.7809200), (-0.9593759, -0.2033279, -0.1680117)
+AS_SMOLLM2 = ("precision=bf16", "model.rows_per_pass=8", "model.gradient_checkpointing=true")  # and two threads
 SPLITS = ("train", "demonstrations", "test")
 
 
@@ -69,6 +73,24 @@ def test_a_killed_run_in_bf16_repeats_its_bits(tmp_path: Path) -> None:
     half = "precision=bf16"
     killed(tmp_path, "rl checkpoint", *METHODS, half)
     assert_same(*(small.finish(tmp_path / name, *METHODS, half) for name in ("runs", "unbroken")))
+
+
+@pytest.mark.timeout(1500)
+def test_a_killed_run_of_a_wider_model_repeats_its_bits(tmp_path: Path) -> None:
+    """On two threads, in passes of eight rows whose activations are computed again. A random model
+    gives no valid action, so that a filter of void turns would leave nothing to learn."""
+    model, tiny = tmp_path / "model", ROOT / "assets" / "tiny"
+    wider = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "layer_types": None}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(**{**json.loads((tiny / "config.json").read_text()), **wider})
+    AutoModelForCausalLM.from_config(config).save_pretrained(model)
+    AutoTokenizer.from_pretrained(tiny).save_pretrained(model)
+    words = (*(word for word in METHODS if "void" not in word), *AS_SMOLLM2, f"model.path={model}")
+    killed(tmp_path, "rl checkpoint", *words)
+    folder, unbroken = (small.finish(tmp_path / name, *words) for name in ("runs", "unbroken"))
+    assert_same(folder, unbroken)
+    before, last = (f"rl/checkpoints/global_step_{step}/{MODEL}/model.safetensors" for step in (2, 3))
+    assert (folder / last).read_bytes() == (unbroken / last).read_bytes() != (unbroken / before).read_bytes()
 
 
 def assert_same(folder: Path, unbroken: Path) -> None:

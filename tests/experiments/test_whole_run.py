@@ -131,6 +131,8 @@ def test_every_step_is_logged_once_with_its_episodes(run: Path):
 def test_the_result_adds_up(run: Path):
     result = RunResult.read(run)
     assert [(stage.name, stage.games) for stage in result.stages] == [("base", 8), ("sft", 8), ("rl", 8)]
+    assert result.notes["precision"] == "computes in fp32: 0.315M parameters"
+    assert (run.parent / "stdout.txt").read_text().count(f"turngrid: {result.notes['precision']}\n") == 1
     assert set(result.notes["skipped"]) == {"demonstrations", "train", "test", "validation"}
     ledger = small.lines(run / "ledger.jsonl")
     assert result.units == sum(entry["units"] for entry in ledger) == 16

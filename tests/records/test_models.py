@@ -6,7 +6,9 @@ import huggingface_hub
 import pytest
 
 from turngrid.config.base import ROOT
-from turngrid.records.models.locate import ModelError, check_hub, local_folder, resolve_model, run_of
+from turngrid.records.files.checkpoints import seal
+from turngrid.records.models import locate
+from turngrid.records.models.locate import ModelError, check_hub, check_packaged, local_folder, resolve_model, run_of
 from turngrid.train.app import main
 
 
@@ -91,6 +93,19 @@ def test_a_model_that_the_hub_does_not_give_is_refused(tmp_path: Path, monkeypat
         check_hub("two words")
     for path in ("asset://tiny", "packaged://smollm2_135m", str(tmp_path), f"run://{tmp_path}"):
         check_hub(path)  # what lies here is not asked for
+
+
+def test_a_packaged_model_whose_package_is_missing_is_refused_before_a_run_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(locate, "find_spec", lambda name: None)
+    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
+    assert main(["model=smollm2_135m", f"output_dir={tmp_path / 'runs'}"]) == 2
+    assert "turngrid: model.path=packaged://smollm2_135m: " in (err := capfd.readouterr().err)
+    assert all(pin in err for pin in (ROOT / "requirements" / "smollm2.txt").read_text().splitlines()[1:])
+    assert list(tmp_path.iterdir()) == []
+    seal(model(tmp_path / "cache" / "models" / "smollm2_135m"))
+    check_packaged("packaged://smollm2_135m", tmp_path / "cache")
 
 
 def test_such_a_run_ends_before_a_game_is_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -109,7 +109,7 @@ def test_a_model_of_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_converted_model_that_is_damaged_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locate, "CONVERTED", ("no_such_converter",))
+    monkeypatch.setattr(locate, "CONVERTED", {"no_such_converter": ()})
     converted = tmp_path / "models" / "no_such_converter"
     converted.mkdir(parents=True)
     (converted / "config.json").write_text("{}")

@@ -14,36 +14,37 @@ from turngrid.train.doctor import findings
 from turngrid.train.doctor.findings import ADAPTER, APART, DTYPE, HIGH, NO_PROOF, STALE, TEMPLATE, Step
 
 HERE = Path(__file__).parent
-SMALL = ("env.max_turns=4", "cluster.start_deadline_s=600")
+SMALL = ("env.max_turns=2", "cluster.start_deadline_s=600")
+TINY = ROOT / "assets" / "tiny"
+OTHER = (TINY / "chat_template.jinja").read_text(encoding="utf-8").replace("message['role']", "'tool'")
 
 
-@pytest.mark.slow  # test_steps.py has a step of the probe, and the numbers below are judged
 def test_faults_by_their_names_and_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run with LoRA: nothing is wrong before its third step, nor in its fifth."""
+    """One run with LoRA. Its chat template is not the model's; its first step is healthy otherwise,
+    and each of the others has one fault."""
     (tmp_path / "sitecustomize.py").write_text("import doctor_faults\ndoctor_faults.install()\n", encoding="utf-8")
     places = (tmp_path, HERE, ROOT.parent, os.environ.get("PYTHONPATH", ""))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
-    monkeypatch.setenv("DOCTOR_FAULTS", json.dumps({"2": "dtype", "3": "adapter", "5": "stale"}))
-    monkeypatch.setattr(doctor, "STEPS", 6)
-    assert doctor.main([*SMALL, "model=tiny", "model.lora_rank=8", f"output_dir={tmp_path}/runs"]) == 1
+    monkeypatch.setenv("DOCTOR_FAULTS", json.dumps({"1": "dtype", "2": "adapter", "3": "stale"}))
+    monkeypatch.setattr(doctor, "STEPS", 4)
+    template = f'actor_rollout_ref.model.custom_chat_template="{OTHER}"'
+    assert doctor.main([*SMALL, template, "model=tiny", "model.lora_rank=8", f"output_dir={tmp_path}/runs"]) == 1
     out = capsys.readouterr().out
     print(out)
     named = [line.split(": ")[0] for line in out.split("\n\n")[-1].splitlines()]
-    assert named == [f"{DTYPE} (step 3)", f"{ADAPTER} (step 4)", f"{STALE} (step 6)", "found"]
+    assert named == [TEMPLATE, f"{DTYPE} (step 2)", f"{ADAPTER} (step 3)", f"{STALE} (step 4)", "found"]
 
     (folder,) = (tmp_path / "runs").iterdir()
     seen, episodes = findings.read_steps(folder)
-    assert not list(findings.of_steps(seen[:2], FP32)) and seen[0].moved > 0.05
+    assert not list(findings.of_steps(seen[:1], FP32)) and seen[0].moved > 0.05
     tokens = sum(len(turn.action_ids) for episode in episodes[:8] for turn in episode.turns)
-    assert set(seen[0].turn) == {0, 1, 2, 3} and len(seen[0].turn) == tokens
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "assets" / "tiny")
+    assert set(seen[0].turn) == {0, 1} and len(seen[0].turn) == tokens
+    tokenizer = AutoTokenizer.from_pretrained(TINY, chat_template=OTHER)
     compared, wrong = findings.of_template(episodes, tokenizer, {})
-    assert compared > 6 * 8 and not wrong
-    tokenizer.chat_template = tokenizer.chat_template.replace("message['role']", "'tool'")
-    ((fault,),) = [findings.of_template(episodes, tokenizer, {})[1]]
-    assert fault.name == TEMPLATE and "its own template has '<|im_start|>tool" in fault.shown_by
+    assert compared > 4 * 8 and not wrong
+    assert "the model saw '<|im_start|>tool" in out and "its own template has '<|im_start|>user" in out
 
 
 @pytest.mark.parametrize("words", [["-m"], ["--cfg", "job"], ["model=tinny"], ["actor_rollout_ref.rollout.n=0"]])

@@ -32,6 +32,7 @@ def make_engine(
     path: str = TINY,
     heads: int = 1,
     precision: str = "fp32",
+    checkpointing: bool = False,
     **model: Any,
 ) -> Any:
     """``heads``: of a critic; ``model``: more keys of verl's model node."""
@@ -42,7 +43,7 @@ def make_engine(
             path=path,
             model_type=kind,
             use_remove_padding=False,
-            enable_gradient_checkpointing=False,
+            enable_gradient_checkpointing=checkpointing,
             override_config={"attn_implementation": "sdpa", "value_heads": heads},
             **model,
         ),

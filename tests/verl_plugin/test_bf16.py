@@ -19,6 +19,7 @@ from turngrid.verl_plugin.bf16 import LIKELIEST, OutputHead
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator, SampleRequest
 
 Gradients = dict[str, torch.Tensor]
+Update = tuple[Any, float, Gradients]
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
     "hidden_size": 64,
@@ -77,14 +78,21 @@ def test_logits_are_not_rounded():
     assert apart[rank < LIKELIEST - 5].max() < 1e-4 and 1e-2 < apart[rank > LIKELIEST + 5].max() < 0.1
 
 
-def random_rows() -> list[list[int]]:
+def random_rows(shortest: int = 24) -> list[list[int]]:
     generator = torch.Generator().manual_seed(0)
-    return [torch.randint(10, 1000, (24 + row,), generator=generator).tolist() for row in range(8)]
+    return [torch.randint(10, 1000, (shortest + row,), generator=generator).tolist() for row in range(8)]
 
 
-def learned(precision: str, batch: TensorDict, loss: Any, kind: str = "language_model") -> tuple[Any, float, Gradients]:
+def long_rows() -> list[list[int]]:
+    """Two groups of four rows of 300 to 307 tokens, which share their first 240."""
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randint(10, 1000, (2, 240), generator=generator).tolist()
+    return [[*(first if row < 4 else second), *rest] for row, rest in enumerate(random_rows(60))]
+
+
+def learned(precision: str, batch: TensorDict, loss: Any, kind: str = "language_model", **how: Any) -> Update:
     """An engine after an update, its loss, and the gradients by layer."""
-    engine = make_engine(kind, precision=precision)
+    engine = make_engine(kind, precision=precision, **how)
     engine.optimizer_zero_grad()
     with engine.train_mode():
         output = engine.forward_backward_batch(batch, loss)
@@ -98,16 +106,19 @@ def least_cosine(one: Gradients, other: Gradients) -> float:
 
 
 @pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize(("kind", "loss"), [("language_model", policy_gradient), ("value_model", value_error)])
-def test_gradients_are_those_of_fp32_and_all_that_is_kept_is_fp32(kind: str, loss: Any):
-    """The cosine of each layer's gradient; weights, gradients and Adam's moments are kept."""
-    masks = [[1] * 16] * 8
-    batch = batch_of(random_rows(), response_mask=masks, loss_mask=masks)
+def test_gradients_are_those_of_fp32_and_all_that_is_kept_is_fp32(kind: str, loss: Any, long: bool):
+    """The cosine of each layer's gradient; weights, gradients and Adam's moments are kept. Long
+    rows share a pass and its prefix, and activations are computed again."""
+    masks = [[1] * (60 if long else 16)] * 8
+    batch = batch_of(long_rows() if long else random_rows(), response_mask=masks, loss_mask=masks)
     tu.assign_non_tensor(batch, temperature=1.0, use_remove_padding=False, use_dynamic_bsz=False)
     with_advantages(batch, [1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -0.25])
+    tu.assign_non_tensor(batch, micro_batch_size_per_gpu=4 if long else 1)
     found = {}
     for precision in ("fp32", "bf16"):
-        engine, _, found[precision] = learned(precision, batch, loss, kind)
+        engine, _, found[precision] = learned(precision, batch, loss, kind, checkpointing=long)
         moments = [moment for state in engine.optimizer.state.values() for moment in state.values()]
         kept = [*engine.module.parameters(), *moments, *found[precision].values()]
         assert {tensor.dtype for tensor in kept} == {torch.float32}
@@ -125,6 +136,22 @@ def test_rows_of_sft_run_without_padding_and_their_gradients_are_those_of_fp32()
     assert engine._layout is None and packed._layout is not None
     assert loss == pytest.approx(exact, rel=2e-3) and exact > 1
     assert least_cosine(rounded, gradients) > 0.999
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("kind", ["language_model", "value_model"])
+def test_an_engine_rounds_neither_hidden_states_nor_logits_nor_values(kind: str):
+    """verl's autocast would round what the head computes in fp32."""
+    engine, seen = make_engine(kind, precision="bf16"), []
+    (head,) = (module for module in engine.module.modules() if isinstance(module, OutputHead))
+    engine.module.model.norm.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    head.register_forward_hook(lambda _, inputs, output: seen.append(output))
+    batch = batch_of(random_rows(), response_mask=[[1] * 16] * 8, loss_mask=[[1] * 16] * 8)
+    settings = {"use_remove_padding": False, "use_dynamic_bsz": False, "micro_batch_size_per_gpu": 8}
+    tu.assign_non_tensor(batch, temperature=1.0, **settings)
+    with engine.eval_mode():
+        engine.infer_batch(batch)
+    assert len(seen) == 2 and all((one.bfloat16().float() != one).any() for one in seen)
 
 
 def by_layer(gradients: Gradients) -> Gradients:

@@ -91,14 +91,6 @@ class _OnCpu:
             inputs |= {"attention_mask": None, "position_ids": None}
         return inputs, outputs
 
-    def prepare_model_outputs(self, output: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Log-softmax and values are fp32, whatever the model computes in."""
-        output.logits = output.logits.float()
-        return super().prepare_model_outputs(output, *args, **kwargs)  # type: ignore[misc]
-
-
-@EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead):
     def _build_fsdp_module(self, module: Any) -> Any:
         """Let FSDP cast weights only; it would round the hidden states before each layer.
 
@@ -106,10 +98,16 @@ class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHe
         """
         round_less(module)
         with replaced(transformer_impl, "MixedPrecisionPolicy", _weights_only):
-            return super()._build_fsdp_module(module)
+            return super()._build_fsdp_module(module)  # type: ignore[misc]
+
+
+@EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
+class CpuLanguageModel(PackedLogits, _OnCpu, transformer_impl.FSDPEngineWithLMHead):
+    """Logits are computed only before action tokens."""
 
 
 def _weights_only(**settings: Any) -> MixedPrecisionPolicy:
+    """Let FSDP cast weights only; it would round the hidden states before each layer."""
     return MixedPrecisionPolicy(**{**settings, "cast_forward_inputs": False})
 
 

@@ -14,14 +14,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from turngrid.records.models.locate import load_whole
-from turngrid.records.models.shape import LLAMA_LIKE
+from turngrid.records.models.shape import LLAMA_LIKE, PREFIX_BYTES
 from turngrid.rollouts.sampling import RequestTooLong, Sample, SampleRequest
 from turngrid.verl_plugin.bf16 import round_less
 from turngrid.verl_plugin.servers.transformers_server.batch import Batch
 from turngrid.verl_plugin.servers.transformers_server.forward import LlamaForward, ModuleForward
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
-
-PREFIX_BYTES = 4 * 2**30  # 186,000 tokens of SmolLM2 in bf16; memory that is never written costs nothing
 
 
 class Generator:
