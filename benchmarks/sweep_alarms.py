@@ -24,13 +24,15 @@ from pathlib import Path
 from tqdm import tqdm
 
 from turngrid.config.base import ROOT
+from turngrid.envs.utils.parent import die_with_parent
 from turngrid.experiments.sweep.definition import load
 from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.raising import read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.resume import RlFolder
-from turngrid.tasks.budget import allocate_budget
+from turngrid.tasks.run import Run
 from turngrid.train.launch import one_run
+from turngrid.train.launch.one_run import LaunchedRun
 from turngrid.train.launch.sweep import prepare_launch
 
 RESULTS = ROOT / "docs" / "sweep_alarms.jsonl"
@@ -40,7 +42,7 @@ AT_ONCE = 2
 
 
 @dataclass(frozen=True)
-class Run:
+class Planned:
     """A run of a sweep; its folder's name has a hash of all settings."""
 
     sweep: str
@@ -65,13 +67,13 @@ def sweeps() -> list[str]:
     return [name for name in names if "laptop" in load(name).scales]
 
 
-def runs_of(sweep: str) -> list[Run]:
+def runs_of(sweep: str) -> list[Planned]:
     """Return the sweep's runs with RL, the seeds of a setting one after the other."""
     launch = prepare_launch([f"sweep={sweep}", SEEDS, f"output_dir={WORK}"])
     runs = [
-        Run(sweep, run.label, run.folder, tuple(one_run.command(one_run.Run(1, tuple(run.overrides), run.label))))
+        Planned(sweep, run.label, run.folder, tuple(one_run.command(LaunchedRun(1, tuple(run.overrides), run.label))))
         for run, config in zip(launch.sweep.runs, launch.configs, strict=True)
-        if allocate_budget(config).steps
+        if Run(config).allocation.steps
     ]
     return sorted(runs, key=lambda run: run.label.rpartition(" seed=")[0])
 
@@ -80,10 +82,10 @@ def outcomes() -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in read_lines(RESULTS)]
 
 
-def missing(names: Sequence[str]) -> Iterator[Run]:
+def missing(names: Sequence[str]) -> Iterator[Planned]:
     """Yield the runs without a result, a setting of each sweep in turn; sweeps may share a run."""
     known = {outcome.folder for outcome in outcomes()}
-    by_setting: list[list[list[Run]]] = []
+    by_setting: list[list[list[Planned]]] = []
     for name in tqdm(names, "composing", leave=False):
         settings = itertools.groupby(runs_of(name), key=lambda run: run.label.rpartition(" seed=")[0])
         by_setting.append([list(runs) for _, runs in settings])
@@ -94,7 +96,7 @@ def missing(names: Sequence[str]) -> Iterator[Run]:
                 yield run
 
 
-def made(run: Run) -> Outcome:
+def made(run: Planned) -> Outcome:
     """Make a run until its evaluation begins.
 
     Raises:
@@ -103,7 +105,13 @@ def made(run: Run) -> Outcome:
     folder = WORK / run.folder
     WORK.mkdir(exist_ok=True)
     with (WORK / f"{run.folder}.log").open("w") as log:
-        process = subprocess.Popen(run.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            run.command,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
+        )
         while process.poll() is None and not (folder / "evaluation").exists():
             time.sleep(1)
         process.terminate()
@@ -115,7 +123,7 @@ def made(run: Run) -> Outcome:
 
 
 def make(names: Sequence[str]) -> None:
-    def one(run: Run) -> None:
+    def one(run: Planned) -> None:
         try:
             append_line(RESULTS, asdict(made(run)))
         except subprocess.CalledProcessError as error:
