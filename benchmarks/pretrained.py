@@ -2,14 +2,13 @@
 trainer's.
 
     python -m benchmarks.pretrained speed [--model FOLDER] [--episodes 64] [--turns 4]
-    python -m benchmarks.pretrained mismatch --model FOLDER --file EPISODES.jsonl
+    python -m benchmarks.pretrained mismatch --model FOLDER --file EPISODES [--temperature 0.7]
 
 ``speed`` runs in one thread, in fp32 and bf16 in turn, beside plain transformers in fp32, and
 counts CPU seconds; without a model it makes one of SmolLM2-135M's shape with random weights. Shares
 are of the rate at which this machine multiplies matrices of the model's MLP. Plain transformers
 reads each prompt from its beginning and computes logits at every token.
-``mismatch`` reads episodes that the rollout server sampled with this model, in the same precision,
-at temperature 1.
+``mismatch`` reads episodes that the rollout server sampled with this model, in the same precision.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def make_engine(model: str, precision: str) -> Any:
     return engine
 
 
-def batch_of(rows: list[list[int]], masks: list[list[int]]) -> TensorDict:
+def batch_of(rows: list[list[int]], masks: list[list[int]], temperature: float = 1.0) -> TensorDict:
     """Return rows as the trainer gets them; a mask covers the response at the end of its row."""
     from verl.utils import tensordict_utils as tu
 
@@ -98,18 +97,18 @@ def batch_of(rows: list[list[int]], masks: list[list[int]]) -> TensorDict:
     columns = {"input_ids": jagged(rows), "position_ids": jagged([list(range(len(row))) for row in rows])}
     batch = TensorDict({**columns, "response_mask": masked, "loss_mask": masked}, batch_size=len(rows))
     settings = {"use_remove_padding": False, "use_dynamic_bsz": False, "micro_batch_size_per_gpu": 4}
-    tu.assign_non_tensor(batch, temperature=1.0, **settings)
+    tu.assign_non_tensor(batch, temperature=temperature, **settings)
     return batch
 
 
 # ---- mismatch
 
 
-def mismatch(model: str, file: Path, precision: str) -> None:
+def mismatch(model: str, file: Path, precision: str, temperature: float) -> None:
     """Print mean and 99 % of |server - trainer| by turn, in nats and in probability."""
     episodes = [episode for episode in read_episodes(file) if episode.turns]
     rows = [[*episode.prompt_ids, *response(episode)[0]] for episode in episodes]
-    batch = batch_of(rows, [response(episode)[1] for episode in episodes])
+    batch = batch_of(rows, [response(episode)[1] for episode in episodes], temperature)
     engine = make_engine(model, precision)
     with engine.eval_mode():
         found = engine.infer_batch(batch)["model_output"]["log_probs"].unbind()
@@ -244,6 +243,7 @@ def main() -> None:
     parser.add_argument("what", choices=["speed", "mismatch"])
     parser.add_argument("--model")
     parser.add_argument("--file", type=Path)
+    parser.add_argument("--temperature", type=float, default=1.0, help="at which the episodes were sampled")
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--turns", type=int, default=4)
@@ -256,7 +256,7 @@ def main() -> None:
         for precision in given.precision:
             if given.what == "mismatch":
                 print(precision)
-                mismatch(model, given.file, precision)
+                mismatch(model, given.file, precision, given.temperature)
                 continue
             rate = matmul_rate({"fp32": torch.float32, "bf16": torch.bfloat16}[precision])
             print(f"{precision}: matrices {rate / 1e9:.0f} GFLOP/s")
