@@ -49,7 +49,7 @@ from turngrid.tasks.splits import prepare_tasks
 from turngrid.tasks.stage_process import stage_variables
 from turngrid.verl_plugin import rl
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
-from turngrid.verl_plugin.training import task, trainer, zero_advantages
+from turngrid.verl_plugin.training import task, zero_advantages
 
 NO_LEARNING = 1e-12  # x Adam's step of about 1: nothing in float32
 EVERY_ROW = "every_row"  # in a choice
@@ -75,7 +75,7 @@ def same_seeds() -> None:
     policy.request_seed = seed
 
 
-class InTurns(trainer.TurngridTrainer):
+class InTurns(task.TurngridTrainer):
     """A step begins where the one before has been logged."""
 
     configs: ClassVar[dict[str, DictConfig]] = {}

@@ -26,7 +26,7 @@ from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.step import Step
 from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import StepGroups
-from turngrid.verl_plugin.training.trainer import TurngridTrainer
+from turngrid.verl_plugin.training.task import TurngridTrainer
 
 
 def row_of(record: dict[str, Any], prompt: int) -> dict[str, Any]:

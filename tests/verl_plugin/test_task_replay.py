@@ -20,8 +20,8 @@ from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin.training.credit_log import credits_of
 from turngrid.verl_plugin.training.step_records import StepGroups
+from turngrid.verl_plugin.training.task import TurngridTrainer
 from turngrid.verl_plugin.training.task_loader import Games
-from turngrid.verl_plugin.training.trainer import TurngridTrainer
 
 LOST = OUTCOMES.index("lost")
 

@@ -17,7 +17,7 @@ from turngrid.algorithms.turn_table import turn_ids
 from turngrid.records.resume import RlFolder
 from turngrid.verl_plugin.training import task
 from turngrid.verl_plugin.training.step import Metrics
-from turngrid.verl_plugin.training.trainer import TurngridTrainer
+from turngrid.verl_plugin.training.task import TurngridTrainer
 from turngrid.verl_plugin.training.turn_rows import padded, write_tokens
 
 

@@ -39,6 +39,11 @@ class Step:
     def begin(self, number: int, total: int) -> None:
         vars(self).update(vars(Step(number, total)))
 
+    def without_update(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        print(f"turngrid: step {self.number}: filters or rejection left nothing to learn from; no update", flush=True)
+        metrics["filter/updates_left_out/total"] = 1.0  # verl sums a step's metrics with "total" in their names
+        return batch
+
 
 # ---- parts without a state
 

@@ -1,7 +1,8 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import chain
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -11,10 +12,12 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files.json_lines import read_lines
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
+from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.store import read_episodes
+from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks.budget import demonstration_price
 from turngrid.tasks.demonstrations import episodes_file
+from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.step import Metrics, Step
 
 MAX_FAILED_GROUPS = 3  # limit of failed groups in one step, in batches
@@ -111,3 +114,35 @@ class RunningTotal:
             "budget/games": float(games),
             "budget/tokens": float(self.tokens),
         }
+
+
+# ---- a step's episodes
+
+
+def gathered(
+    groups: StepGroups, credit: CreditLog, replaced: Collection[str], config: DictConfig
+) -> tuple[list[Episode], dict[str, float]]:
+    """Merge the groups' files into one for the step; return its episodes and their metrics.
+
+    ``replaced``: names of rows that a stored episode replaced.
+    """
+    files, failed = groups.files(), len(groups.failures())
+    by_group = [list(read_episodes(file)) for file in files]
+    episodes = [*chain.from_iterable(by_group)]
+    credit.write(
+        groups.folder, [f"{f.stem}_{n}" for f, own in zip(files, by_group, strict=True) for n in range(len(own))]
+    )
+    write_episodes(groups.folder.with_suffix(".jsonl"), episodes)
+    groups.recorded()
+    prompts = {name.rpartition("_")[0] for name in replaced}
+    replaced_groups = [number for number, file in enumerate(files) if file.stem in prompts]
+    metrics = step_metrics(by_group, config.turn_reward.name, replaced_groups, config.env.max_action_tokens)
+    return episodes, {**metrics, "rollout/failed_groups": float(failed), **groups.metrics(by_group)}
+
+
+def gathered_validation(folder: Path, samples: int) -> dict[str, float]:
+    """Merge a validation's files into one; return metrics of its episodes, ``samples`` a game."""
+    episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
+    write_episodes(folder.with_suffix(".jsonl"), episodes)
+    remove_folder(folder)
+    return validation_metrics(episodes, samples)

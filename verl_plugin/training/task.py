@@ -17,6 +17,7 @@ from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import validate_config
 from verl.utils.import_utils import load_class_from_fqn
 from verl.utils.logging_utils import configure_verl_logging
@@ -24,7 +25,11 @@ from verl.workers.rollout import router
 
 from turngrid.verl_plugin.rollout.samplers import client_class
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
-from turngrid.verl_plugin.training.trainer import StepTrainer, TurngridTrainer
+from turngrid.verl_plugin.training.trainer import StepTrainer
+
+
+class TurngridTrainer(StepTrainer, PPOTrainerSync):
+    """The trainer for ``trainer.v1.trainer_mode=sync``."""
 
 
 class AsyncTrainer(StepTrainer):

@@ -1,13 +1,8 @@
 """verl's trainer with our parts of a step: one class, which overrides each of verl's hooks once.
 
-It differs from verl's in these ways:
-- prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random,
-  and its rows are in order of arrival;
-- metrics go to our append-only log before the checkpoint of their step is written, so that a killed
-  run can resume from any checkpoint with each step logged once; trackers follow that log;
-- a step's episodes are gathered into one file;
-- methods see a step's turn table (``step_methods``), windows have separate updates;
-- an environment that keeps failing ends the run.
+Prompt ids derive from (step, index) and rows are sorted by (id, sample): verl's ids are random, and
+its rows are in order of arrival. Metrics go to our append-only log before the checkpoint of their
+step is written, so that a killed run can resume with each step logged once.
 """
 
 import time
@@ -15,28 +10,24 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.debug import marked_timer
 
-from turngrid.envs.utils.files import remove_folder
 from turngrid.records.files import checkpoints
 from turngrid.records.health.raising import Watch
-from turngrid.records.step_metrics import REPEATED, step_metrics, validation_metrics
-from turngrid.rollouts.store import read_episodes, write_episodes
+from turngrid.records.step_metrics import REPEATED
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import estimators, watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Part, Step, in_order, mismatch, with_adapter_again
 from turngrid.verl_plugin.training.step_methods import Methods
-from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups
+from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, gathered, gathered_validation
 from turngrid.verl_plugin.training.task_loader import Games
 from turngrid.verl_plugin.training.turn_rows import targets_alone
 from turngrid.verl_plugin.training.turn_updates import update_by_turn
@@ -164,10 +155,7 @@ class StepTrainer:
     def learn(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the policy with the loss form and the terms of the run's methods."""
         if self.now.nothing_left:
-            left = "filters or rejection left nothing to learn from; no update"
-            print(f"turngrid: step {self.global_steps}: {left}", flush=True)
-            metrics["filter/updates_left_out/total"] = 1.0  # verl sums a step's metrics with "total" in their names
-            return batch
+            return self.now.without_update(batch, metrics)
         if self.methods.chosen:
             batch.extra_info[IN_WORKERS] = self.methods.in_workers
         if method := self.methods.by_turn():
@@ -259,25 +247,10 @@ class StepTrainer:
 
     def gather_episodes(self) -> dict[str, float]:
         """Merge the groups' files into one for the step; return metrics of the episodes."""
-        files, failed = self.groups.files(), len(self.groups.failures())
-        groups = [list(read_episodes(file)) for file in files]
-        episodes = [*chain.from_iterable(groups)]
-        names = [f"{file.stem}_{n}" for file, group in zip(files, groups, strict=True) for n in range(len(group))]
-        self.credit.write(self.groups.folder, names)
-        write_episodes(self.groups.folder.with_suffix(".jsonl"), episodes)
-        self.groups.recorded()
-        replaced = {name.rpartition("_")[0] for name in self.now.replaced}
-        replaced_groups = [number for number, file in enumerate(files) if file.stem in replaced]
-        metrics = step_metrics(groups, self.config.turn_reward.name, replaced_groups, self.config.env.max_action_tokens)
+        episodes, metrics = gathered(self.groups, self.credit, self.now.replaced, self.config)
         if self.methods.chosen:
             del metrics[REPEATED]  # that of the states that they compare is logged
-        return {
-            **metrics,
-            "rollout/failed_groups": float(failed),
-            **self.groups.metrics(groups),
-            **self.games.metrics(self.global_steps, episodes),
-            **self.methods.offer(episodes),
-        }
+        return {**metrics, **self.games.metrics(self.global_steps, episodes), **self.methods.offer(episodes)}
 
     def _validate(self) -> dict[str, float]:
         """Compute our metrics of validation episodes, and record these in one file a step.
@@ -287,10 +260,7 @@ class StepTrainer:
         with watchdog.current.within("validation"):
             metrics = super()._validate()
         folder = Path(self.config.run.validation) / f"{self.global_steps:06d}"
-        episodes = [episode for file in sorted(folder.glob("*.jsonl")) for episode in read_episodes(file)]
-        write_episodes(folder.with_suffix(".jsonl"), episodes)
-        remove_folder(folder)
-        return {**metrics, **validation_metrics(episodes, int(self.config.actor_rollout_ref.rollout.val_kwargs.n))}
+        return {**metrics, **gathered_validation(folder, int(self.config.actor_rollout_ref.rollout.val_kwargs.n))}
 
     # ---- checkpoints
 
@@ -328,7 +298,3 @@ class StepTrainer:
 
     def _checkpoint(self) -> Path:
         return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
-
-
-class TurngridTrainer(StepTrainer, PPOTrainerSync):
-    """The trainer for ``trainer.v1.trainer_mode=sync``."""
