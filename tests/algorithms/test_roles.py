@@ -3,7 +3,7 @@ composed config."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from example_x import Paths, example_x
 
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.method_settings import made
 
 GAMES = [(1, -1), (1, -1), (-1, 1), (0, 0), (1, -1), (-1.5, 0.5)]
@@ -25,15 +25,9 @@ Made = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def compose() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
-
-
-@pytest.fixture(scope="module")
-def chosen(compose: Composer) -> Made:
+def chosen(composed: Composer) -> Made:
     def chosen(name: str, *settings: str) -> Any:
-        return next(iter(made(compose(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
+        return next(iter(made(composed(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
 
     return chosen
 
@@ -134,9 +128,9 @@ def in_roles(calls: dict[str, tuple[int, ...]], scores: dict[str, float], **shap
     return replace(turns, role=role)
 
 
-def by_call(compose: Composer, turns: Turns, *settings: str) -> dict[tuple[str, int], set[float]]:
+def by_call(composed: Composer, turns: Turns, *settings: str) -> dict[tuple[str, int], set[float]]:
     """The advantages of each episode's calls of each role."""
-    config = compose(["algo=dr_mas", *settings])
+    config = composed(["algo=dr_mas", *settings])
     assert list(config.roles) == ["planner", "actor"]
     found = made(config).of("credit", 1)["role_norm"](
         turns, torch.full(turns.mask.shape, torch.nan, dtype=torch.float64)
@@ -159,18 +153,18 @@ def by_call(compose: Composer, turns: Turns, *settings: str) -> dict[tuple[str, 
     ],
 )
 def test_role_norm_counts_calls_or_episodes(
-    compose: Composer, settings: tuple[str, ...], wanted: list[tuple[float, float]], shape: dict[str, Any]
+    composed: Composer, settings: tuple[str, ...], wanted: list[tuple[float, float]], shape: dict[str, Any]
 ) -> None:
-    found = by_call(compose, in_roles(CALLS, SCORES, **shape), *settings)
+    found = by_call(composed, in_roles(CALLS, SCORES, **shape), *settings)
     for (name, role), numbers in found.items():
         expected = {wanted[role][SCORES[name] == 0]} if CALLS[name][role] else set()
         assert sorted(numbers) == pytest.approx(sorted(expected), abs=1e-5), (name, role)
 
 
-def test_a_role_with_one_call_or_with_equal_scores_has_no_advantage(compose: Composer) -> None:
+def test_a_role_with_one_call_or_with_equal_scores_has_no_advantage(composed: Composer) -> None:
     calls = {"g_0": (2, 1, 0), "g_1": (1, 0, 0), "h_0": (1, 1, 1), "h_1": (2, 1, 1)}
-    found = by_call(compose, in_roles(calls, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
+    found = by_call(composed, in_roles(calls, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
     assert found["g_0", 1] == {0.0} and all(found[name, role] == {0.0} for name in ("h_0", "h_1") for role in range(3))
     assert [*found["g_0", 0]] == pytest.approx([0.57735], abs=1e-5)  # of 1 1 0
-    without = by_call(compose, in_roles({**calls, "g_0": (2, 0, 0)}, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
+    without = by_call(composed, in_roles({**calls, "g_0": (2, 0, 0)}, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
     assert all(without[name, 0] == found[name, 0] for name in calls)  # an absent role changes nothing
