@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import Paths, example_x
+from example_x import Paths, example_x, taking
 
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns
@@ -37,8 +37,8 @@ def matches(games: list[tuple[float, float]], turns: int = 2, **shape: Any) -> T
     paths: Paths = {}
     for number, rewards in enumerate(games):
         for seat, reward in enumerate(rewards):
-            path = " a ".join(f"S{turn}" for turn in range(turns + 1))
-            paths[f"{number:02d}_{seat}"] = (path, [0.0] * (turns - 1) + [reward], [0.0] * turns, [0.0] * turns, 0)
+            states = [f"S{turn}" for turn in range(turns + 1)]
+            paths[f"{number:02d}_{seat}"] = taking(states, [0.0] * (turns - 1) + [reward])
     found = example_x(paths=paths, **shape)
     seats = torch.tensor([int(name.split("_")[1]) for name in found.episodes])
     task = '{"env": "two_player", "task": "Nim-v0", "seed": %d}'
@@ -79,17 +79,8 @@ def test_rae_by_steps_reads_the_average_of_the_start_and_goes_on_from_its_state(
 @pytest.mark.parametrize("shape", SHAPES)
 def test_role_mean_counts_turns(chosen: Made, shape: dict[str, Any]) -> None:
     """Role 0: G 1 1 -1 -1 0; role 1: G -1 1 1 0."""
-    paths: Paths = {
-        name: (" a ".join(["S"] * (len(rewards) + 1)), rewards, [0.0] * len(rewards), [0.0] * len(rewards), 0)
-        for name, rewards in {
-            "a_0": [0.0, 1.0],
-            "b_0": [0.0, -1.0],
-            "c_0": [0.0],
-            "a_1": [-1.0],
-            "b_1": [0.0, 1.0],
-            "c_1": [0.0],
-        }.items()
-    }
+    earned = {"a_0": [0.0, 1.0], "b_0": [0.0, -1.0], "c_0": [0.0], "a_1": [-1.0], "b_1": [0.0, 1.0], "c_1": [0.0]}
+    paths = {name: taking("S" * (len(rewards) + 1), rewards) for name, rewards in earned.items()}
     turns = example_x(paths=paths, **shape)
     role = torch.tensor([int(name.split("_")[1]) for name in turns.episodes]).unsqueeze(1) * turns.mask
     found = advantages(chosen("marshal"), replace(turns, role=role))
@@ -100,7 +91,7 @@ def test_role_mean_counts_turns(chosen: Made, shape: dict[str, Any]) -> None:
 def test_equal_rewards_teach_nothing_and_an_absent_role_changes_nothing(chosen: Made) -> None:
     both = matches([(0.3, -0.3)] * 3)
     assert not any(map(any, advantages(chosen("role_mean"), both).values()))
-    one = example_x(paths={f"{n:02d}_0": ("S a S", [reward], [0.0], [0.0], 0) for n, (reward, _) in enumerate(GAMES)})
+    one = example_x(paths={f"{n:02d}_0": taking("SS", [reward]) for n, (reward, _) in enumerate(GAMES)})
     found = advantages(chosen("rae", "algo.update=game"), replace(one, role=torch.zeros_like(one.state)))
     assert [found[f"{n:02d}_0"][0] for n in range(6)] == pytest.approx(ONE_BY_ONE, abs=1e-5)
 
@@ -117,9 +108,8 @@ AS_GRPO = [(0.86602, -0.86602)] * 3
 def in_roles(calls: dict[str, tuple[int, ...]], scores: dict[str, float], **shape: Any) -> Turns:
     paths: Paths = {}
     for name, counts in calls.items():
-        count = sum(counts)
-        rewards = [0.0] * (count - 1) + [scores[name]]
-        paths[name] = (" a ".join(["S"] * (count + 1)), rewards, [0.0] * count, [0.0] * count, 0)
+        rewards = [0.0] * (sum(counts) - 1) + [scores[name]]
+        paths[name] = taking("S" * (sum(counts) + 1), rewards)
     turns = example_x(paths=paths, **shape)
     role = torch.zeros_like(turns.state)
     for row, name in zip(role, turns.episodes, strict=True):
