@@ -173,9 +173,7 @@ def test_the_row_has_what_is_trained_on_at_the_turns_last_token() -> None:
 
 def test_rewards_that_methods_read_by_name() -> None:
     turns = [Turn("", "", valid=False, parsed=False), Turn("", "", valid=False), Turn("", "", score_delta=2.0)]
-    found = {
-        name: named_reward(name).turn_rewards(turns, True, 4.0) for name in ("outcome", "valid", "parsed", "dense")
-    }
-    assert found == {"outcome": [0, 0, 1], "valid": [0, 0, 1], "parsed": [0, 1, 1], "dense": [0, 0, 0.5]}
+    wanted = {"outcome": [0, 0, 1], "valid": [0, 0, 1], "parsed": [0, 1, 1], "dense": [0, 0, 0.5]}
+    assert {name: named_reward(name).turn_rewards(turns, True, 4.0) for name in wanted} == wanted
     with pytest.raises(ValueError, match="use dense"):
         named_reward("dens")
