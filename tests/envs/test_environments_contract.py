@@ -29,9 +29,6 @@ NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 MATCHES = {"two_player"}  # nonsense loses a match, and there is no expert plan: tests of its own
 NAMES = [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA | MATCHES]
 JAVALESS = {*NAMES} - NEEDS_JAVA
-HERE = [name for name in NAMES if name in JAVALESS or shutil.which("java")]
-NO_JAVA = pytest.mark.skipif(len(HERE) < len(NAMES), reason="there is no java on the PATH")
-PLAYED = [pytest.param(name, marks=[NO_JAVA] * (name in NEEDS_JAVA)) for name in NAMES]
 TELL_NO_PLAN = {"textarena", "bfcl", "repo_repair"}  # whose observations have no field ``expert``
 pytestmark = pytest.mark.usefixtures("no_jvm_is_left")
 GARBAGE = (
@@ -54,7 +51,11 @@ def place(name: str):
 @pytest.fixture(scope="module")
 def tasks(game_cache: Path) -> dict[str, TaskRef]:
     """By environment, its first test game."""
-    return {name: first_of(name, game_cache) for name in HERE}
+    return {name: first_of(name, game_cache) for name in NAMES if not lacks_java(name)}
+
+
+def lacks_java(name: str) -> bool:
+    return name in NEEDS_JAVA and shutil.which("java") is None
 
 
 def first_of(name: str, cache: Path) -> TaskRef:
@@ -63,9 +64,11 @@ def first_of(name: str, cache: Path) -> TaskRef:
     return task
 
 
-@pytest.fixture(scope="module", params=PLAYED)
+@pytest.fixture(scope="module", params=NAMES)
 def seen(request: pytest.FixtureRequest, tasks: dict[str, TaskRef], tmp_path_factory: pytest.TempPathFactory) -> Seen:
     name = request.param
+    if lacks_java(name):
+        pytest.skip("there is no java on the PATH")
     return asyncio.run(_play(name, tasks[name], tmp_path_factory.mktemp(name)))
 
 
@@ -133,9 +136,11 @@ def test_a_broken_game_is_an_error_in_one_line_and_ends_nothing(seen: Seen) -> N
     assert all("is not the one that was accepted" in text and "\n" not in text for text in seen.broken)
 
 
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_plan_wins_also_as_calls_while_its_rest_is_told(name: str, tasks: dict[str, TaskRef]) -> None:
     """If the environment has functions."""
+    if lacks_java(name):
+        pytest.skip("there is no java on the PATH")
     task, environment = tasks[name], place(name)
     with closing(environment.new_env(legal=True, expert=True)) as env:
         seen = env.reset(task, 0)
@@ -158,14 +163,14 @@ for name, settings, params, seed, folder in json.load(sys.stdin):
 """
 
 
-@pytest.mark.parametrize(
-    "names", [JAVALESS, pytest.param(NEEDS_JAVA, marks=[pytest.mark.slow, NO_JAVA])], ids=["python", "java"]
-)
+@pytest.mark.parametrize("names", [JAVALESS, pytest.param(NEEDS_JAVA, marks=pytest.mark.slow)], ids=["python", "java"])
 def test_a_seed_makes_the_same_game_in_another_process(
     names: set[str], tasks: dict[str, TaskRef], tmp_path: Path
 ) -> None:
     """Under another hash seed, which orders sets otherwise."""
     request, tasks = [], {name: task for name, task in tasks.items() if name in names}
+    if not tasks:
+        pytest.skip("there is no java on the PATH")
     for name, task in tasks.items():
         (tmp_path / name).mkdir()
         request.append([name, registry.plain(node(name)), dict(task.params), task.seed, str(tmp_path / name)])
