@@ -167,3 +167,13 @@ def hash_of(text: str) -> int:
 def spread(scores: list[float], turns: Turns) -> Tensor:
     """(E, K): one number an episode on all of its turns."""
     return torch.tensor(scores, dtype=torch.float64).unsqueeze(1) * turns.mask
+
+
+def by_turn(matrix: Tensor, turns: Turns) -> list[list[float]]:
+    """An episode's numbers, of the turns that it has."""
+    return [row[mask].tolist() for row, mask in zip(matrix, turns.mask, strict=True)]
+
+
+def credit_of(credit: Any, turns: Turns) -> list[list[float]]:
+    """What a credit method makes of advantages of 0."""
+    return by_turn(credit(turns, torch.zeros(turns.mask.shape).double()), turns)

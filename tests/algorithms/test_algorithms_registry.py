@@ -42,9 +42,5 @@ def test_a_word_of_another_package_is_its_yaml_or_its_entry_point(
         (tmp_path / f"{word}.yaml").write_text(text)
     monkeypatch.setattr(registry, "options", lambda: {"algo": {word: tmp_path / f"{word}.yaml" for word in files}})
     monkeypatch.setattr(registry, "installed", lambda *_: {"estimates": "package:Estimates"})
-    assert [base_of(word) for word in ("theirs", "estimates", "unheard", "a.module:Name")] == [
-        "grpo",
-        "estimates",
-        "unheard",
-        "a.module:Name",
-    ]
+    others = ["estimates", "unheard", "a.module:Name"]
+    assert [base_of(word) for word in ("theirs", *others)] == ["grpo", *others]

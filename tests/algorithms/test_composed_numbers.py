@@ -2,7 +2,7 @@
 their corners. Those of credit and of filters are in files of their own, those of losses in
 tests/verl_plugin/test_method_losses.py, of estimators in test_methods.py there."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from example_x import example_x, spread
 from test_methods_numbers import stored
 
 from turngrid.algorithms.registry import SLOTS
-from turngrid.config.compose import composer
+from turngrid.algorithms.turns import Turns
+from turngrid.config.compose import Composer
 from turngrid.config.method_settings import made
 from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -20,15 +21,14 @@ Made = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def chosen() -> Iterator[Made]:
+def chosen(composed: Composer) -> Made:
     """A method with settings, as a run would have it at a step."""
-    with composer() as compose:
 
-        def chosen(slot: str, name: str, *settings: str, step: int = 1, algo: str = "grpo") -> Any:
-            words = [f"algo={algo}", f"{slot}=[{name}]", *(f"{slot}.{name}.{setting}" for setting in settings)]
-            return made(compose(words)).of(slot, step)[name]
+    def chosen(slot: str, name: str, *settings: str, step: int = 1) -> Any:
+        words = ["algo=grpo", f"{slot}=[{name}]", *(f"{slot}.{name}.{setting}" for setting in settings)]
+        return made(composed(words)).of(slot, step)[name]
 
-        yield chosen
+    return chosen
 
 
 # what is chosen, at which step -> what the turns of an episode are paid that was paid 0, 0 and 1
@@ -118,27 +118,25 @@ def test_self_imitation(chosen: Made, setting: str, wanted: list[float]) -> None
         assert found == pytest.approx([weight * number for number in wanted], abs=1e-5)
 
 
+def without_a_win() -> Turns:
+    turns = example_x()
+    none = {"reward": turns.reward * 0, "outcome": turns.outcome * 0 + 1}
+    return replace(turns, **none, tasks=tuple(name[0] for name in turns.episodes))
+
+
 def test_task_replay(chosen: Made) -> None:
     """In a group without a win the episode with the lowest score makes way, of equal ones the last
     sample."""
-    turns = example_x()
-    turns.reward[:] = 0
-    turns.outcome[:] = 1
-    turns = type(turns)(**{**vars(turns), "tasks": tuple(name[0] for name in turns.episodes)})
-    buffer = chosen("buffer", "task_replay")
+    turns, buffer = without_a_win(), chosen("buffer", "task_replay")
     assert not len(buffer.wanted(turns, spread([0.0] * 7, turns), 1))
-    buffer.offer(1, [type(one)(**{**vars(one), "task": "P"}) for one in (stored(1.0),)], turns)
+    buffer.offer(1, [replace(stored(1.0), task="P")], turns)
     assert [turns.episodes[episode] for episode in buffer.replace(turns, 21)] == ["P_3"]
     assert not buffer.replace(turns, 22)
 
 
 def test_task_replay_draws_which_episode_makes_way(chosen: Made) -> None:
     """Any of the four, the same again, whatever lies beside them, and another with another seed."""
-    turns = example_x()
-    turns.reward[:] = 0
-    turns.outcome[:] = 1
-    turns = replace(turns, tasks=tuple(name[0] for name in turns.episodes))
-    drawn = {}
+    turns, drawn = without_a_win(), {}
     for seed in (0, 1):
         buffer = chosen("buffer", "task_replay", "replaced=random", f"seed={seed}")
         buffer.offer(1, [replace(stored(1.0), task="P")], turns)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import Paths, example_x, hash_of
+from example_x import Paths, credit_of, example_x, hash_of
 from usual import as_shipped
 
 from turngrid.algorithms.credit.graft import Graft
@@ -58,8 +58,7 @@ def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
 
 
 def graft(turns: Turns, **settings: Any) -> list[list[float]]:
-    found = as_shipped(Graft, **settings)(turns, torch.zeros(turns.mask.shape, dtype=torch.float64))
-    return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
+    return credit_of(as_shipped(Graft, **settings), turns)
 
 
 @pytest.mark.parametrize(("outcome", "wanted"), [("out_of_turns", 0 + 0.9 - 0.9), ("lost", 0 - 0.9), ("won", 0 - 0.9)])

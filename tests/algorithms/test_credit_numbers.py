@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, example_x, spread, taking
+from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, credit_of, example_x, spread, taking
 from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, assert_turns
 from usual import as_shipped, method, of_words
@@ -182,11 +182,6 @@ def test_hgpo_may_count_the_episodes_advantage_too() -> None:
 def of_rewards(*rewards: list[float], states: str) -> Turns:
     """One group whose episodes take the same way, with rewards as float32 has them."""
     return example_x(paths={f"P_{n}": taking(states[: len(own) + 1], own, outcome=1) for n, own in enumerate(rewards)})
-
-
-def credit_of(credit: Any, turns: Turns) -> list[list[float]]:
-    found = credit(turns, torch.zeros(turns.mask.shape).double())
-    return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
 
 
 def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:

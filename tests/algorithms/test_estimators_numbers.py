@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import example_x, one_episode, table, taking
+from example_x import by_turn, example_x, one_episode, table, taking
 from torch import Tensor
 from usual import as_shipped, usual
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
@@ -32,10 +32,6 @@ def tokens_of(turns: Turns) -> Tokens:
     assert turns.value is not None
     value = turns.spread(turns.value).float()
     return Tokens(turns.place >= 0, torch.zeros(turns.place.shape), value, heads=(value / 2, value / 2), kl=value)
-
-
-def by_turn(matrix: Tensor, turns: Turns) -> list[list[float]]:
-    return [row[mask].tolist() for row, mask in zip(matrix, turns.mask, strict=True)]
 
 
 def approximately(numbers: list[list[float]]) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import PATHS, example_x, taking
+from example_x import PATHS, by_turn, example_x, taking
 from usual import method
 
 from turngrid.algorithms.pools import mean_changes
@@ -40,10 +40,7 @@ def estimated(chosen: Any, turns: Turns) -> Estimate:
 
 def rows(chosen: Any, turns: Turns) -> tuple[list[list[float]], list[list[float]]]:
     found = estimated(chosen, turns)
-    return tuple(  # type: ignore[return-value]
-        [row[mask].tolist() for row, mask in zip(numbers, turns.mask, strict=True)]
-        for numbers in (found.advantages, found.returns)
-    )
+    return by_turn(found.advantages, turns), by_turn(found.returns, turns)
 
 
 @pytest.mark.parametrize("groups", ["P", "PQ"])

@@ -12,7 +12,6 @@ from usual import method
 
 from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
 from turngrid.algorithms.credit.rlvmr import rule_rewards
-from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import OUTCOMES, Turns
 from turngrid.rewards.shaping.penalties import KEEP, SWITCH
@@ -136,4 +135,3 @@ def test_rlvmr(alpha: float) -> None:
 
 def test_a_label_means_the_same_to_the_form_and_to_the_methods() -> None:
     assert Rlvmr.labels == RlvmrCredit.labels and Hiper.labels == (KEEP, SWITCH)
-    assert {"subgoals"} <= set(SLOTS["shaping"])

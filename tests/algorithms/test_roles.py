@@ -3,17 +3,17 @@ composed config."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from example_x import Paths, example_x
+from example_x import Paths, example_x, taking
 
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.config.compose import Composer, composer
+from turngrid.config.compose import Composer
 from turngrid.config.method_settings import made
 
 GAMES = [(1, -1), (1, -1), (-1, 1), (0, 0), (1, -1), (-1.5, 0.5)]
@@ -25,15 +25,9 @@ Made = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def compose() -> Iterator[Composer]:
-    with composer() as compose:
-        yield compose
-
-
-@pytest.fixture(scope="module")
-def chosen(compose: Composer) -> Made:
+def chosen(composed: Composer) -> Made:
     def chosen(name: str, *settings: str) -> Any:
-        return next(iter(made(compose(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
+        return next(iter(made(composed(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
 
     return chosen
 
@@ -43,8 +37,8 @@ def matches(games: list[tuple[float, float]], turns: int = 2, **shape: Any) -> T
     paths: Paths = {}
     for number, rewards in enumerate(games):
         for seat, reward in enumerate(rewards):
-            path = " a ".join(f"S{turn}" for turn in range(turns + 1))
-            paths[f"{number:02d}_{seat}"] = (path, [0.0] * (turns - 1) + [reward], [0.0] * turns, [0.0] * turns, 0)
+            states = [f"S{turn}" for turn in range(turns + 1)]
+            paths[f"{number:02d}_{seat}"] = taking(states, [0.0] * (turns - 1) + [reward])
     found = example_x(paths=paths, **shape)
     seats = torch.tensor([int(name.split("_")[1]) for name in found.episodes])
     task = '{"env": "two_player", "task": "Nim-v0", "seed": %d}'
@@ -85,17 +79,8 @@ def test_rae_by_steps_reads_the_average_of_the_start_and_goes_on_from_its_state(
 @pytest.mark.parametrize("shape", SHAPES)
 def test_role_mean_counts_turns(chosen: Made, shape: dict[str, Any]) -> None:
     """Role 0: G 1 1 -1 -1 0; role 1: G -1 1 1 0."""
-    paths: Paths = {
-        name: (" a ".join(["S"] * (len(rewards) + 1)), rewards, [0.0] * len(rewards), [0.0] * len(rewards), 0)
-        for name, rewards in {
-            "a_0": [0.0, 1.0],
-            "b_0": [0.0, -1.0],
-            "c_0": [0.0],
-            "a_1": [-1.0],
-            "b_1": [0.0, 1.0],
-            "c_1": [0.0],
-        }.items()
-    }
+    earned = {"a_0": [0.0, 1.0], "b_0": [0.0, -1.0], "c_0": [0.0], "a_1": [-1.0], "b_1": [0.0, 1.0], "c_1": [0.0]}
+    paths = {name: taking("S" * (len(rewards) + 1), rewards) for name, rewards in earned.items()}
     turns = example_x(paths=paths, **shape)
     role = torch.tensor([int(name.split("_")[1]) for name in turns.episodes]).unsqueeze(1) * turns.mask
     found = advantages(chosen("marshal"), replace(turns, role=role))
@@ -106,7 +91,7 @@ def test_role_mean_counts_turns(chosen: Made, shape: dict[str, Any]) -> None:
 def test_equal_rewards_teach_nothing_and_an_absent_role_changes_nothing(chosen: Made) -> None:
     both = matches([(0.3, -0.3)] * 3)
     assert not any(map(any, advantages(chosen("role_mean"), both).values()))
-    one = example_x(paths={f"{n:02d}_0": ("S a S", [reward], [0.0], [0.0], 0) for n, (reward, _) in enumerate(GAMES)})
+    one = example_x(paths={f"{n:02d}_0": taking("SS", [reward]) for n, (reward, _) in enumerate(GAMES)})
     found = advantages(chosen("rae", "algo.update=game"), replace(one, role=torch.zeros_like(one.state)))
     assert [found[f"{n:02d}_0"][0] for n in range(6)] == pytest.approx(ONE_BY_ONE, abs=1e-5)
 
@@ -123,9 +108,8 @@ AS_GRPO = [(0.86602, -0.86602)] * 3
 def in_roles(calls: dict[str, tuple[int, ...]], scores: dict[str, float], **shape: Any) -> Turns:
     paths: Paths = {}
     for name, counts in calls.items():
-        count = sum(counts)
-        rewards = [0.0] * (count - 1) + [scores[name]]
-        paths[name] = (" a ".join(["S"] * (count + 1)), rewards, [0.0] * count, [0.0] * count, 0)
+        rewards = [0.0] * (sum(counts) - 1) + [scores[name]]
+        paths[name] = taking("S" * (sum(counts) + 1), rewards)
     turns = example_x(paths=paths, **shape)
     role = torch.zeros_like(turns.state)
     for row, name in zip(role, turns.episodes, strict=True):
@@ -134,9 +118,9 @@ def in_roles(calls: dict[str, tuple[int, ...]], scores: dict[str, float], **shap
     return replace(turns, role=role)
 
 
-def by_call(compose: Composer, turns: Turns, *settings: str) -> dict[tuple[str, int], set[float]]:
+def by_call(composed: Composer, turns: Turns, *settings: str) -> dict[tuple[str, int], set[float]]:
     """The advantages of each episode's calls of each role."""
-    config = compose(["algo=dr_mas", *settings])
+    config = composed(["algo=dr_mas", *settings])
     assert list(config.roles) == ["planner", "actor"]
     found = made(config).of("credit", 1)["role_norm"](
         turns, torch.full(turns.mask.shape, torch.nan, dtype=torch.float64)
@@ -159,18 +143,18 @@ def by_call(compose: Composer, turns: Turns, *settings: str) -> dict[tuple[str, 
     ],
 )
 def test_role_norm_counts_calls_or_episodes(
-    compose: Composer, settings: tuple[str, ...], wanted: list[tuple[float, float]], shape: dict[str, Any]
+    composed: Composer, settings: tuple[str, ...], wanted: list[tuple[float, float]], shape: dict[str, Any]
 ) -> None:
-    found = by_call(compose, in_roles(CALLS, SCORES, **shape), *settings)
+    found = by_call(composed, in_roles(CALLS, SCORES, **shape), *settings)
     for (name, role), numbers in found.items():
         expected = {wanted[role][SCORES[name] == 0]} if CALLS[name][role] else set()
         assert sorted(numbers) == pytest.approx(sorted(expected), abs=1e-5), (name, role)
 
 
-def test_a_role_with_one_call_or_with_equal_scores_has_no_advantage(compose: Composer) -> None:
+def test_a_role_with_one_call_or_with_equal_scores_has_no_advantage(composed: Composer) -> None:
     calls = {"g_0": (2, 1, 0), "g_1": (1, 0, 0), "h_0": (1, 1, 1), "h_1": (2, 1, 1)}
-    found = by_call(compose, in_roles(calls, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
+    found = by_call(composed, in_roles(calls, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
     assert found["g_0", 1] == {0.0} and all(found[name, role] == {0.0} for name in ("h_0", "h_1") for role in range(3))
     assert [*found["g_0", 0]] == pytest.approx([0.57735], abs=1e-5)  # of 1 1 0
-    without = by_call(compose, in_roles({**calls, "g_0": (2, 0, 0)}, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
+    without = by_call(composed, in_roles({**calls, "g_0": (2, 0, 0)}, {"g_0": 1.0, "g_1": 0.0, "h_0": 0.3, "h_1": 0.3}))
     assert all(without[name, 0] == found[name, 0] for name in calls)  # an absent role changes nothing

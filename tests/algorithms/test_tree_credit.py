@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import PATHS, example_x
+from example_x import PATHS, by_turn, example_x
 from torch import Tensor
 from usual import as_shipped
 
@@ -23,19 +23,10 @@ TREE_GRPO = [1.86834, -1.80019, 1.86834, -0.64550, -0.64550, -0.64550]
 
 
 def leaves_of(scores: list[float], trees: list[int], dead: bool = False) -> Turns:
-    """Two turns each; those of a tree share their first. ``dead``: with an episode that has no
-    action token."""
-    tokens = torch.tensor([[1, 1, 0, 1]] * len(scores) + [[0, 0, 0, 0]] * dead)
-    reward = torch.zeros(tokens.shape)
-    reward[: len(scores), 3] = torch.tensor(scores)
-    places = [*enumerate(trees), *([(9, 0)] if dead else [])]
-    records = {
-        name: [torch.zeros(2).long() for _ in places] for name in ("state", "after", "action", "valid", "parsed")
-    }
-    records["node"] = [torch.tensor([100 * tree, 100 * sample + 1]) for sample, tree in places]
-    records |= {"tree": [torch.tensor([tree]) for _, tree in places], "outcome": [torch.tensor([1])] * len(places)}
-    members = {f"P_{sample}": [row] for row, (sample, _) in enumerate(places)}
-    return turn_table({"loss_mask": tokens, "reward": reward}, records, members, ["P"] * len(places))
+    """Two turns each; those of a tree share their first."""
+    paths = [f"{'abcd'[tree]}{sample}" for sample, tree in enumerate(trees)]
+    turns = of_paths(dict(zip(paths, scores, strict=True)), dead=dead)
+    return replace(turns, tree=torch.tensor(trees))
 
 
 def inter(turns: Turns) -> Tensor:
@@ -90,10 +81,6 @@ def of_paths(below: dict[str, float], groups: str = "P", dead: bool = False) -> 
     return turn_table({"loss_mask": tokens, "reward": reward}, records, members, [group for group, _ in names])
 
 
-def rows(found: Tensor, turns: Turns) -> list[list[float]]:
-    return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
-
-
 @pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize("groups", ["P", "PQ"])
 def test_a_turn_is_compared_with_its_siblings(composed: Composer, dead: bool, groups: str) -> None:
@@ -101,20 +88,20 @@ def test_a_turn_is_compared_with_its_siblings(composed: Composer, dead: bool, gr
     words = ["algo=tree_grpo", "credit=[tree_q]", "credit.tree_q.shared=each"]
     turns = of_paths(BELOW, groups, dead)
     found = made(composed(words)).of("credit", 1)["tree_q"](turns, inter(turns))
-    for row, wanted in zip(rows(found, turns), TREE_Q * len(groups), strict=True):
+    for row, wanted in zip(by_turn(found, turns), TREE_Q * len(groups), strict=True):
         assert row == pytest.approx(wanted, abs=1e-5)
 
 
 def test_a_node_is_learned_from_once_as_shipped() -> None:
     turns = of_paths(BELOW)
-    found = rows(as_shipped(TreeQ)(turns, inter(turns)), turns)
+    found = by_turn(as_shipped(TreeQ)(turns, inter(turns)), turns)
     assert [row[0] for row in found] == pytest.approx([A / 2] * 2 + [B / 3] * 3, abs=1e-5)
     assert found[3][1:] == pytest.approx([D / 2, -LEAF], abs=1e-5)
 
 
 def test_a_turn_without_siblings_may_have_its_episodes_advantage() -> None:
     turns = of_paths(BELOW)
-    found = rows(as_shipped(TreeQ, alone="episode", shared="each")(turns, inter(turns)), turns)
+    found = by_turn(as_shipped(TreeQ, alone="episode", shared="each")(turns, inter(turns)), turns)
     assert found[2] == pytest.approx([B, C, 2 * inter(turns)[2, 0].item()], abs=1e-5)  # one tree: GRPO twice
     assert found[0] == pytest.approx(TREE_Q[0], abs=1e-5)
 
@@ -142,7 +129,7 @@ def test_a_pair_is_learned_from_at_the_turn_where_it_parts(composed: Composer, e
     other prompt part at once, and score the same."""
     turns = of_paths({"ab1": 1.0, "ac2": 0.0}, dead=dead)
     method = made(composed(["algo=refuel", f"credit.pair.eta={eta}"])).of("credit", 1)["pair"]
-    found = rows(method(turns, torch.ones(turns.mask.shape).double()), turns)
+    found = by_turn(method(turns, torch.ones(turns.mask.shape).double()), turns)
     assert found == [pytest.approx([0, 2 * eta, 0]), pytest.approx([0, -2 * eta, 0])]
 
 
@@ -155,7 +142,7 @@ def test_pairs_part_at_any_turn_and_one_alone_teaches_nothing() -> None:
         ({"abc": 1.0}, [[0.0] * 3]),
     ):
         turns = of_paths(below)
-        assert rows(of(turns, torch.ones(turns.mask.shape).double()), turns) == wanted
+        assert by_turn(of(turns, torch.ones(turns.mask.shape).double()), turns) == wanted
     assert as_shipped(Pair)(example_x(), torch.ones(example_x().mask.shape).double()).all()
 
 
@@ -179,7 +166,7 @@ def of_attempts(**shape: Any) -> Turns:
 def test_a_play_is_compared_with_those_of_its_number(composed: Composer, shape: dict[str, Any]) -> None:
     turns = of_attempts(**shape)
     found = made(composed(["algo=score"])).of("credit", 1)["attempts"](turns, torch.ones(turns.mask.shape).double())
-    for row, wanted in zip(rows(found, turns), PLAYS, strict=True):
+    for row, wanted in zip(by_turn(found, turns), PLAYS, strict=True):
         assert row == pytest.approx(wanted, abs=2e-5)
 
 

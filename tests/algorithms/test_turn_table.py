@@ -80,14 +80,8 @@ def test_a_record_with_another_number_of_turns_is_refused() -> None:
 
 
 def test_a_batch_without_any_action() -> None:
-    row = {
-        **episode_rows("P_0", windows=False)[0],
-        "mask": [0, 0],
-        "reward": [1.0, 0.0],
-        "entropy": [0, 0],
-        "values": [0, 0],
-    }
-    turns = table([row])
+    zeros = {key: [0, 0] for key in ("mask", "entropy", "values")}
+    turns = table([{**episode_rows("P_0", windows=False)[0], **zeros, "reward": [1.0, 0.0]}])
     assert turns.mask.shape[0] == 0 and turns.episodes == ()
     assert not turns.spread(spread([], turns)).any()
     assert repeated_states(turns) == 0.0

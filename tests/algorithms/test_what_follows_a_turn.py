@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from example_x import example_x, one_episode, random_paths
+from example_x import credit_of, example_x, one_episode, random_paths
 from test_credit_graft import table
 from torch import Tensor
 from usual import as_shipped, method
@@ -20,12 +20,6 @@ CUT = ("P", "A x A x A x A", [-0.1, -0.1, -0.1], "out_of_turns")
 ENDED = ("P", "A y B", [0], "lost")
 
 
-def credit(method: Any, turns: Turns) -> list[list[float]]:
-    """What it makes of advantages of 0."""
-    found = method(turns, torch.zeros(turns.mask.shape).double())
-    return [row[mask].tolist() for row, mask in zip(found, turns.mask, strict=True)]
-
-
 # ---- episodes that were cut off
 
 
@@ -34,9 +28,9 @@ def test_gigpo_counts_the_costs_that_running_out_of_turns_spares(gamma: float, f
     """Returns to go of -.3 -.2 -.1 would make the last turn the best of A. With as many turns ahead
     all three have the first's."""
     made = as_shipped(Gigpo, gamma=gamma, std=False)
-    assert credit(made, table(CUT, ENDED)) == [pytest.approx([first / 4] * 3), pytest.approx([-first * 3 / 4])]
-    assert credit(as_shipped(Gigpo, gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
-    published = credit(replace(made, costs_go_on=False, gamma=1.0), table(CUT, ENDED))
+    assert credit_of(made, table(CUT, ENDED)) == [pytest.approx([first / 4] * 3), pytest.approx([-first * 3 / 4])]
+    assert credit_of(as_shipped(Gigpo, gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
+    published = credit_of(replace(made, costs_go_on=False, gamma=1.0), table(CUT, ENDED))
     assert published == [pytest.approx([-0.15, -0.05, 0.05]), pytest.approx([0.15])]
 
 
@@ -46,22 +40,22 @@ def test_gigpo_fills_up_with_the_episodes_mean_cost() -> None:
     turns = table(("P", "A x A x A y A", [-0.1, -0.1, 0], "out_of_turns"))
     mean = (-0.2 - 0.5 / 3 - 0.4 / 3) / 3
     wanted = pytest.approx([-0.2 - mean, -0.5 / 3 - mean, -0.4 / 3 - mean])
-    assert credit(as_shipped(Gigpo, gamma=1.0, std=False), turns) == [wanted]
+    assert credit_of(as_shipped(Gigpo, gamma=1.0, std=False), turns) == [wanted]
 
 
 @pytest.mark.parametrize("outcome", ["won", "lost"])
 def test_the_end_of_a_game_and_rewards_above_0_are_as_published(outcome: str) -> None:
-    paths = [("P", "A x A x A", [-0.1, 0.4], outcome), ("P", "A x A x A", [0.2, 0.4], "out_of_turns")]
+    turns = table(("P", "A x A x A", [-0.1, 0.4], outcome), ("P", "A x A x A", [0.2, 0.4], "out_of_turns"))
     for kind in (Gigpo, Hgpo):
-        assert credit(as_shipped(kind), table(*paths)) == credit(as_shipped(kind, costs_go_on=False), table(*paths))
+        assert credit_of(as_shipped(kind), turns) == credit_of(as_shipped(kind, costs_go_on=False), turns)
 
 
 def test_hgpo_counts_them_too() -> None:
     """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean of all returns is
     -.225."""
-    found = credit(as_shipped(Hgpo, gamma=1.0, std=False, history=1), table(CUT, ENDED))
+    found = credit_of(as_shipped(Hgpo, gamma=1.0, std=False, history=1), table(CUT, ENDED))
     assert found == [pytest.approx([-0.075] * 3, abs=1e-6), pytest.approx([0.225], abs=1e-6)]
-    published = credit(as_shipped(Hgpo, gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))
+    published = credit_of(as_shipped(Hgpo, gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))
     assert published[0][2] == pytest.approx((2 * 0.05 + 3 * 0.05) / 5, abs=1e-6)
 
 
@@ -112,11 +106,11 @@ SUMMED_UP = ("P", "A x B * B y C", [0, 0, 1], "won")
 @pytest.mark.parametrize("name", ["gigpo", "hgpo", "mt_grpo", "graft", "salt"])
 def test_two_episodes_that_differ_by_a_summary_have_the_same_credit(name: str) -> None:
     made = method("credit", name, **({"turn": "reward"} if name == "mt_grpo" else {}))
-    plain, summed_up = credit(made, table(PLAIN, SUMMED_UP))
+    plain, summed_up = credit_of(made, table(PLAIN, SUMMED_UP))
     assert plain == [0.0, 0.0] and summed_up == [0.0, 0.0, 0.0]
-    plain, summed_up, lost = credit(made, turns := table(PLAIN, SUMMED_UP, ("P", "A x B z D", [0, 0], "lost")))
+    plain, summed_up, lost = credit_of(made, turns := table(PLAIN, SUMMED_UP, ("P", "A x B z D", [0, 0], "lost")))
     assert plain == [*summed_up[:1], *summed_up[2:]] and summed_up[1] == 0.0
-    assert credit(made, table(PLAIN, PLAIN, ("P", "A x B z D", [0, 0], "lost"))) == [plain, plain, lost]
+    assert credit_of(made, table(PLAIN, PLAIN, ("P", "A x B z D", [0, 0], "lost"))) == [plain, plain, lost]
     assert repeated_states(turns) == 1.0
 
 
@@ -169,7 +163,7 @@ def test_empgs_bonus_looks_past_a_summary() -> None:
     """exp(-H) of the next turn that acts, H scaled from 0 (the summary's) over .5 to 1."""
     turns = table(SUMMED_UP)
     turns = replace(turns, entropy=torch.tensor([[2.0, 1.0, 1.5]]).double())
-    bonus = credit(method("credit", "empg", bonus=1.0), turns)[0]
+    bonus = credit_of(method("credit", "empg", bonus=1.0), turns)[0]
     assert bonus == pytest.approx([torch.tensor(-0.5).exp().item()] * 2 + [0.0], abs=1e-6)
 
 

@@ -12,11 +12,6 @@ def refusals(table: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def pairs(table: str) -> list[tuple[str, str]]:
-    """Return (overrides, ``KEY; use FIX``) for two lines each."""
-    return [(words, answer) for words, (answer,) in refusals(table)]
-
-
 def names(message: str, expected: str) -> bool:
     """Whether the message begins with the key, and says what to use."""
     key, _, fix = expected.partition("; use")

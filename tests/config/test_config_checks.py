@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from messages import assert_names, pairs
+from messages import assert_names, refusals
 from omegaconf import OmegaConf
 
 from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES, words
@@ -221,18 +221,18 @@ actor_rollout_ref.rollout.top_p=0.9
 SETTINGS = {"judge": {"url": "http://127.0.0.1/v1"}}  # what a reward does not run without
 
 
-@pytest.mark.parametrize(("words", "expected"), pairs(REFUSED))
-def test_refused_with_the_key_and_the_fix(composed: Composer, words: str, expected: str) -> None:
+@pytest.mark.parametrize(("words", "expected"), refusals(REFUSED))
+def test_refused_with_the_key_and_the_fix(composed: Composer, words: str, expected: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         check(composed(words.split(" ")))
-    assert_names(str(caught.value), expected)
+    assert_names(str(caught.value), *expected)
 
 
-@pytest.mark.parametrize(("words", "expected"), pairs(WARNED))
-def test_warned_in_one_line(composed: Composer, words: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("words", "answer"), refusals(WARNED))
+def test_warned_in_one_line(composed: Composer, words: str, answer: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "instructions", str)  # an older processor
     (warning,) = check(composed(words.split(" ")))
-    assert_names(warning, expected)
+    assert_names(warning, *answer)
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,8 @@ def test_which_servers_get_merged_weights_and_verl_accepts_them_all(
     told = of_rl(config)
     assert told.actor_rollout_ref.model.lora.merge is merge
     if not merge:
-        told.actor_rollout_ref.rollout.name = (
-            "sglang"  # with vLLM's name verl asks vLLM, which is not here, which ranks it has
-        )
+        # with vLLM's name verl asks vLLM, which is not here, which ranks it has
+        told.actor_rollout_ref.rollout.name = "sglang"
     validate_config(told, use_reference_policy=need_reference_policy(told), use_critic=need_critic(told))
 
 

@@ -37,10 +37,8 @@ def test_auto_follows_the_model_and_the_processor(monkeypatch: pytest.MonkeyPatc
     assert words(tiny) == {"fp32", "float32"} and words(large) == {"bf16", "bfloat16"}
     assert precision.explained(tiny) == "computes in fp32: 0.315M parameters"
     assert precision.explained(large) == "computes in bf16: 134M parameters, and this processor has AMX"
-    assert [precision.dtype(tiny, model) for model in ("asset://tiny", "packaged://smollm2_135m")] == [
-        "float32",
-        "bfloat16",
-    ], "an evaluation may play a larger model than its config names"
+    played = [precision.dtype(tiny, model) for model in ("asset://tiny", "packaged://smollm2_135m")]
+    assert played == ["float32", "bfloat16"], "an evaluation may play a larger model than its config names"
     on(monkeypatch, "")
     older = compose([here, SMOL])
     assert words(older) == {"fp32", "float32"} and run_name(older) == run_name(large)

@@ -107,9 +107,8 @@ def test_a_demonstration_game_has_the_searchers_plan_within_the_limit(tmp_path):
     with pytest.raises(Rejected, match="worded in a way of its own"):
         wanted("Please tidy up the desk")
     short, planned = (make_environment("alfworld", one) for one in ({"expert_max_commands": 5}, {"expert": "plan"}))
-    found = Catalogue(short, tmp_path).listings("one_type", {"demonstrations": 4}, workers=1, progress=False)[
-        "demonstrations"
-    ]
+    listings = Catalogue(short, tmp_path).listings("one_type", {"demonstrations": 4}, workers=1, progress=False)
+    found = listings["demonstrations"]
     makers = [made(planned, "one_type", task.seed, tmp_path / str(task.seed), "demonstrations") for task in found.tasks]
     for task in found.tasks:
         game = Real(task)

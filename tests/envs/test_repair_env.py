@@ -202,10 +202,9 @@ def test_the_expert_plan_wins(tmp_path):
     assert (instance.meta, instance.test_files) == ({"patch_lines": 2, "tests": 3}, ("tests/test_calc.py",))
     record = accept(instance, tmp_path, SETUP, demonstration=True)
     assert record.expert_plan == ("show shop/calc.py 1-9", FIX, "submit")
-    env = RepairEnv(SETUP)
-    env.reset(task(tmp_path, instance, record.expert_plan), 0)
-    assert [env.step(command).won for command in record.expert_plan] == [False, False, True]
-    env.close()
+    with contextlib.closing(RepairEnv(SETUP)) as env:
+        results = played(env, task(tmp_path, instance, record.expert_plan))[1]
+    assert [result.won for result in results] == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -23,29 +23,6 @@ from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Turn
 
 
-@pytest.fixture(scope="module")
-def catalogue(game_cache):
-    return Catalogue(registry.make_environment("repo_repair"), game_cache)
-
-
-@pytest.fixture(scope="module")
-def easy_listing(catalogue):
-    return catalogue.listings("lines-easy", {"train": 4}, reward="ratio", workers=1, progress=False)["train"]
-
-
-@pytest.fixture(scope="module")
-def longer_tasks(catalogue):
-    """One game each of the two longer sizes, from libraries that are held out."""
-    return {
-        size: catalogue.tasks(f"lines-{size}", "test", 1, reward="ratio", workers=1, progress=False)[0]
-        for size in ("medium", "hard")
-    }
-
-
-def instance(task) -> Instance:
-    return Instance.from_dict(json.loads(Path(task.game_file).read_text()))
-
-
 def bug(library: str, old: str, new: str) -> Bug:
     """The bug that turns one text of a library into another."""
     for edit in making_bugs.library_edits(library):
@@ -153,23 +130,17 @@ def test_what_no_grader_can_tell_is_in_the_docs(name, tmp_path):
     assert results[-1].won, [result.observation.text for result in results]
 
 
-def test_games_are_easy_distinct_and_of_several_libraries(easy_listing):
-    made = [instance(task) for task in easy_listing.tasks]
-    assert len({task.fingerprint for task in easy_listing.tasks}) == len(made) == 4
-    assert len({one.repo for one in made}) >= 3
-    assert not {one.repo for one in made} & set(UNSEEN)
-    assert all(1 <= one.meta["patch_lines"] <= 2 for one in made)
-
-
-def test_longer_repairs_have_their_length_and_give_the_library_back(longer_tasks):
+def test_longer_repairs_have_their_length_and_give_the_library_back(game_cache):
     environment = registry.make_environment("repo_repair")
-    for size, task in longer_tasks.items():
-        made = instance(task)
+    catalogue = Catalogue(environment, game_cache)
+    for size in ("medium", "hard"):
+        [task] = catalogue.tasks(f"lines-{size}", "test", 1, reward="ratio", workers=1, progress=False)
+        made = Instance.from_dict(json.loads(Path(task.game_file).read_text()))
         assert LINES[size][0] <= patch_lines(made.patch) == made.meta["patch_lines"] <= LINES[size][1]
         assert made.repo in UNSEEN and len(task.expert_plan) <= environment.max_turns(f"lines-{size}")
         repaired = {**made.files, **patches.apply(made.patch, made.files.__getitem__)}
         assert repaired == making_bugs.library(made.repo).files
-    _, results = played(environment.env(), longer_tasks["hard"])
+    _, results = played(environment.env(), task)
     assert [result.won for result in results] == [False] * (len(results) - 1) + [True]
     turns = [Turn("", "", score_delta=result.score_delta, info=dict(result.info)) for result in results]
     for name in ("ratio", "binary", "pass_ratio_reference"):

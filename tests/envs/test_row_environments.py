@@ -221,9 +221,8 @@ def sums(tmp_path):
 
 def test_rows_are_played(sums, tmp_path):
     environment = sums([*ROWS[:2], "{", {"id": 7, "question": "?"}], test_share=0.0)
-    found = Catalogue(environment, tmp_path / "cache").listings("sums", {"train": None}, workers=1, progress=False)[
-        "train"
-    ]
+    catalogue = Catalogue(environment, tmp_path / "cache")
+    found = catalogue.listings("sums", {"train": None}, workers=1, progress=False)["train"]
     assert min(reason for _, reason in found.rejected) == "a row has no field 'answer'"
     assert len(found.rejected) == 2
     env = environment.env()

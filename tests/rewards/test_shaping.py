@@ -1,6 +1,5 @@
 """Reward transforms against numbers worked out by hand; episodes as a worker plays them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -132,21 +131,15 @@ def test_levels_that_gate_nothing_are_refused(levels: list[dict[str, Any]], mess
 # ---- one after the other, and what is left on record
 
 
-@dataclass
-class Marks:
+def marks(view: RewardView) -> dict[str, list[float]]:
     """Somebody's own: marks the first turn under a name of its own, which the next transform
     reads."""
-
-    def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        return {"first": [1.0] + [0.0] * (len(view.episode.turns) - 1)}
+    return {"first": [1.0] + [0.0] * (len(view.episode.turns) - 1)}
 
 
-@dataclass
-class Doubles:
+def doubles(view: RewardView) -> dict[str, list[float]]:
     """Doubles what is trained on and adds what is marked."""
-
-    def __call__(self, view: RewardView) -> dict[str, list[float]]:
-        return {TRAINED: [2 * r + m for r, m in zip(view.rewards[TRAINED], view.rewards["first"], strict=True)]}
+    return {TRAINED: [2 * r + m for r, m in zip(view.rewards[TRAINED], view.rewards["first"], strict=True)]}
 
 
 def test_transforms_act_in_the_lists_order() -> None:
@@ -154,8 +147,8 @@ def test_transforms_act_in_the_lists_order() -> None:
     price = transforms(invalid_action={"coefficient": 0.25})["invalid_action"]
     for made in (both, back):
         made.turns[1].valid = False
-    shape(both, "sparse", {"mark": Marks(), "price": price, "double": Doubles()})
-    shape(back, "sparse", {"mark": Marks(), "double": Doubles(), "price": price})
+    shape(both, "sparse", {"mark": marks, "price": price, "double": doubles})
+    shape(back, "sparse", {"mark": marks, "double": doubles, "price": price})
     assert (trained(both), trained(back)) == ([1, 1.5], [1, 1.75])
     assert both.turns[0].rewards == {"sparse": 0, "first": 1, "trained": 1}
     assert both.shaping == {"mark": 0, "price": -0.25, "double": 1.75}
@@ -180,9 +173,7 @@ def test_the_row_has_what_is_trained_on_at_the_turns_last_token() -> None:
 
 def test_rewards_that_methods_read_by_name() -> None:
     turns = [Turn("", "", valid=False, parsed=False), Turn("", "", valid=False), Turn("", "", score_delta=2.0)]
-    found = {
-        name: named_reward(name).turn_rewards(turns, True, 4.0) for name in ("outcome", "valid", "parsed", "dense")
-    }
-    assert found == {"outcome": [0, 0, 1], "valid": [0, 0, 1], "parsed": [0, 1, 1], "dense": [0, 0, 0.5]}
+    wanted = {"outcome": [0, 0, 1], "valid": [0, 0, 1], "parsed": [0, 1, 1], "dense": [0, 0, 0.5]}
+    assert {name: named_reward(name).turn_rewards(turns, True, 4.0) for name in wanted} == wanted
     with pytest.raises(ValueError, match="use dense"):
         named_reward("dens")

@@ -182,9 +182,8 @@ def test_arpo_branches_turn_by_turn_while_samples_are_left() -> None:
     falling, rising = certain(0, 5.0, 1.0, 1.0), certain(1, 1.0, 1.0, 5.0, 5.0, 5.0)
     played = [falling, rising, certain(2, 1.0)]
     plans = form.next(played, BASE, 6, Random(0))
-    assert branches_of(plans) == [
-        (3, 1, 3)
-    ]  # after the third turn, and neither after one that did not rise nor the last
+    # after the third turn, and neither after one that did not rise nor the last
+    assert branches_of(plans) == [(3, 1, 3)]
     played.append(certain(3, 1.0, 1.0, 5.0, 9.0, 9.0, parent=1, shared=3))
     plans = form.next(played, BASE, 6, Random(0))
     assert branches_of(plans) == [(4, 1, 4), (5, 3, 4)]

@@ -32,25 +32,19 @@ async def play(lockstep: LockstepBatch, place: int, turns: int, rng: random.Rand
             await slot.sample(request(f"{place}.{turn}"))
 
 
-def batches_of(lengths: list[int], seed: int) -> list[list[str]]:
-    """The batches that form when episode i plays lengths[i] turns, with random delays."""
-    batches = Batches()
-
-    async def main() -> None:
-        lockstep, rng = LockstepBatch(len(lengths), batches), random.Random(seed)
-        await asyncio.gather(*(play(lockstep, place, turns, rng) for place, turns in enumerate(lengths)))
-
-    asyncio.run(main())
-    return batches.seen
-
-
-def test_batches_are_the_turns_in_order_of_place():
-    expected = [["0.0", "1.0", "2.0"], ["0.1", "2.1"], ["2.2"]]
-    assert batches_of([2, 1, 3], seed=0) == expected
-
-
-def test_an_episode_that_leaves_without_asking_holds_nobody_up():
-    assert batches_of([0, 2], seed=1) == [["1.0"], ["1.1"]]
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([2, 1, 3], [["0.0", "1.0", "2.0"], ["0.1", "2.1"], ["2.2"]]),
+        ([0, 2], [["1.0"], ["1.1"]]),  # one that leaves without asking holds nobody up
+    ],
+)
+async def test_batches_are_the_turns_in_order_of_place(lengths: list[int], expected: list[list[str]]):
+    """Of episodes with so many turns, with random delays."""
+    batches, rng = Batches(), random.Random(0)
+    lockstep = LockstepBatch(len(lengths), batches)
+    await asyncio.gather(*(play(lockstep, place, turns, rng) for place, turns in enumerate(lengths)))
+    assert batches.seen == expected
 
 
 async def test_a_failing_batch_reaches_every_episode():
@@ -63,15 +57,12 @@ async def test_a_failing_batch_reaches_every_episode():
     assert [str(error) for error in results] == ["server gone", "server gone"]
 
 
-def test_a_batch_answered_short_is_refused():
+async def test_a_batch_answered_short_is_refused():
     async def run_batch(requests: list[SampleRequest]) -> list[Sample]:
         return []
 
-    async def main() -> None:
-        await asyncio.wait_for(play(LockstepBatch(1, run_batch), 0, 1, random.Random(0)), timeout=60)
-
     with pytest.raises(RuntimeError, match="0 answers to 1 requests"):
-        asyncio.run(main())
+        await asyncio.wait_for(play(LockstepBatch(1, run_batch), 0, 1, random.Random(0)), timeout=60)
 
 
 async def test_a_cancelled_episode_is_in_no_batch_and_holds_nobody_up():
@@ -105,36 +96,33 @@ async def test_one_bad_request_is_the_business_of_its_episode():
     assert isinstance(refused, RequestTooLong) and played is None
 
 
-def rounds_of(wanted: dict[str, list[int]], seed: int) -> list[list[str]]:
+async def rounds_of(wanted: dict[str, list[int]], seed: int) -> list[list[str]]:
     """The batches where a group plays so many episodes of one turn in each of its rounds."""
-    batches = Batches()
+    batches, rng = Batches(), random.Random(seed)
+    rounds = Rounds(list(wanted), batches)
 
-    async def main() -> None:
-        rounds, rng = Rounds(list(wanted), batches), random.Random(seed)
-
-        async def one(name: str, slot: Slot) -> None:
-            async with slot:
-                await asyncio.sleep(rng.random() * 0.003)
-                await slot.sample(request(name))
-
-        async def group(name: str, counts: list[int]) -> None:
+    async def one(name: str, slot: Slot) -> None:
+        async with slot:
             await asyncio.sleep(rng.random() * 0.003)
-            for number, count in enumerate(counts):
-                slots = await rounds.slots(name, count)
-                await asyncio.gather(*(one(f"{name}.{number}.{i}", slot) for i, slot in enumerate(slots)))
-            rounds.leave(name)
+            await slot.sample(request(name))
 
-        await asyncio.gather(*(group(name, counts) for name, counts in wanted.items()))
+    async def group(name: str, counts: list[int]) -> None:
+        await asyncio.sleep(rng.random() * 0.003)
+        for number, count in enumerate(counts):
+            slots = await rounds.slots(name, count)
+            await asyncio.gather(*(one(f"{name}.{number}.{i}", slot) for i, slot in enumerate(slots)))
+        rounds.leave(name)
 
-    asyncio.run(main())
+    await asyncio.gather(*(group(name, counts) for name, counts in wanted.items()))
     return batches.seen
 
 
-def test_a_round_is_one_batch_of_all_groups_that_play_it_whoever_was_first() -> None:
+async def test_a_round_is_one_batch_of_all_groups_that_play_it_whoever_was_first() -> None:
     wanted = {"b": [2, 1, 1], "a": [1], "c": [2, 2]}
     expected = [
         ["b.0.0", "b.0.1", "a.0.0", "c.0.0", "c.0.1"],
         ["b.1.0", "c.1.0", "c.1.1"],
         ["b.2.0"],
     ]
-    assert all(rounds_of(wanted, seed) == expected for seed in range(5))
+    for seed in range(5):
+        assert await rounds_of(wanted, seed) == expected

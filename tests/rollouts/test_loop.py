@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from says import Says
@@ -25,49 +25,42 @@ def spec_for(task: TaskRef, max_turns: int = 12) -> EpisodeSpec:
     return EpisodeSpec(task, STYLE, max_turns, reward("sparse"))
 
 
-def test_the_expert_wins_and_is_paid_at_the_last_turn(play_spec: Play, demonstration_games: list[TaskRef]):
-    task = demonstration_games[0]
-    episode = play_spec(ExpertPolicy(), spec_for(task))
+def test_the_expert_wins_and_is_paid_at_the_last_turn(play_spec: Play, game: TaskRef):
+    episode = play_spec(ExpertPolicy(), spec_for(game))
     assert episode.won
-    assert [turn.action for turn in episode.turns] == list(task.expert_plan)
+    assert [turn.action for turn in episode.turns] == list(game.expert_plan)
     assert [turn.rewards["sparse"] for turn in episode.turns] == [0.0, 0.0, 0.0, 1.0]
-    assert sum(turn.score_delta for turn in episode.turns) == task.max_score
+    assert sum(turn.score_delta for turn in episode.turns) == game.max_score
     assert episode.score == 1.0
 
 
-def test_turns_run_out_without_a_win(play_spec: Play, demonstration_games: list[TaskRef]):
-    episode = play_spec(ExpertPolicy(), spec_for(demonstration_games[0], max_turns=2))
+def test_turns_run_out_without_a_win(play_spec: Play, game: TaskRef):
+    episode = play_spec(ExpertPolicy(), spec_for(game, max_turns=2))
     assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_TURNS, 2)
     assert episode.messages[-1]["role"] == "assistant"
     assert sum(turn.rewards["sparse"] for turn in episode.turns) == 0
     assert episode.score == 0.0
 
 
-def test_a_expert_plan_of_another_game_is_an_error_and_not_a_loss(play_spec: Play, demonstration_games: list[TaskRef]):
-    task = replace(demonstration_games[0], expert_plan=("look", "inventory"))
+def test_a_expert_plan_of_another_game_is_an_error_and_not_a_loss(play_spec: Play, game: TaskRef):
+    task = replace(game, expert_plan=("look", "inventory"))
     with pytest.raises(EpisodeFailed, match="expert plan of 2 steps ended without a win"):
         play_spec(ExpertPolicy(), spec_for(task))
 
 
-def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(
-    play_spec: Play, demonstration_games: list[TaskRef]
-):
-    first, again = (play_spec(RandomPolicy(run_seed=3), spec_for(demonstration_games[1], 6)) for _ in range(2))
-    other = play_spec(RandomPolicy(run_seed=4), spec_for(demonstration_games[1], 6))
-    actions = [[turn.action for turn in episode.turns] for episode in (first, again, other)]
+def test_the_random_policy_is_uniform_over_legal_commands_and_repeatable(play_spec: Play, game: TaskRef):
+    first, again, other = (play_spec(RandomPolicy(run_seed=seed), spec_for(game, 6)).turns for seed in (3, 3, 4))
+    actions = [[turn.action for turn in turns] for turns in (first, again, other)]
     assert actions[0] == actions[1] != actions[2]
-    assert all(turn.valid for turn in first.turns)
+    assert all(turn.valid for turn in first)
 
 
-def test_an_answer_without_an_action_is_not_one_that_was_not_understood(
-    play_spec: Play, demonstration_games: list[TaskRef]
-):
+def test_an_answer_without_an_action_is_not_one_that_was_not_understood(play_spec: Play, game: TaskRef):
     """What is left of the answer after cleaning decides; other rewards are recorded beside the
     chosen one."""
-    task = demonstration_games[0]
     named = {name: named_reward(name) for name in ("outcome", "parsed", "valid")}
-    texts = ("dance", "quit", " \n", "\u5bdd\u308b", *task.expert_plan)
-    episode = play_spec(Says(*texts), replace(spec_for(task), named=named))
+    texts = ("dance", "quit", " \n", "\u5bdd\u308b", *game.expert_plan)
+    episode = play_spec(Says(*texts), replace(spec_for(game), named=named))
     assert [(turn.parsed, turn.valid) for turn in episode.turns[:5]] == [
         *[(True, False)] * 2,
         *[(False, False)] * 2,
@@ -79,12 +72,10 @@ def test_an_answer_without_an_action_is_not_one_that_was_not_understood(
 
 
 @pytest.mark.parametrize(("void", "turns"), [("", 8), ("unparsed", 3), ("invalid", 1)])
-def test_a_void_turn_ends_an_episode_and_loses_it(
-    play_spec: Play, demonstration_games: list[TaskRef], void: str, turns: int
-) -> None:
+def test_a_void_turn_ends_an_episode_and_loses_it(play_spec: Play, game: TaskRef, void: str, turns: int) -> None:
     """Not understood, not understood, no action, and then a win."""
-    texts = ("dance", "quit", " \n", "look", *demonstration_games[0].expert_plan)
-    episode = play_spec(Says(*texts), replace(spec_for(demonstration_games[0]), void=void))
+    texts = ("dance", "quit", " \n", "look", *game.expert_plan)
+    episode = play_spec(Says(*texts), replace(spec_for(game), void=void))
     assert (len(episode.turns), episode.outcome) == (turns, Outcome.LOST if void else Outcome.WON)
     assert episode.turns[-1].rewards == {"sparse": float(not void)}
     assert episode.final_observation and not episode.turns[-1].context_ids
@@ -109,32 +100,28 @@ class Points:
     [(("1",), "2", 0.75), (("1", "1"), "-1", 0.25), ((), "-3", 0.0), (("1",), "9", 1.0)],
 )
 def test_the_score_counts_replayed_turns_and_lies_between_0_and_1(
-    demonstration_games: list[TaskRef], prefix: tuple[str, ...], own: str, score: float
+    game: TaskRef, prefix: tuple[str, ...], own: str, score: float
 ) -> None:
-    spec = replace(spec_for(replace(demonstration_games[0], max_score=4.0), max_turns=1), prefix=prefix)
+    spec = replace(spec_for(replace(game, max_score=4.0), max_turns=1), prefix=prefix)
     assert asyncio.run(run_episode(Says(own), Points(), spec, None)).score == score
 
 
-@dataclass(frozen=True)
 class NoNumber:
     """What a division by a sum of 0 may give."""
 
-    name: str = "mine"
+    name = "mine"
 
     def turn_rewards(self, turns: Sequence[Turn], won: bool, max_score: float) -> list[float]:
         return [0.0] * (len(turns) - 1) + [float("nan")]
 
 
-def test_a_reward_that_is_no_number_is_refused_by_its_name(play_spec: Play, demonstration_games: list[TaskRef]):
-    task = demonstration_games[0]
-    with pytest.raises(ValueError, match=f"reward=mine gave nan to turn {len(task.expert_plan)}"):
-        play_spec(ExpertPolicy(), replace(spec_for(task), reward=NoNumber()))
+def test_a_reward_that_is_no_number_is_refused_by_its_name(play_spec: Play, game: TaskRef):
+    with pytest.raises(ValueError, match=f"reward=mine gave nan to turn {len(game.expert_plan)}"):
+        play_spec(ExpertPolicy(), replace(spec_for(game), reward=NoNumber()))
 
 
-def test_a_failed_episode_is_played_again_on_a_fresh_game(
-    runner: asyncio.Runner, pool: EnvPool, demonstration_games: list[TaskRef]
-):
-    spec, tries = spec_for(demonstration_games[0]), []
+def test_a_failed_episode_is_played_again_on_a_fresh_game(runner: asyncio.Runner, pool: EnvPool, game: TaskRef):
+    spec, tries = spec_for(game), []
 
     async def fails_once(session: Session) -> Episode:
         tries.append(session)

@@ -42,8 +42,7 @@ class Here:
     async def step(self, action: str) -> StepResult:
         return self.env.step(action)
 
-    async def finish(self) -> StepResult:
-        raise NotImplementedError
+    finish = None  # nothing is graded
 
 
 @pytest.fixture(scope="module")

@@ -43,13 +43,11 @@ def ask(play: Callable[..., Episode]) -> Callable[..., tuple[Episode, list[Any]]
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("name", ["plain", "think_action", "react", "rlvmr"])
-def test_an_unparsed_answer_is_told_what_was_wrong(
-    ask: Any, demonstration_games: list[TaskRef], name: str, told: bool
-) -> None:
+def test_an_unparsed_answer_is_told_what_was_wrong(ask: Any, game: TaskRef, name: str, told: bool) -> None:
     """In the form's words, once; prompt=plain leaves it to the environment, and so does
     tell_format=false."""
     form = form_of(name, tell_format=told)
-    episode, sent = ask(["", form.write("quit", "so")], demonstration_games[0], form)
+    episode, sent = ask(["", form.write("quit", "so")], game, form)
     assert [turn.parsed for turn in episode.turns[:2]] == [False, True]
     error = form.format_error if told and form.format_error else NOT_ALLOWED
     for seen in (sent[1][-1]["content"], episode.turns[1].observation):
@@ -57,11 +55,11 @@ def test_an_unparsed_answer_is_told_what_was_wrong(
     assert NOT_ALLOWED in episode.turns[2].observation, "a verb that is not allowed is called so"
 
 
-def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games: list[TaskRef]) -> None:
+def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, game: TaskRef) -> None:
     """HiPER's unparsed answers go to the environment whole: what they did is told too; a game that
     is won needs no such words."""
-    task, form = demonstration_games[0], form_of("hiper")
-    episode, _ = ask(task.expert_plan, task, form)
+    form = form_of("hiper")
+    episode, _ = ask(game.expert_plan, game, form)
     seen = [turn.observation for turn in episode.turns[1:]]
     assert episode.won and len(seen) > 2
     assert all(text.startswith(f"{form.format_error}\n") and len(text) > len(form.format_error) + 9 for text in seen)
@@ -69,35 +67,30 @@ def test_an_unparsed_answer_that_acts_is_told_both(ask: Any, demonstration_games
 
 
 @pytest.mark.parametrize("form", [form_of("think_action"), form_of("hiper", demo_actions=2)], ids=type)
-def test_a_replayed_answer_shows_what_it_said_or_no_later_action(
-    play: Any, demonstration_games: list[TaskRef], form: PromptForm
-) -> None:
+def test_a_replayed_answer_shows_what_it_said_or_no_later_action(play: Any, game: TaskRef, form: PromptForm) -> None:
     """Early experience sees the demonstration's own words; after a prefix of three actions, nothing
     names the fourth."""
-    task = demonstration_games[1]
-    shown = play(ExpertPolicy(), task, form)
-    (spec,) = [one for one in specs(shown, EpisodeSpec(task, STYLE, 1, form=form), 1) if len(one.prefix) == 3]
-    told = play(RandomPolicy(), task, form, prefix=spec.prefix, answers=spec.answers)
+    shown = play(ExpertPolicy(), game, form)
+    (spec,) = [one for one in specs(shown, EpisodeSpec(game, STYLE, 1, form=form), 1) if len(one.prefix) == 3]
+    told = play(RandomPolicy(), game, form, prefix=spec.prefix, answers=spec.answers)
     assert told.messages[:7] == shown.messages[:7] and len(told.prefix) == 3
-    untold = play(RandomPolicy(), task, form, prefix=spec.prefix)
+    untold = play(RandomPolicy(), game, form, prefix=spec.prefix)
     assert untold.messages[:7] != shown.messages[:7]
-    assert not any(task.expert_plan[3] in message["content"] for message in untold.messages[1:6:2])
+    assert not any(game.expert_plan[3] in message["content"] for message in untold.messages[1:6:2])
 
 
 @pytest.mark.parametrize("history", [None, 1])
-def test_admissible_actions_are_listed_in_every_message(
-    ask: Any, demonstration_games: list[TaskRef], history: int | None
-) -> None:
+def test_admissible_actions_are_listed_in_every_message(ask: Any, game: TaskRef, history: int | None) -> None:
     """And in none where that was not asked for; after an answer that no action could be read from,
     too."""
-    form, task = form_of("react", admissible=True, history=history), demonstration_games[0]
-    answers = [form.write(action, "so") for action in task.expert_plan]
-    episode, sent = ask(["what?", *answers], task, form)
+    form = form_of("react", admissible=True, history=history)
+    answers = [form.write(action, "so") for action in game.expert_plan]
+    episode, sent = ask(["what?", *answers], game, form)
     assert episode.won and len(sent) == len(episode.turns) == len(answers) + 1
     for turn, messages in zip(episode.turns, sent, strict=True):
         assert turn.admissible == sorted(turn.admissible) and len(turn.admissible) > 2
         listed = f"\nAdmissible actions: {', '.join(turn.admissible)}\nYour thought"
         assert listed in messages[-1]["content"] and messages[-1]["content"].count("Admissible") == 1
-    assert all(action in turn.admissible for action, turn in zip(task.expert_plan, episode.turns[1:], strict=True))
-    plain, sent = ask(answers, task, form_of("react"))
+    assert all(action in turn.admissible for action, turn in zip(game.expert_plan, episode.turns[1:], strict=True))
+    plain, sent = ask(answers, game, form_of("react"))
     assert not any(turn.admissible for turn in plain.turns) and "Admissible" not in str(sent)

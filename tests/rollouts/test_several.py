@@ -25,17 +25,17 @@ TWO = form_of("plain", max_actions=2)
 
 
 @pytest.fixture
-def play(play_spec: Callable[..., Episode], demonstration_games: list[TaskRef]) -> Callable[..., Episode]:
+def play(play_spec: Callable[..., Episode], game: TaskRef) -> Callable[..., Episode]:
     def played(policy: Policy | Sequence[str], form: PromptForm = TWO, **more: Any) -> Episode:
-        spec = EpisodeSpec(demonstration_games[0], TEXTWORLD.prompt, 12, reward("dense"), form=form, **more)
+        spec = EpisodeSpec(game, TEXTWORLD.prompt, 12, reward("dense"), form=form, **more)
         return play_spec(Says(*policy) if isinstance(policy, list) else policy, spec)
 
     return played
 
 
 @pytest.fixture
-def plan(demonstration_games: list[TaskRef]) -> list[str]:
-    plan = list(demonstration_games[0].expert_plan)
+def plan(game: TaskRef) -> list[str]:
+    plan = list(game.expert_plan)
     assert len(plan) == 4
     return plan
 
@@ -110,9 +110,7 @@ def test_a_demonstration_has_the_plan_in_fewer_turns(
 
 
 @pytest.mark.parametrize("name", ["plain", "think_action"])
-def test_replays_repeat_the_actions(
-    play: Callable[..., Episode], plan: list[str], demonstration_games: list[TaskRef], name: str
-) -> None:
+def test_replays_repeat_the_actions(play: Callable[..., Episode], plan: list[str], game: TaskRef, name: str) -> None:
     """In a branch, as a prefix of the expert's, and where the value of a state is measured."""
     form = form_of(name, max_actions=2)
     answers = [form.write(action, "so") for action in ("look || inventory || look", f"dance || {plan[0]}", plan[0])]
@@ -127,5 +125,5 @@ def test_replays_repeat_the_actions(
     assert after.prefix[0].action == shown.turns[0].action and after.messages[2] == shown.messages[2]
     again = play(answers[2:], form, prefix=(shown.turns[0].action,), answers=(shown.turns[0].response,))
     assert again.messages[:3] == shown.messages[:3]
-    with closing(GameTree(TEXTWORLD.env, demonstration_games[0])) as tree:
+    with closing(GameTree(TEXTWORLD.env, game)) as tree:
         tree.check([action for turn in parent.turns for action in turn.received])

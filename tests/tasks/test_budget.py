@@ -35,11 +35,8 @@ def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -
 def test_a_rollout_form_says_what_a_step_may_cost(composed: Composer, form: list[str], episodes: int) -> None:
     """16 prompts x 8 samples, of which a group without a win is played twice."""
     allocation = Run(composed([*form, "budget=rl_only", "budget.count=rollouts"])).allocation
-    assert (allocation.episodes_per_step, allocation.steps, allocation.units) == (
-        episodes,
-        1000 // episodes,
-        1000 // episodes * episodes,
-    )
+    steps = 1000 // episodes
+    assert (allocation.episodes_per_step, allocation.steps, allocation.units) == (episodes, steps, steps * episodes)
     trees = ["algo=tree_grpo", "rollout_form.tree.nodes=4"]
     assert Run(composed([*trees, "budget.count=rollouts"])).allocation.episodes_per_step == 16 * 2 * (1 + 4)
 

@@ -80,12 +80,8 @@ def test_the_specs_example_three_states_two_draws_four_rows() -> None:
 
 def test_a_row_of_the_world_model_asks_for_what_was_seen() -> None:
     row = world_model_row(draw(1, "jump", "you fall."))
-    assert [message["content"] for message in row.messages[2:]] == [
-        PLAIN_FORM.message(SEEN[1]),
-        "jump",
-        ASK,
-        "you fall.",
-    ]
+    said = [message["content"] for message in row.messages[2:]]
+    assert said == [PLAIN_FORM.message(SEEN[1]), "jump", ASK, "you fall."]
     assert [turn.response for turn in row.prefix] == [PLAN[0], "jump"]
     assert [turn.response for turn in row.turns] == ["you fall."]
     assert not any(turn.action_ids or turn.sampled for turn in [*row.prefix, *row.turns])
