@@ -17,7 +17,6 @@ from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rewards.shaping.last_turn import TurnBonus
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.stream import user
@@ -146,11 +145,7 @@ class Talker:
 
 @pytest.mark.parametrize(("room", "turns"), [(400, 2), (5000, TURNS)])
 def test_a_summary_that_no_turn_follows_is_not_learned_from(table: Table, room: int, turns: int) -> None:
-    async def one() -> Episode:
-        spec = replace(table.base, window=BY_TURNS)
-        return await run_episode(Talker(room), await table.pool.open(), spec, table.codec.stream())
-
-    episode = table.runner.run(one())
+    episode = table.episode(Talker(room), replace(table.base, window=BY_TURNS), table.codec.stream())
     assert episode.outcome is (Outcome.OUT_OF_CONTEXT if turns < TURNS else Outcome.OUT_OF_TURNS)
     assert (len(episode.played_turns), len(summaries(episode))) == (turns, turns // 2 - 1)
     assert not episode.turns[-1].aside and episode.turns[-1].context_ids == []
