@@ -1,5 +1,4 @@
-"""What the bar of the RL stage says, from folders at each moment of a step; and what the stages hand
-verl."""
+"""What the RL stage's bar says, from folders at each moment of a step; what stages hand verl."""
 
 import asyncio
 import io
