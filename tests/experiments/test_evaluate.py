@@ -83,7 +83,7 @@ def test_other_games_or_other_rules_have_another_folder(call: Call, tmp_path: Pa
     assert len(results(tmp_path)) == 5
 
 
-def test_evaluation_sets_of_another_environment_and_of_a_mixture(call: Call, tmp_path: Path) -> None:
+def test_an_evaluation_set_of_another_environment(call: Call, tmp_path: Path) -> None:
     code, out, _ = call(main, "expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
     assert code == 0
     (result,) = results(tmp_path)
@@ -92,10 +92,6 @@ def test_evaluation_sets_of_another_environment_and_of_a_mixture(call: Call, tmp
         ("gym", "FrozenLake-v1", 5),
     ]
     assert "gym/FrozenLake-v1" in out
-    mixture = [word for word in COUNTING if not word.startswith("env.task")]
-    assert call(main, "expert", *mixture, "env.tasks=[count-2,count-4]")[0] == 0
-    (mixed,) = [found for found in results(tmp_path) if found != result]
-    assert won(mixed, "expert") == [("count-2", 5, 5), ("count-4", 5, 5)], "each task is an evaluation set"
 
 
 def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
