@@ -41,10 +41,7 @@ def test_spearmans_by_hand() -> None:
     ("words", "refusal"),
     [
         (["{0}"], "RUN={0}: intervals are over runs; use two run folders or more"),
-        (
-            ["{0}", "{1}"],
-            "RUN={1}: 2 steps have reasoning/mutual_information and 3 later ones; use a run of 7 steps with",
-        ),
+        (["{0}", "{1}"], "RUN={1}: 2 steps have reasoning/mutual_information and 3 later ones; use a run of 7 steps"),
         (["{0}", "later=3", "seed=1"], "seed=1: this command takes later= and run folders; use later=3"),
         ([], "intervals are over runs"),
     ],
