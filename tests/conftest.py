@@ -5,7 +5,7 @@ import asyncio
 import gc
 import importlib
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,20 @@ def composed() -> Iterator[Any]:
 
     with composer() as compose:
         yield compose
+
+
+@pytest.fixture
+def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Calls a command's ``main``, which answers in one line and does nothing else."""
+
+    def answer(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> str:
+        assert main(arguments) == 2
+        out, err = capfd.readouterr()
+        (line,) = err.splitlines()
+        assert out == "" and line.startswith("turngrid: ")
+        return line
+
+    return answer
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def output_of(
-    tmp_path: Path, game_cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[[str], str]:
-    """What a script prints that is started in an empty folder."""
+def empty_folder(tmp_path: Path, game_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TURNGRID_CACHE", str(game_cache))
+
+
+@pytest.fixture
+def output_of(empty_folder: None, capfd: pytest.CaptureFixture[str]) -> Callable[[str], str]:
+    """What a script prints that is started in an empty folder."""
 
     def output(example: str) -> str:
         capfd.readouterr()

@@ -142,47 +142,35 @@ def found(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_an_episode_is_played_and_paid(found: dict[str, Any]) -> None:
-    assert found["won"] == [False] * (len(found["won"]) - 1) + [True] and found["score"]
-    assert found["reward"] == [-0.5, 0.5]
+WANTED = {
+    "score": True,
+    "reward": [-0.5, 0.5],
+    "nonsense": [[False, False, True]] * 8,  # an answer that is no action is shown the game
+    "last": [[0.25, 0.25, 1.0], [0.25, 1.0, 0.25]],
+    "mine": [[0.25, 0.25, 1.0], [0.25, 1.0, 0.25]],
+    "memory": [1.0, 1 + 2 * 0.5, 1.0],
+    "contexts": {"credit/memory": [[[7, 8, 9, 9], [False, False, False, True], 1]]},
+    "shaping": {"trained": [0, 0, 0, 0.25]},
+    "library": ["This won before: light 2", ""],  # from its state
+    "sets": [["textworld", "w2-o3-q4", 12], ["lamps", "lamps-5", 5], ["lamps.environment:Lamps", "lamps-6", 24]],
+    "files": ["lamps-lamps-5.jsonl", "lamps.environment_Lamps-lamps-6.jsonl"],
+}
 
 
-def test_an_answer_that_is_no_action_is_shown_the_game(found: dict[str, Any]) -> None:
-    assert found["nonsense"] == [[False, False, True]] * 8
+@pytest.mark.parametrize("piece", WANTED)
+def test_each_piece_gives_what_the_page_says(found: dict[str, Any], piece: str) -> None:
+    assert found[piece] == WANTED[piece]
 
 
-def test_the_credit_method_gives_its_number(found: dict[str, Any]) -> None:
-    assert found["last"] == found["mine"] == [[0.25, 0.25, 1.0], [0.25, 1.0, 0.25]]
+def test_an_episode_is_won_by_its_last_action(found: dict[str, Any]) -> None:
+    assert found["won"] == [False] * (len(found["won"]) - 1) + [True]
 
 
-def test_the_method_with_contexts_is_asked_and_gives_its_number(found: dict[str, Any]) -> None:
-    assert found["memory"] == [1.0, 1 + 2 * 0.5, 1.0]
-    assert found["contexts"] == {"credit/memory": [[[7, 8, 9, 9], [False, False, False, True], 1]]}
-    assert found["asynchronous"].endswith("use trainer.v1.trainer_mode=sync")
-
-
-def test_the_transform_pays(found: dict[str, Any]) -> None:
-    assert found["shaping"] == {"trained": [0, 0, 0, 0.25]}
-
-
-def test_the_library_gives_its_text_from_its_state(found: dict[str, Any]) -> None:
-    assert found["library"] == ["This won before: light 2", ""]
-
-
-def test_names_are_known_to_typos(found: dict[str, Any]) -> None:
-    for said, near in zip(
-        found["near"], ("use env=lamps", "use credit=last", "use lamps", "use credit.last.others"), strict=True
-    ):
+def test_refusals_know_the_packages_names(found: dict[str, Any]) -> None:
+    wanted = ("use env=lamps", "use credit=last", "use lamps", "use credit.last.others")
+    for said, near in zip(found["near"], wanted, strict=True):
         assert near in said and "\n" not in said
-
-
-def test_evaluation_sets_of_the_package(found: dict[str, Any]) -> None:
-    assert found["sets"] == [
-        ["textworld", "w2-o3-q4", 12],
-        ["lamps", "lamps-5", 5],
-        ["lamps.environment:Lamps", "lamps-6", 24],
-    ]
-    assert found["files"] == ["lamps-lamps-5.jsonl", "lamps.environment_Lamps-lamps-6.jsonl"]
+    assert found["asynchronous"].endswith("use trainer.v1.trainer_mode=sync")
 
 
 def test_every_kind_may_be_spelled_out(found: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 from omegaconf import OmegaConf
+from page_modules import page_modules
 
 from turngrid.config.compose import Composer
 from turngrid.rollouts.episode import Turn
@@ -27,15 +28,10 @@ KEYS = re.findall(r"`((?:env|eval|budget|cluster|actor_rollout_ref|model|demos)\
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    folder = tmp_path_factory.mktemp("checkout")
-    (code,) = re.findall(r"```python\n# mine.py\n(.*?)```", TUTORIAL, re.DOTALL)
-    (folder / "mine.py").write_text(code)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
+    with page_modules(tmp_path_factory.mktemp("checkout"), "tutorial.md"):
         import mine
 
         yield mine
-        del sys.modules["mine"]
 
 
 def test_its_reward_charges_each_turn(mine: ModuleType) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from chat_stub import chat_stub, says
+from finished_run import finish
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 from verl.workers.config import HFModelConfig
@@ -22,7 +23,6 @@ from turngrid.experiments.evaluate import acting, evaluation_folder
 from turngrid.experiments.evaluation import stage as evaluation
 from turngrid.experiments.evaluation.policies import PolicyError, policies
 from turngrid.experiments.evaluation.process import evaluate
-from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, open_pools, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.rollouts.chat_policy import Endpoint
@@ -177,10 +177,9 @@ def test_a_template_of_ones_own_is_everybodys(model: Path, tmp_path: Path) -> No
 
 
 def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> None:
-    run = tmp_path / "a-run"
+    run = finish(tmp_path / "a-run")
     shutil.copytree(model, run / "sft" / "model")
     (run / "attempts.jsonl").write_text("")
-    RunResult("a-run", str(run), 0, [], units=0).write(run)
     plain, told, names = compose(COUNTING), compose([*COUNTING, NO_THINKING]), set()
     for settings in ({}, {"enable_thinking": False}, {"enable_thinking": True}):
         (run / "config.yaml").write_text(json.dumps({"data": {"apply_chat_template_kwargs": settings}}))

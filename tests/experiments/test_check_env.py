@@ -61,12 +61,11 @@ def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypa
 
 
 def test_the_exit_code_tells(
-    composed: Composer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(command, "composed", lambda _, overrides: composed(overrides))
     monkeypatch.setattr(rollouts, "RESETS", 5)
     assert main(["crafting", "games=1"]) == 0
-    shown = capsys.readouterr()
-    assert "won 1 of 1 games" in shown.out
+    assert "won 1 of 1 games" in capsys.readouterr().out
     assert main(["craftin", "games=1"]) == 2
     assert "craft" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from turngrid.algorithms.chosen import Chosen, slots_of
 from turngrid.algorithms.library.experience import EXAMPLE, Entry
 from turngrid.config.compose import compose
-from turngrid.experiments.evaluation.policies import PolicyRef, _with_library
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult
 from turngrid.experiments.export.__main__ import main
 from turngrid.records.files.checkpoints import METHODS, MODEL, seal
@@ -100,8 +100,6 @@ def test_a_library_goes_along(run: Path, tmp_path: Path) -> None:
     shutil.rmtree(run)
     library = frozen_library(str(out))
     assert "take key" in library.look_up("t", "a locked door", 0) and library.step == 4
-    offered = _with_library(PolicyRef("model", "checkpoint", "it", str(out)), compose([]))
-    assert [one.library for one in offered] == [False, True]
     assert "`library=experience`" in (out / "README.md").read_text()
 
 
@@ -111,21 +109,15 @@ def test_a_checkpoint_that_was_not_evaluated_says_so(run: Path, tmp_path: Path) 
     assert "Not measured" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_what_cannot_be_exported_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-
-    def refused(*arguments: str) -> str:
-        assert main(arguments) == 2
-        assert [path.name for path in tmp_path.iterdir()] == ["a-run"]
-        (line,) = capsys.readouterr().err.splitlines()
-        return line
-
-    assert "required: --to" in refused(str(run))
-    assert "; use " in refused(f"{run}s", "--to", str(out))
-    assert "lies in no run folder" in refused(str(TINY), "--to", str(out))
-    assert "name a new folder" in refused(str(run), "--to", str(run))
+def test_what_cannot_be_exported_is_refused(run: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    to = ["--to", str(tmp_path / "out")]
+    assert "required: --to" in refused(main, [str(run)])
+    assert "; use " in refused(main, [f"{run}s", *to])
+    assert "lies in no run folder" in refused(main, [str(TINY), *to])
+    assert "name a new folder" in refused(main, [str(run), "--to", str(run)])
     weights = run / STEP / MODEL / "model.safetensors"
     save_file({"model.q_proj.base_layer.weight": torch.zeros(1)}, weights)
-    assert "bytes instead of" in refused(str(run / STEP), "--to", str(out))
+    assert "bytes instead of" in refused(main, [str(run / STEP), *to])
     seal(run / STEP)
-    assert "not merged" in refused(str(run), "--to", str(out))
+    assert "not merged" in refused(main, [str(run), *to])
+    assert [path.name for path in tmp_path.iterdir()] == ["a-run"]

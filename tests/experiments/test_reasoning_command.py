@@ -5,16 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.reasoning import (
-    COLUMNS,
-    INFORMATION,
-    METRICS,
-    SUCCESS,
-    correlations,
-    main,
-    points,
-    within_runs,
-)
+from benchmarks.reasoning import COLUMNS, INFORMATION, METRICS, SUCCESS, correlations, main, points, within_runs
 from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import RlFolder
 
@@ -34,7 +25,7 @@ def run(folder: Path, seed: int, steps: int = STEPS) -> str:
     return str(folder)
 
 
-def test_spearmans_by_hand(tmp_path: Path) -> None:
+def test_spearmans_by_hand() -> None:
     """Ranks of the last column against each other one: the same, turned round, one pair swapped."""
     columns = np.zeros((4, len(METRICS) + 1))
     columns[:, -1], columns[:, METRICS.index(SUCCESS)] = [0.1, 0.2, 0.7, 0.9], [4, 3, 2, 1]
@@ -50,10 +41,7 @@ def test_spearmans_by_hand(tmp_path: Path) -> None:
     ("words", "refusal"),
     [
         (["{0}"], "RUN={0}: intervals are over runs; use two run folders or more"),
-        (
-            ["{0}", "{1}"],
-            "RUN={1}: 2 steps have reasoning/mutual_information and 3 later ones; use a run of 7 steps with",
-        ),
+        (["{0}", "{1}"], "RUN={1}: 2 steps have reasoning/mutual_information and 3 later ones; use a run of 7 steps"),
         (["{0}", "later=3", "seed=1"], "seed=1: this command takes later= and run folders; use later=3"),
         ([], "intervals are over runs"),
     ],

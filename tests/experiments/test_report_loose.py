@@ -1,6 +1,7 @@
 """Reports on runs that no sweep made, and the command itself."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -138,15 +139,9 @@ def test_the_command_writes_both_forms_with_links_to_runs_and_their_viewer_pages
     ],
 )
 def test_the_command_refuses_in_one_line(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "sweeps").mkdir(parents=True)
     (begin_run(tmp_path / "runs" / "broken", seed=3) / "config.yaml").write_text("seed: [3")
-    assert main(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("turngrid: ") and message.format(runs=tmp_path / "runs") in line
+    assert message.format(runs=tmp_path / "runs") in refused(main, arguments)

@@ -1,4 +1,4 @@
-"""What the bar of the RL stage says, from folders at each moment of a step."""
+"""What the RL stage's bar says, from folders at each moment of a step; what stages hand verl."""
 
 import asyncio
 import io
@@ -12,6 +12,7 @@ from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import Checkpoint
 from turngrid.experiments.stages import pipeline
 from turngrid.experiments.stages.rl import STARTING, Progress, doing, rl_config
+from turngrid.experiments.stages.sft import ALLOCATOR, _launch, allocator, sft_config
 from turngrid.records.metrics import append_metrics
 from turngrid.records.resume import TURNS, RlFolder, TurnCounter, discard_beyond_checkpoint, turns_played
 from turngrid.rollouts.episode import Episode, Outcome, Turn
@@ -126,6 +127,9 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
     assert "filter=[dynamic_sampling]" in result.notes["no_signal"]
 
 
+# ---- what the stages hand verl
+
+
 @pytest.mark.parametrize(
     ("games", "batch", "steps"), [(200, 128, 15), (1000, 128, 15), (128, 128, 3), (2, 4, 2), (13, 4, 1)]
 )
@@ -136,3 +140,27 @@ def test_passes_suffice_for_the_steps(games: int, batch: int, steps: int, tmp_pa
     batches = max(1, games // batch)  # of a pass; where there are fewer games than a batch has, they come several times
     passes = rl_config(Run(config, tmp_path), allocation, "model").trainer.total_epochs
     assert steps <= passes * batches < steps + 2 * batches + 1
+
+
+def test_one_engine_serves_sft_and_rl() -> None:
+    config = compose(["model=qwen2.5_7b", "cluster=gpu8", "seed=3"])
+    stage = sft_config(Run(config, Path("/runs/name")), Path("/demos.jsonl"), "/base")
+    engine, model, rl = stage.verl.engine, stage.verl.model, config.actor_rollout_ref
+    assert (engine.strategy, engine.seed, model.path) == (rl.actor.fsdp_config.strategy, 3, "/base")
+    for key in ("use_remove_padding", "use_fused_kernels"):
+        assert model[key] == rl.model[key]
+    whole_row = config.data.max_prompt_length + config.data.max_response_length
+    assert stage.verl.data.max_token_len_per_gpu >= stage.run.max_tokens == whole_row
+    torchrun = ["--standalone", "--nproc-per-node=8", "-m", "turngrid.verl_plugin.sft"]
+    assert _launch(Run(config)) == ("torch.distributed.run", torchrun)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "card", "set_to"), [("gpu1", 24, "expandable_segments:True"), ("gpu1", 80, None), ("cpu", 24, None)]
+)
+def test_the_allocator_of_a_card(cluster: str, card: int, set_to: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ALLOCATOR, raising=False)
+    config = compose(["model=qwen2.5_0.5b", f"cluster={cluster}", f"cluster.gpu_memory_gb={card}"])
+    assert allocator(Run(config)).get(ALLOCATOR) == set_to
+    monkeypatch.setenv(ALLOCATOR, "max_split_size_mb:128")
+    assert allocator(Run(config)) == {}

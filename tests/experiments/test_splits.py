@@ -9,16 +9,11 @@ from omegaconf import DictConfig
 from turngrid.config.compose import compose
 from turngrid.envs.types import TaskError
 from turngrid.tasks import evaluation_sets
-from turngrid.tasks.evaluation_sets import (
-    evaluation_settings,
-    prepare_evaluation_sets,
-    response_length,
-    turns_of,
-)
+from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets, turns_of
+from turngrid.tasks.run import Run
 from turngrid.tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5"]
-from turngrid.tasks.run import Run
 
 
 @pytest.fixture
@@ -79,7 +74,8 @@ def test_turns_of_an_evaluation_set() -> None:
 def test_tokens_grow_with_the_turns_up_to_the_models_context() -> None:
     config = compose([])
     assert (config.env.max_turns, config.data.max_prompt_length, config.data.max_response_length) == (12, 512, 1024)
-    assert [response_length(Run(config), turns) for turns in (6, 12, 15, 24)] == [1024, 1024, 1280, 2048 - 512]
+    lengths = [evaluation_sets.response_length(Run(config), turns) for turns in (6, 12, 15, 24)]
+    assert lengths == [1024, 1024, 1280, 2048 - 512]
 
 
 def test_another_environment_has_its_own_settings_and_the_runs_workers() -> None:

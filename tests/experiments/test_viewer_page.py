@@ -5,7 +5,7 @@ import dataclasses
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,13 +195,8 @@ def test_a_runs_page_lies_in_its_folder_and_any_other_here(
         (["{run}/attempts.jsonl"], "attempts.jsonl, line 1 is not an episode"),
     ],
 )
-def test_a_wrong_call_is_one_line(
-    run: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(run.parent)
-    assert main([argument.format(run=run) for argument in arguments]) == 2
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith("turngrid: ") and said.format(run=run) in told
+def test_a_wrong_call_is_one_line(run: Path, arguments: list[str], said: str, refused: Callable[..., str]) -> None:
+    assert said.format(run=run) in refused(main, [argument.format(run=run) for argument in arguments])
 
 
 def test_credit_of_other_episodes_is_refused(run: Path) -> None:

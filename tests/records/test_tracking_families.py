@@ -13,6 +13,7 @@ from turngrid.records.metrics import FAMILIES, RENAMED, family_name, in_families
 from turngrid.records.statistics import wilson
 from turngrid.records.step_metrics import step_metrics, validation_metrics
 from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.verl_plugin.training.step import differences
 from turngrid.verl_plugin.training.tracking import moments
 
 
@@ -78,6 +79,16 @@ def test_advantages_follow_rewards_or_do_not(batch: DataProto, sign: int) -> Non
     """The first of two episodes has the reward and the larger mean advantage."""
     batch.batch["advantages"] = sign * torch.tensor([[1.0, 0.0], [-1.0, 9.0]])
     assert moments(batch)["credit/advantage/follows_reward"] == pytest.approx(sign)
+
+
+def test_differences_of_sampler_and_trainer_by_hand() -> None:
+    """Means over the action tokens of the turns."""
+    mask, sampler = torch.tensor([[1, 1, 0, 1, 0, 1], [0, 1, 0, 0, 1, 0]]), torch.zeros(2, 6)
+    trainer = torch.tensor([[0.1, -0.3, 9.0, 0.4, 9.0, 0.5], [9.0, 0.2, 9.0, 9.0, -0.2, 9.0]])
+    turns = {"turns_1": 0.2, "turns_2": 0.3, "turns_3_to_4": 0.5}
+    wanted = {"mismatch/nats": 1.7 / 6} | {f"mismatch/nats/{name}": value for name, value in turns.items()}
+    assert differences(mask, trainer, sampler) == pytest.approx(wanted)
+    assert differences(mask * 0, sampler, sampler) == {}, "a step without action tokens has no figures"
 
 
 def test_a_steps_metrics_by_hand() -> None:

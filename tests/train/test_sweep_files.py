@@ -13,7 +13,7 @@ from turngrid.experiments.sweep.definition import Scale, Selector, SweepRun, fla
 from turngrid.tasks.run import Run
 
 SCALES = ("laptop", "paper")
-FILES = {name: file for name in names() if (file := load(name)).suite is None}  # test_suite.py has the suite
+FILES = {name: file for name in names() if (file := load(name)).suite is None}  # test_sweep_pieces.py has the suite
 SMALL = {"small": pytest.mark.slow}  # the laptop's axes with another model
 SCALED = [(name, scale) for name in FILES for scale in FILES[name].scales]
 EACH = [pytest.param(*one, id="-".join(one), marks=SMALL.get(one[1], ())) for one in SCALED]

@@ -52,7 +52,7 @@ def test_the_seeds_and_axes_of_the_command_line(mine: str, tmp_path: Path) -> No
     assert sweep.runs[0].overrides[-2:] == ["tracking.group='mine'", "tracking.run_name='budget=rl algo=ppo seed=3'"]
 
 
-def test_a_part_of_a_sweep(mine: str, tmp_path: Path) -> None:
+def test_a_part_of_a_sweep(mine: str) -> None:
     words = [mine, "seed=0,1", "algo=ppo,grpo,rloo"]
     launch = prepare_launch([*words, "only.budget=rl", "only.algo=ppo,rloo"])
     assert [run.label for run in launch.sweep.runs] == [
@@ -148,9 +148,8 @@ def test_a_grid_ends_with_its_own_table_and_is_one_group(
 
 
 def test_settings_that_share_a_run_are_one_run_of_the_table(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["-m", "cluster.trainer_threads=1,2", "budget.rl_steps=2", f"output_dir={tmp_path}", "dry_run=true"]) == 0
-    )
+    words = ["cluster.trainer_threads=1,2", "budget.rl_steps=2", f"output_dir={tmp_path}", "dry_run=true"]
+    assert main(["-m", *words]) == 0
     out = capfd.readouterr().out
     assert "1 runs: 1 not started" in out and " 256 RL episodes" in out
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
+sys.path.append(str(Path(__file__).parents[1] / "algorithms"))  # for the tests that import this file, too
 
 import transfer_queue as tq
 from example_x import PATHS, episode_rows

@@ -12,9 +12,10 @@ from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
 from turngrid.rollouts.forms.linear import Linear, play_group
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy
+from turngrid.rollouts.policy import ContextLimit, ExpertPolicy, ModelPolicy, Policy
 from turngrid.rollouts.row import Row
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
+from turngrid.rollouts.stream import TokenStream
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server.generator import Generator
@@ -85,11 +86,14 @@ class Table:
 
         return self.runner.run(play_group(form, spec or self.base, SAMPLES, 0, play)), asked
 
-    def demonstrated(self) -> Episode:
+    def episode(self, policy: Policy, spec: EpisodeSpec, stream: TokenStream | None) -> Episode:
         async def play() -> Episode:
-            return await run_episode(ExpertPolicy(), await self.pool.open(), self.base, None)
+            return await run_episode(policy, await self.pool.open(), spec, stream)
 
-        return fill_ids(self.runner.run(play()), self.codec.stream())
+        return self.runner.run(play())
+
+    def demonstrated(self) -> Episode:
+        return fill_ids(self.episode(ExpertPolicy(), self.base, None), self.codec.stream())
 
 
 def seen_by_server(rows: Sequence[Row]) -> Iterator[tuple[int, ...]]:

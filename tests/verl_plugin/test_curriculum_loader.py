@@ -103,15 +103,9 @@ def test_a_threshold_learns_of_a_step_before_its_checkpoint(dataset: TaskDataset
 
 
 def test_a_horizon_over_one_task_leaves_the_games_to_verl(dataset: TaskDataset) -> None:
-    games = Games(
-        OmegaConf.create(
-            {
-                "env": {"tasks": None, "max_turns": 6},
-                "turn_reward": {"name": "sparse"},
-                "curriculum": {"name": "horizon", "horizon": {1: 2, 4: 5}},
-            }
-        )
-    )
+    curriculum = {"name": "horizon", "horizon": {1: 2, 4: 5}}
+    nodes = {"env": {"tasks": None, "max_turns": 6}, "turn_reward": {"name": "sparse"}, "curriculum": curriculum}
+    games = Games(OmegaConf.create(nodes))
     assert games.loader(dataset) is None
     assert games.metrics(4, [episode("simple", True, 2, 1.0)]) == {"curriculum/max_turns": 5.0}
 

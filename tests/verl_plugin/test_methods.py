@@ -1,20 +1,15 @@
 """Methods through verl's own queue and estimator: example X gives the numbers of the specifications
 in the rows of the update."""
 
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
-from omegaconf import OmegaConf
-
-sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
-
 import transfer_queue as tq
 from example_step import batch_of, estimated, moved, put, read, row_of, trainer, trainer_of, turns_of, write
 from example_x import GRPO_WITHOUT_STD, PATHS
+from omegaconf import OmegaConf
 from tensordict import NonTensorData, NonTensorStack
 from test_estimators_numbers import RETURNS, WHITENED
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD
@@ -336,22 +331,19 @@ def sampled(name: str, outcomes: list[list[list[float]]], batches: int) -> tuple
     return sorted({int(key[7:11]) for key in batch.keys}), told, samples.played
 
 
-def test_groups_of_equal_scores_are_replaced_one_for_one(queue: None) -> None:
-    outcomes = [EQUAL, MIXED, EQUAL, MIXED, EQUAL, MIXED, MIXED]
-    assert sampled("dynamic", outcomes, 3) == ([1, 3, 5, 6], told(3, 0), 7)
-
-
-def test_a_failed_group_is_refilled_and_counts_for_nothing(queue: None) -> None:
-    assert sampled("failing", [FAILED, MIXED, MIXED, MIXED, FAILED, MIXED], 1) == ([1, 2, 3, 5], told(0, 0), 6)
-    assert sampled("all", [FAILED] * 4 + [MIXED] * 4, 1) == ([4, 5, 6, 7], told(0, 0), 8)
-
-
-@pytest.mark.parametrize(("batches", "replaced"), [(1, 0), (2, 4), (3, 8)])
-def test_dynamic_sampling_ends(queue: None, batches: int, replaced: int) -> None:
-    """With what there is then: exactly so many batches of prompts were played."""
-    found, metrics, played = sampled(f"end-{batches}", [EQUAL] * 4 * batches, batches)
-    assert (found, metrics, played) == (list(range(replaced, replaced + 4)), told(replaced, 4), 4 * batches)
-
-
-def told(replaced: int, left: int) -> dict[str, int]:
-    return {"filter/dynamic_sampling/replaced": replaced, "filter/dynamic_sampling/left": left}
+@pytest.mark.parametrize(
+    ("name", "outcomes", "batches", "found", "replaced", "left"),
+    [
+        ("dynamic", [EQUAL, MIXED, EQUAL, MIXED, EQUAL, MIXED, MIXED], 3, [1, 3, 5, 6], 3, 0),
+        # a failed group is refilled and counts for nothing
+        ("failing", [FAILED, MIXED, MIXED, MIXED, FAILED, MIXED], 1, [1, 2, 3, 5], 0, 0),
+        ("all", [FAILED] * 4 + [MIXED] * 4, 1, [4, 5, 6, 7], 0, 0),
+        # it ends with what there is when so many batches of prompts were played
+        *((f"end-{n}", [EQUAL] * 4 * n, n, list(range(4 * n - 4, 4 * n)), 4 * n - 4, 4) for n in (1, 2, 3)),
+    ],
+)
+def test_groups_of_equal_scores_are_replaced_one_for_one(
+    queue: None, name: str, outcomes: list[Any], batches: int, found: list[int], replaced: int, left: int
+) -> None:
+    told = {"filter/dynamic_sampling/replaced": replaced, "filter/dynamic_sampling/left": left}
+    assert sampled(name, outcomes, batches) == (found, told, len(outcomes))

@@ -31,7 +31,6 @@ def test_the_cpu_stands_in_for_a_device() -> None:
 
     platform = CpuPlatform()
     assert platform.device_module is CPU_DEVICE
-    assert platform.ray_resource_options(1) == {"num_gpus": 1} and platform.communication_backend_name() == "gloo"
     assert 2**20 < CPU_DEVICE.memory_allocated() <= 1.1 * CPU_DEVICE.max_memory_allocated(), "the kernel's peak lags"
     free, total = CPU_DEVICE.mem_get_info()
     assert 0 < free <= total

@@ -5,6 +5,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,32 +43,26 @@ class SlowRay:
     def running(self) -> list[bool]:
         return [process.poll() is None for process in self.started]
 
-    def end(self) -> None:
+    def close(self) -> None:
         for process in self.started:
             process.kill()
             process.wait()
 
 
 def test_a_ray_that_was_too_slow_is_started_again_and_leaves_nothing_behind(capsys: pytest.CaptureFixture) -> None:
-    slow = SlowRay(failures=2)
-    try:
+    with closing(SlowRay(failures=2)) as slow:
         start_ray({"num_cpus": 2}, slow)
         assert slow.asked == [{"num_cpus": 2}] * 3
         assert slow.running() == [False, False, True]
         assert "attempt 2 of 3" in capsys.readouterr().err
-    finally:
-        slow.end()
 
 
 @pytest.mark.parametrize(("message", "attempts"), [("timed out during startup", ATTEMPTS), ("no such address", 1)])
 def test_it_gives_up_in_the_end_and_on_anything_else_at_once(message: str, attempts: int) -> None:
-    slow = SlowRay(failures=9, message=message)
-    try:
+    with closing(SlowRay(failures=9, message=message)) as slow:
         with pytest.raises(Exception, match=message):
             start_ray({}, slow)
         assert len(slow.asked) == attempts
-    finally:
-        slow.end()
 
 
 # ---- a start that hangs ends the process and names the setting

@@ -14,7 +14,6 @@ from usual import form_of, method
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.row import to_rows
@@ -61,16 +60,9 @@ def test_each_answer_is_a_row_which_its_server_saw(table: Table) -> None:
 
 def played(table: Table, chosen: Roles, texts: Sequence[str], room: int = 4096, **more: Any) -> Episode:
     """An episode in which the roles say these texts."""
-    server = Says(table.codec, list(texts))
-    policy = ModelPolicy(
-        server, table.codec.decode, SamplingParams(1.0, max_action_tokens=24), ContextLimit(room, 64), 0
-    )
-    spec = replace(table.base, roles=chosen, **more)
-
-    async def one() -> Episode:
-        return await run_episode(policy, await table.pool.open(), spec, table.codec.stream())
-
-    return table.runner.run(one())
+    server, params = Says(table.codec, list(texts)), SamplingParams(1.0, max_action_tokens=24)
+    policy = ModelPolicy(server, table.codec.decode, params, ContextLimit(room, 64), 0)
+    return table.episode(policy, replace(table.base, roles=chosen, **more), table.codec.stream())
 
 
 def who(episode: Episode) -> list[tuple[str, bool, str]]:

@@ -47,10 +47,6 @@ async def play_all(codec: TokenCodec, games: list[TaskRef], turns: int = TURNS) 
         return await asyncio.gather(*samples, return_exceptions=True)
 
 
-async def process_of(server: Any) -> int:
-    return await server.__ray_call__.remote(lambda _: os.getpid())
-
-
 @pytest.fixture(scope="module")
 def server(ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Its model attends to less than the config allows. The last test kills it."""
@@ -85,7 +81,7 @@ async def test_a_server_that_dies_fails_the_episodes_and_says_why(
     playing = asyncio.ensure_future(play_all(codec, games, turns=12))
     while (await server.stats.remote())["batches"] < before + 2:
         await asyncio.sleep(0.002)
-    os.kill(await process_of(server), signal.SIGKILL)
+    os.kill(await server.__ray_call__.remote(lambda _: os.getpid()), signal.SIGKILL)
     failures = [one for one in await playing if not isinstance(one, Episode)]  # others may have ended before
     assert failures and all(isinstance(failure, EpisodeFailed) for failure in failures)
     assert {str(failure).split(":")[0] for failure in failures} == {"failed 4 times, last"}

@@ -17,7 +17,6 @@ from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rewards.shaping.last_turn import TurnBonus
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.stream import user
@@ -127,8 +126,9 @@ def test_where_a_summary_has_no_room_the_row_ends_with_the_action(table: Table, 
     row = to_rows(played[0][0], REWARD)[0]
     asked_with = len(row.mask) - row.mask[::-1].index(0)
     (episode, *_), asked = play(table, BY_TURNS, response=asked_with + LENGTH - 1)
-    assert_ends_before_its_summary(episode, played[0][0], 2)
-    assert len(asked[0]) == 2
+    assert episode.outcome is Outcome.OUT_OF_CONTEXT and not summaries(episode) and len(asked[0]) == 2
+    assert [len(turn.context_ids) > 0 for turn in episode.turns] == [True, False]
+    assert [turn.action_ids for turn in episode.turns] == [turn.action_ids for turn in played[0][0].turns[:2]]
 
 
 @dataclass
@@ -146,20 +146,10 @@ class Talker:
 
 @pytest.mark.parametrize(("room", "turns"), [(400, 2), (5000, TURNS)])
 def test_a_summary_that_no_turn_follows_is_not_learned_from(table: Table, room: int, turns: int) -> None:
-    async def one() -> Episode:
-        spec = replace(table.base, window=BY_TURNS)
-        return await run_episode(Talker(room), await table.pool.open(), spec, table.codec.stream())
-
-    episode = table.runner.run(one())
+    episode = table.episode(Talker(room), replace(table.base, window=BY_TURNS), table.codec.stream())
     assert episode.outcome is (Outcome.OUT_OF_CONTEXT if turns < TURNS else Outcome.OUT_OF_TURNS)
     assert (len(episode.played_turns), len(summaries(episode))) == (turns, turns // 2 - 1)
     assert not episode.turns[-1].aside and episode.turns[-1].context_ids == []
-
-
-def assert_ends_before_its_summary(episode: Episode, like: Episode, turns: int) -> None:
-    assert episode.outcome is Outcome.OUT_OF_CONTEXT and len(episode.turns) == turns and not summaries(episode)
-    assert [len(turn.context_ids) > 0 for turn in episode.turns] == [*[True] * (turns - 1), False]
-    assert [turn.action_ids for turn in episode.turns] == [turn.action_ids for turn in like.turns[:turns]]
 
 
 # ---- SFT

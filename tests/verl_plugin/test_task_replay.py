@@ -56,9 +56,8 @@ def test_a_failed_group_learns_from_a_stored_win(made: TurngridTrainer) -> None:
     done, metrics = learned(made, failed("second"), 2)
     turns = turns_of(done)
     assert turns["P_0"] == pytest.approx([-0.5] * 2, abs=1e-5) and turns["P_1"] == pytest.approx([-0.5] * 3, abs=1e-5)
-    assert turns["P_3"] == pytest.approx(
-        [1.5] * 2, abs=1e-5
-    )  # the last of the worst: three turns of its own, two of the win
+    # the last of the worst: three turns of its own, two of the win
+    assert turns["P_3"] == pytest.approx([1.5] * 2, abs=1e-5)
     assert turns["Q_5"] == pytest.approx([1.15470] * 2, abs=1e-5)
     assert metrics["buffer/task_replay/replaced"] == 1
     for field in ("responses", "loss_mask", "response_mask"):  # the loss is divided by the tokens that are learned from

@@ -144,22 +144,10 @@ def agent_loop(config: DictConfig, codec: TokenCodec, pool: EnvPool | None) -> T
 
 @pytest.mark.parametrize(("step", "validate", "bonus"), [(1, False, 0.07), (2, False, 0.0), (1, True, None)])
 def test_the_agent_loop_shapes_what_is_trained_and_nothing_that_is_validated(
-    step: int,
-    validate: bool,
-    bonus: float | None,
-    table: Table,
-    games: list[TaskRef],
-    codec: TokenCodec,
-    tmp_path: Path,
+    step: int, validate: bool, bonus: float | None, table: Table, codec: TokenCodec, tmp_path: Path
 ) -> None:
     config, expert = composed(tmp_path, *SHAPED), list(table.game.expert_plan)
-    row = {
-        "task": json.dumps(table.game.to_dict()),
-        "session_id": 0,
-        "global_steps": step,
-        "uid": "a",
-        "validate": validate,
-    }
+    row = {"task": json.dumps(table.game.to_dict()), "global_steps": step, "uid": "a", "validate": validate}
 
     async def play() -> tuple[Episode, list[dict[str, Any]]]:
         loop = agent_loop(config, codec, table.pool)
@@ -190,9 +178,8 @@ def test_simpletir_ends_episodes_that_are_trained_on_at_a_void_turn(
 ) -> None:
     found = {}
     for stop in ("true", "null"):
-        config = composed(
-            tmp_path, "algo=simpletir", "filter.void_turns.void=invalid", f"filter.void_turns.stop={stop}"
-        )
+        words = f"algo=simpletir filter.void_turns.void=invalid filter.void_turns.stop={stop}"
+        config = composed(tmp_path, *words.split())
         loop = agent_loop(config, codec, None)
         row = {"task": json.dumps(games[0].to_dict()), "global_steps": 1, "uid": "a"}
         found[stop] = [loop.spec({**row, "validate": validate}).void for validate in (False, True)]
