@@ -13,6 +13,9 @@ from turngrid.records.run_folder import trains_rl
 from turngrid.records.tracking import ID_LETTERS, TAG_LETTERS, TRACKERS, StageRun
 from turngrid.tasks.run import Run
 
+# Loops of a thread that waits for another before it sleeps. Sleeping at once takes a third more
+# time with two threads; longer loops starve other processes (benchmarks/two_threads.py)
+GOMP_SPINCOUNT = "3000"
 SHOWN_NODES = ("env", "algo", "turn_reward", "budget", "model")  # whose names are tags
 
 
@@ -50,6 +53,7 @@ def stage_variables(run: Run) -> dict[str, str]:
             "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve others on the core
+            "GOMP_SPINCOUNT": GOMP_SPINCOUNT,
             "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
             "TURNGRID_ROLLOUT_THREADS": str(OmegaConf.select(config, "cluster.rollout_threads", default=1)),
         }

@@ -31,7 +31,8 @@ def attend(
     """
     if query.device.type != "cpu" or query.dtype != torch.bfloat16:
         return scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, scale=scale)
-    scores = (query @ key.transpose(-2, -1)).mul_(scale or query.shape[-1] ** -0.5)
+    query = query * (scale or query.shape[-1] ** -0.5)  # it is smaller than the scores
+    scores = query @ key.transpose(-2, -1)
     return torch.softmax(scores if attn_mask is None else scores.add_(attn_mask), dim=-1) @ value
 
 
