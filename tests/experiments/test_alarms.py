@@ -75,6 +75,12 @@ def test_every_rule_has_a_limit_a_series_and_a_line_in_the_docs():
             assert shown[rule.name] == (rule.metrics[0], f"{LIMITS[rule.name]:g}", rule.by_rate)
 
 
+def test_every_limit_has_a_source_in_the_docs():
+    _, table = (DOCS / "health.md").read_text().split("## Where the limits come from")
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", table, re.MULTILINE)
+    assert sorted(key for row in rows for key in re.findall(r"\w+", row)) == sorted(LIMITS)
+
+
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_an_alarm_is_raised_where_it_begins_and_only_there(name: str, number: int):
     ill, well = (lines_of(name, number, values) for values in SERIES[name][number])
