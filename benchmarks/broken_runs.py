@@ -79,7 +79,7 @@ CASES: dict[str, Case] = {
     "hard_task": ill("groups_all_lost", words=("env.task=w5-o8-q8",)),
     "short_rows": ill("out_of_context", words=("data.max_response_length=160",)),
     "cold_sampler": ill("no_signal", words=(f"{ROLLOUT}.temperature=0.05",)),
-    "lost_separator": ill(by="lost_separator"),
+    "lost_separator": ill("policy_kl", by="lost_separator"),
     "lost_separator_decoupled": ill("mismatch", by="lost_separator", words=(DECOUPLED,)),
     "dropped_thoughts": ill("policy_kl", "mismatch", by="dropped_thoughts"),
     "noisy_logprobs": ill("clip_share", by="noisy_logprobs"),
