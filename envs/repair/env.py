@@ -110,8 +110,10 @@ class RepairEnv(TextEnv):
             f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
             f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
         )
-        info = {**result.to_info(workspace.patch()), "problem": goal_text(workspace.instance)}
+        level = workspace.provider.level(self._setup.options)
+        about = {"sandbox": str(level), "patch": workspace.patch(), "problem": goal_text(workspace.instance)}
         self.close_game()  # a worker that is killed between two episodes leaves no folder behind
+        info = {**result.to_info(), **about}
         return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:
@@ -119,8 +121,7 @@ class RepairEnv(TextEnv):
         instance = self._open.instance
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
-        level = self._open.provider.level(self._setup.options)
-        return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
+        return Grade(counts, Outcome.FINISHED, "nothing was changed")
 
     def observe_message(self, message: str) -> Observation:
         return super().observe_message(commands.cut(message, self._setup.shape))

@@ -135,7 +135,7 @@ class ContainerImage(RepoProvider):
             for layer in layers[1:]:  # the image has the first
                 _engine("cp", f"{layer}/.", f"{container}:{self.folder}")
             command = [engine(), "start", "-a", "-i", container]
-            return understand(watched(command, options.limits, request, Level.CONTAINER), key, tests)
+            return understand(watched(command, options.limits, request), key, tests)
         finally:
             _engine("rm", "-f", container)
 

@@ -72,10 +72,10 @@ def run(
         home.mkdir()
         line = command(at, argv, [path.absolute() for path in layers], visible, limits, folder)
         if at is not Level.LIMITS:
-            return watched(line, limits, given, at, cwd="/", env=environment("/tmp"))
+            return watched(line, limits, given, cwd="/", env=environment("/tmp"))
         mark = os.urandom(8).hex()
         variables = environment(str(home)) | {"TURNGRID_RUN": mark}
-        return watched(line, limits, given, at, f"TURNGRID_RUN={mark}", cwd=folder, env=variables)
+        return watched(line, limits, given, f"TURNGRID_RUN={mark}", cwd=folder, env=variables)
 
 
 def _works() -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome
+from turngrid.envs.sandbox.types import Completed, Limits, Outcome
 from turngrid.envs.sandbox.walls import WRITABLE
 
 _LOOK_EVERY_S = 0.05
@@ -115,16 +115,16 @@ class Watch:
             _kill_marked(self._mark.encode())
 
 
-def watched(line: Sequence[str], limits: Limits, given: bytes, level: Level, mark: str = "", **where: Any) -> Completed:
+def watched(line: Sequence[str], limits: Limits, given: bytes, mark: str = "", **where: Any) -> Completed:
     """Run a command line to its end, with ``given`` as its input; ``where`` is for ``Popen``."""
-    pipe, start = subprocess.PIPE, time.monotonic()
+    pipe = subprocess.PIPE
     with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, **where) as process:
         watch = Watch(process, limits, mark)
         outcome = watch.run(given)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
         code = -1  # the sandbox ended it
-    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, level)
+    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr))
 
 
 def _feed(stdin: IO[bytes], given: bytes) -> None:

@@ -169,7 +169,7 @@ def test_only_source_files_of_the_library_are_edited(env, place):
     assert last.info["detail"] == "nothing was changed"
     with Workspace(Instance.from_dict(row()), InlineFiles()) as workspace:
         really = grade(workspace, Options())
-    assert (really.to_info("")["tests"], really.counts.ratio) == (last.info["tests"], 0.0)
+    assert (really.to_info()["tests"], really.counts.ratio) == (last.info["tests"], 0.0)
 
 
 def test_what_the_agents_test_runs_changed_is_not_graded():
