@@ -42,9 +42,8 @@ class GymEnv(TextEnv):
         return self._words
 
     def expert_actions(self) -> tuple[str, ...]:
-        certain = games.is_certain(self._game)
-        plan = games.shortest_plan(self._game, self._rules, self._return) if certain else None
-        return tuple(self._words[action] for action in plan or ())
+        plan, _ = games.shortest_plan(self._game, self._rules, self._return)
+        return tuple(self._words[action] for action in plan)
 
 
 @dataclass(frozen=True)
@@ -101,19 +100,19 @@ class Gym(Environment):
         rules |= {"winning_return": params["winning_return"], "seed": seed}
         game = games.make(rules["id"], rules["kwargs"])
         game.reset(seed=seed)
-        state, plan = getattr(game.unwrapped, "s", None), games.expert_plan(game, rules)
-        if params.get("needs_walkthrough") and not plan:
-            raise Rejected("no expert plan")
+        certain, (plan, earned) = games.is_certain(game), games.shortest_plan(game, rules)
+        if not plan and (certain or params["needs_walkthrough"]):
+            raise Rejected("it cannot be won" if certain else "no expert plan")
         actions = games.words(game, described)
-        seedless = params["distinct"] and games.is_certain(game)  # with chance, the seed makes the game too
-        facts = [rules["id"], rules["kwargs"], str(state), None if seedless else seed]
+        seedless = params["distinct"] and certain  # with chance, the seed makes the game too
+        facts = [rules["id"], rules["kwargs"], str(getattr(game.unwrapped, "s", None)), None if seedless else seed]
         return GameRecord.written(
             folder,
             rules,
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
             fingerprint=facts_hash(facts),
-            max_score=max(games.replay(game, rules, plan)[1], 0.0) if plan else self._best_return(),
+            max_score=max(earned, 0.0) if plan else self._best_return(),
         )
 
     def _best_return(self) -> float:

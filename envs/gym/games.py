@@ -7,11 +7,10 @@ and ``winning_return``.
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from turngrid.envs.environment import Rejected
 from turngrid.envs.types import TaskError
 
 Kwargs = Mapping[str, Any]
@@ -168,43 +167,24 @@ def is_certain(game: Any) -> bool:
     return bool(moves) and all(len(outcomes) == 1 for actions in moves.values() for outcomes in actions.values())
 
 
-def expert_plan(game: Any, rules: Rules) -> list[int]:
-    """Return a shortest plan that wins; [] if the game is not deterministic.
+def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> tuple[list[int], float]:
+    """Return a shortest winning plan from the current state, and its return; [] if there is none.
 
-    Raises:
-        Rejected: the game cannot be won.
+    Breadth-first search over the states; ``earned`` is the return so far. A game with chance has no
+    plan.
     """
-    plan = shortest_plan(game, rules) if is_certain(game) else []
-    if plan is None:
-        raise Rejected("it cannot be won")
-    return plan if plan and replay(game, rules, plan)[0] else []
-
-
-def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | None:
-    """Return a shortest winning plan from the current state; None if no plan wins.
-
-    Breadth-first search over the states; ``earned`` is the return so far.
-    """
+    if not is_certain(game):
+        return [], earned
     state = int(game.unwrapped.s)
     seen = {state}
     queue: deque[tuple[int, list[int], float]] = deque([(state, [], earned)])
     while queue:
         state, plan, so_far = queue.popleft()
         for action, [(_, after, reward, over)] in game.unwrapped.P[state].items():
-            total = so_far + reward
+            total = so_far + float(reward)
             if over and is_win(rules, total):
-                return [*plan, int(action)]
+                return [*plan, int(action)], total
             if not over and after not in seen:
                 seen.add(after)
                 queue.append((int(after), [*plan, int(action)], total))
-    return None
-
-
-def replay(game: Any, rules: Rules, plan: Sequence[int]) -> tuple[bool, float]:
-    """Run a plan from the start; return whether it wins, and its return."""
-    game.reset(seed=rules["seed"])
-    earned, over = 0.0, False
-    for action in plan:
-        _, reward, over, _, _ = game.step(action)
-        earned += float(reward)
-    return over and is_win(rules, earned), earned
+    return [], earned
