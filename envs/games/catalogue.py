@@ -20,16 +20,15 @@ from turngrid.envs.utils.printable import printable
 # Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
-# If two splits of a run contain the same game, the later one skips it.
-PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
 REPEATED = "the same game as another seed's"
-# The seeds of a split; its games are those of the accepted seeds, in order.
+# The seeds of a split; its games are those of the accepted seeds, in order. If two splits of a run
+# contain the same game, the one that comes later here skips it.
 SPLITS: dict[str, range] = {
     "test": range(1, 30_001),
     "test_paper": range(1, 101),
-    "train": range(30_001, 40_001),
-    "demonstrations": range(40_001, 60_001),
     "validation": range(60_001, 100_001),
+    "demonstrations": range(40_001, 60_001),
+    "train": range(30_001, 40_001),
     "pretraining": range(100_001, 1_000_001),
 }
 
@@ -87,15 +86,17 @@ class Catalogue:
             avoid: fingerprints of games to skip; repeated games of a split are skipped too.
 
         Returns:
-            The listings in the order of ``PRECEDENCE``.
+            The listings in the order of ``SPLITS``.
 
         Raises:
             TaskError: unknown task, split or reward.
             TooFewGames: a split cannot be filled.
         """
+        if unknown := [split for split in counts if split not in SPLITS]:
+            raise TaskError(f"unknown split {unknown[0]!r} (choices: {', '.join(SPLITS)})")
         listings: dict[str, Listing] = {}
         seen = set(avoid)
-        splits = sorted(counts, key=_precedence)
+        splits = sorted(counts, key=list(SPLITS).index)
         with Makers(self._environment, self._cache, workers or len(os.sched_getaffinity(0)), progress) as makers:
             for split in splits:
                 listings[split] = self._list(makers, task, split, counts[split], reward, seen, split in at_most)
@@ -186,12 +187,10 @@ class _Walk:
             self._dry = 0
 
     def _entry(self, seed: int) -> Entry | None:
-        if seed not in self._entries:
-            entry = self._cache.get(self.params, seed)
-            if entry is None:
-                return None
+        entry = self._entries.get(seed) or self._cache.get(self.params, seed)
+        if entry is not None:
             self._entries[seed] = entry
-        return self._entries[seed]
+        return entry
 
     @property
     def wanted(self) -> list[int]:
@@ -217,9 +216,3 @@ def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
 def games_hash(tasks: Sequence[TaskRef]) -> str:
     """Return sha256 over the games in order, which identifies an evaluation set."""
     return hashlib.sha256("\n".join(task.sha256 for task in tasks).encode()).hexdigest()
-
-
-def _precedence(split: str) -> int:
-    if split not in PRECEDENCE:
-        raise TaskError(f"unknown split {split!r} (choices: {', '.join(SPLITS)})")
-    return PRECEDENCE.index(split)
