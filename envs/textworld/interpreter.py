@@ -110,11 +110,8 @@ _GAMES: WeakValueDictionary[str, Game] = WeakValueDictionary()  # by sha256
 class Interpreter:
     """An episode in the interpreter alone, of one game after another."""
 
+    _game: Game | None = None
     _state: State
-
-    def __init__(self) -> None:
-        self._game: Game | None = None
-        self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Printed:
         """Start a game and return its first output.
@@ -122,11 +119,8 @@ class Interpreter:
         Raises:
             EnvError: the story file is missing, or is not the accepted one.
         """
-        if self._game is None or self._loaded != task.sha256:
-            self._game = None
-            self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
-            _GAMES[task.sha256] = self._game
-            self._loaded = task.sha256
+        self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
+        _GAMES[task.sha256] = self._game
         self._state = self._game.opening(seed)
         return self._state.printed
 
