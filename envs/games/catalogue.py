@@ -133,15 +133,10 @@ class Catalogue:
         if not environment.offers(reward):
             raise TaskError(f"{environment.name} offers {', '.join(environment.rewards)}, not {reward!r}")
         params = environment.for_split(environment.with_reward(environment.parse_task(task), reward), split)
-        return _Walk(self._cache, params, self._seeds(params, split, count), count, frozenset(avoid))
-
-    def _seeds(self, params: Params, split: str, count: int | None) -> Sequence[int]:
-        listed = self._environment.seeds(params, split)
-        if listed is not None:
-            return listed
-        if count is None and split != "test_paper":
+        listed = environment.seeds(params, split)
+        if listed is None and count is None and split != "test_paper":
             raise TaskError(f"split {split} has no end: say how many games")
-        return SPLITS[split]
+        return _Walk(self._cache, params, SPLITS[split] if listed is None else listed, count, frozenset(avoid))
 
     def _ref(self, task: str, split: str, params: Params, seed: int, entry: Entry) -> TaskRef:
         assert entry.record is not None and entry.file is not None

@@ -60,13 +60,6 @@ def clean(action: str) -> str:
     return "\n".join([head, *below]) if head.split(" ", 1)[0] == "edit" else head
 
 
-def parse(command: str) -> tuple[str, str, list[str]]:
-    """Return the verb, its argument on the same line, and the lines below (for ``edit``)."""
-    head, *body = command.split("\n")
-    verb, _, argument = head.partition(" ")
-    return verb.lower(), argument.strip(), body
-
-
 def ls(workspace: Workspace, argument: str) -> str:
     """List the entries of a folder, subfolders with a slash."""
     folder = argument.strip("./") if argument in (".", "./", "/") else argument.rstrip("/").removeprefix("./")

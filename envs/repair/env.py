@@ -54,10 +54,11 @@ class RepairEnv(TextEnv):
         return commands.clean(action)
 
     def step_game(self, command: str) -> RawStep:
-        verb, argument, body = commands.parse(command)
-        if verb == "submit":
+        head, *body = command.split("\n")  # ``edit`` has lines below it
+        verb, _, argument = head.partition(" ")
+        if verb.lower() == "submit":
             return self._graded()
-        return RawStep(self.observe_message(self._answer(verb, argument, body)))
+        return RawStep(self.observe_message(self._answer(verb.lower(), argument.strip(), body)))
 
     def finish_game(self) -> RawStep:
         return self._graded()

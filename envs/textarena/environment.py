@@ -96,8 +96,6 @@ class TextArenaEnv(ArenaEnv):
 
 @dataclass(frozen=True)
 class TextArenaSettings:
-    """Keys of ``env`` for ``env=textarena``; ``id`` is a game of textarena's registry."""
-
     id: str
 
 

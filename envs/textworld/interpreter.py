@@ -140,15 +140,8 @@ class Tracked:
         import textworld
 
         self._start = textworld.start
-        self._infos = textworld.EnvInfos(
-            feedback=True,
-            inventory=True,
-            score=True,
-            won=True,
-            lost=True,
-            admissible_commands=legal,
-            policy_commands=expert,
-        )
+        shown = dict.fromkeys(("feedback", "inventory", "score", "won", "lost"), True)
+        self._infos = textworld.EnvInfos(**shown, admissible_commands=legal, policy_commands=expert)
         self._game: Any = None
         self._loaded = ""
 
