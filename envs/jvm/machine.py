@@ -203,7 +203,7 @@ class JvmEnv(TextEnv):
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = accepted_json(task)
-        self._rest: tuple[str, ...] | None = task.expert_plan
+        self._rest = task.expert_plan
         try:
             return self._opened()
         except EnvError:
@@ -219,10 +219,10 @@ class JvmEnv(TextEnv):
     def step_game(self, command: str) -> RawStep:
         step = self.play(command)
         if step.valid:
-            self._rest = self._rest[1:] if self._rest and self._rest[0] == command else None
+            self._rest = self._rest[1:] if self._rest[:1] == (command,) else ()
         if step.won or step.lost or step.terminated:
             return step
         return replace(step, observation=self.observe_message(step.observation.text))
 
     def expert_actions(self) -> tuple[str, ...]:
-        return self._rest or ()
+        return self._rest

@@ -82,7 +82,7 @@ class Options:
     autoload: bool = False
 
 
-def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Options | None = None) -> TestRun:
+def run_tests(layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
     """Run pytest on a copy of ``layers``, folders laid over each other.
 
     Args:
@@ -91,7 +91,6 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
     Raises:
         SandboxError: the sandbox cannot be built.
     """
-    options = options or Options()
     tests = list(tests)
     key, request = prepare(tests, options)
     done = sandbox.run(
@@ -100,7 +99,7 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
         limits=options.limits,
         given=request,
         visible=sandbox.interpreter_paths(options.python),
-        mode=options.mode,
+        at=sandbox.level(options.mode),
     )
     return understand(done, key, tests)
 
@@ -109,7 +108,7 @@ def run_files(files: Mapping[str, str], tests: Iterable[str] = (), options: Opti
     """Run tests on a repository given as text by path."""
     with tempfile.TemporaryDirectory(prefix=sandbox.prefix()) as folder:
         write_files(Path(folder) / "repo", files)
-        return run_tests([Path(folder) / "repo"], tests, options)
+        return run_tests([Path(folder) / "repo"], tests, options or Options())
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
