@@ -79,10 +79,6 @@ class Jvm:
         self.ask(self._be_quiet)
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
