@@ -16,6 +16,7 @@ from turngrid.envs.functions import CALL_FORM, Function
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
+from turngrid.envs.utils.printable import printable
 
 Params = Mapping[str, Any]
 
@@ -224,7 +225,8 @@ class Environment(abc.ABC):
         """
         record = self.make_game(params, seed, folder)
         sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
-        record = replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
+        same = record.fingerprint or sha256
+        record = replace(record, sha256=sha256, goal=printable(record.goal), fingerprint=same)
         if record.expert_plan and not self._wins(record.task("making", "", params, seed, "", folder / record.file)):
             raise Rejected("the expert plan does not win")
         return record

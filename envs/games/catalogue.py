@@ -7,15 +7,14 @@ import hashlib
 import itertools
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import Environment, Params
-from turngrid.envs.games.cache import Entry, GameCache, cache_root
+from turngrid.envs.games.cache import GameCache, Made, cache_root
 from turngrid.envs.games.makers import Makers
 from turngrid.envs.types import TaskError, TaskRef
-from turngrid.envs.utils.printable import printable
 
 # Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
@@ -126,7 +125,9 @@ class Catalogue:
         if short and not (few and walk.accepted):
             more = self._environment.more_games if REPEATED in dict(walk.rejected).values() else ""
             raise TooFewGames(_unfillable(task, split, count, walk), split, len(walk.accepted), more)
-        return Listing([self._ref(task, split, walk.params, *game) for game in walk.accepted], walk.rejected)
+        name = self._environment.name
+        games = [made.record.task(name, task, walk.params, seed, split, made.file) for seed, made in walk.accepted]
+        return Listing(games, walk.rejected)
 
     def _walk(self, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str]) -> _Walk:
         environment = self._environment
@@ -138,11 +139,6 @@ class Catalogue:
             raise TaskError(f"split {split} has no end: say how many games")
         return _Walk(self._cache, params, SPLITS[split] if listed is None else listed, count, frozenset(avoid))
 
-    def _ref(self, task: str, split: str, params: Params, seed: int, entry: Entry) -> TaskRef:
-        assert entry.record is not None and entry.file is not None
-        record = replace(entry.record, goal=printable(entry.record.goal))
-        return record.task(self._environment.name, task, params, seed, split, entry.file)
-
 
 class _Walk:
     """A pass over a split's seeds; a seed that is not cached counts as a game until it is made."""
@@ -152,11 +148,11 @@ class _Walk:
     ) -> None:
         self.params = params
         self._cache, self._avoid, self._seeds, self._count = cache, avoid, seeds, count
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, Made | str] = {}
         self.run()
 
     def run(self) -> None:
-        self.accepted: list[tuple[int, Entry]] = []
+        self.accepted: list[tuple[int, Made]] = []
         self.rejected: list[tuple[int, str]] = []
         self.missing: list[int] = []
         self._dry = 0
@@ -167,13 +163,13 @@ class _Walk:
                 return
             self._sort(seed, self._entry(seed), seen)
 
-    def _sort(self, seed: int, entry: Entry | None, seen: set[str]) -> None:
+    def _sort(self, seed: int, entry: Made | str | None, seen: set[str]) -> None:
         self._dry += 1
         if entry is None:
             self.missing.append(seed)
             self._dry = 0
-        elif entry.record is None:
-            self.rejected.append((seed, entry.rejected))
+        elif isinstance(entry, str):
+            self.rejected.append((seed, entry))
         elif entry.record.fingerprint in seen:
             self.rejected.append((seed, REPEATED))
         else:
@@ -181,7 +177,7 @@ class _Walk:
             self.accepted.append((seed, entry))
             self._dry = 0
 
-    def _entry(self, seed: int) -> Entry | None:
+    def _entry(self, seed: int) -> Made | str | None:
         entry = self._entries.get(seed) or self._cache.get(self.params, seed)
         if entry is not None:
             self._entries[seed] = entry
