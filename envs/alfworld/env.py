@@ -202,18 +202,14 @@ class AlfWorldEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         answer = self._engine.step(command)
-        won = self._engine.won
-        met = self._met(won)
+        won, total = self._engine.won, self._goal.total
+        met = total if won else min(self._goal.met(self._engine.facts), total - 1)  # all of them mean a win
         self._best = max(self._best, met)
         self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()  # valid while the agent follows it
         seen = self.observe_message(NOTHING if answer is None else answer)
-        info = {"goal_conditions": met, "goal_conditions_total": self._goal.total, TASK_TYPE: self._goal.task_type}
+        info = {"goal_conditions": met, "goal_conditions_total": total, TASK_TYPE: self._goal.task_type}
         score = float(self._best - self._at_first)
         return RawStep(seen, score, won=won, valid=answer is not None, info=info)
-
-    def _met(self, won: bool) -> int:
-        """Return the conditions that hold; all of them exactly if the engine reports a win."""
-        return self._goal.total if won else min(self._goal.met(self._engine.facts), self._goal.total - 1)
 
     def legal_actions(self) -> tuple[str, ...]:
         return tuple(sorted(self._engine.commands))

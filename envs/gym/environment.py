@@ -8,7 +8,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.gym import games
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
-from turngrid.envs.types import Observation, TaskError, TaskRef
+from turngrid.envs.types import InvalidAction, Observation, TaskError, TaskRef
 
 
 class GymEnv(TextEnv):
@@ -26,7 +26,7 @@ class GymEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         if command not in self._words:
-            return RawStep(self.observe_message(f"There is no action {command!r}."), self._return, valid=False)
+            raise InvalidAction(f"There is no action {command!r}.")
         action = int(self._game.action_space.start) + self._words.index(command)
         self._state, reward, over, cut, _ = self._game.step(action)
         self._return += float(reward)

@@ -114,11 +114,7 @@ class Interpreter:
     _state: State
 
     def reset(self, task: TaskRef, seed: int) -> Printed:
-        """Start a game and return its first output.
-
-        Raises:
-            EnvError: the story file is missing, or is not the accepted one.
-        """
+        """Start a game and return its first output; raises as ``accepted_file``."""
         self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
         _GAMES[task.sha256] = self._game
         self._state = self._game.opening(seed)
@@ -146,11 +142,7 @@ class Tracked:
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Any:
-        """Start a game and return TextWorld's state.
-
-        Raises:
-            EnvError: the story file is missing, or is not the accepted one.
-        """
+        """Start a game and return TextWorld's state; raises as ``accepted_file``."""
         if self._loaded != task.sha256:
             self.close()
             self._game = self._start(str(accepted_file(task, game_sha256)), self._infos)
