@@ -7,6 +7,7 @@ with a token, and ends when its standard input closes: with this process, howeve
 import abc
 import contextlib
 import logging
+import operator
 import os
 import shutil
 import subprocess
@@ -100,11 +101,7 @@ class Jvm:
 
     def scala_object(self, name: str) -> Any:
         """Return a singleton such as ``scala.util.Random``."""
-        *path, last = name.split(".")
-        package = self.names
-        for part in path:
-            package = getattr(package, part)
-        return getattr(getattr(package, f"{last}$"), "MODULE$")
+        return operator.attrgetter(f"{name}$.MODULE$")(self.names)
 
     def _be_quiet(self) -> None:
         """Discard what the simulator prints at each step, and close its pipe."""

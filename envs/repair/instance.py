@@ -79,7 +79,8 @@ class Instance:
         return cls(**known, files=files, meta={**meta, **(given if isinstance(given, Mapping) else {})})
 
     def to_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
+        lists = {name: list(getattr(self, name)) for name in (*_LISTS, "test_files")}
+        return {**vars(self), **lists, "files": dict(self.files), "meta": dict(self.meta)}
 
     @property
     def tests(self) -> tuple[str, ...]:

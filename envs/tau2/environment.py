@@ -46,8 +46,7 @@ def source(clone: Path) -> str:
 
 @functools.cache
 def tasks(clone: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((clone / TASKS).read_text())
-    return found
+    return json.loads((clone / TASKS).read_text())
 
 
 class Ticket:
