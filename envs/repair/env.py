@@ -105,17 +105,11 @@ class RepairEnv(TextEnv):
     def _graded(self) -> RawStep:
         workspace = self._open
         result = grade(workspace, self._setup.options) if workspace.counted else self._unchanged()
-        counts = result.counts
-        ended = f"{result.outcome}: {result.detail}" if result.refused else result.outcome
-        text = (
-            f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
-            f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
-        )
         level = workspace.provider.level(self._setup.options)
         about = {"sandbox": str(level), "patch": workspace.patch(), "problem": goal_text(workspace.instance)}
         self.close_game()  # a worker that is killed between two episodes leaves no folder behind
-        info = {**result.to_info(), **about}
-        return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
+        seen, info = Observation(verdict(result)), {**result.to_info(), **about}
+        return RawStep(seen, result.counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:
         """Return the grade of an episode without graded edits; no test has to run."""
@@ -136,6 +130,15 @@ class RepairEnv(TextEnv):
 def goal_text(instance: Instance) -> str:
     text = "\n".join(line.rstrip() for line in instance.problem_statement.strip().splitlines())
     return text if len(text) <= GOAL_CHARS else f"{text[:GOAL_CHARS].rsplit(' ', 1)[0]} ... (cut)"
+
+
+def verdict(result: Grade) -> str:
+    counts = result.counts
+    ended = f"{result.outcome}: {result.detail}" if result.refused else result.outcome
+    return (
+        f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
+        f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
+    )
 
 
 def summary(run: TestRun, shown: int = 5) -> str:
