@@ -84,11 +84,7 @@ class DataSetEnvironment(Environment):
         return GameRecord.written(folder, fields, sort_keys=True)
 
     def check_sources(self) -> None:
-        """Check the sources and shares.
-
-        Raises:
-            TaskError: a source cannot exist, or the shares exceed 1.
-        """
+        """Raise TaskError if a source cannot exist, or the shares exceed 1."""
         settings = self.settings
         for key in ("instances", "test_instances"):
             if source := getattr(settings, key):

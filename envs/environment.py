@@ -137,11 +137,7 @@ class Environment(abc.ABC):
     recipe: ClassVar[int] = 1
 
     def __init__(self, settings: Any = None) -> None:
-        """Check the settings that have ``choices``.
-
-        Raises:
-            TaskError: a setting is none of its choices.
-        """
+        """Raise TaskError if a setting is none of its ``choices``."""
         self.settings = self.Settings() if settings is None else settings
         for item in fields(self.settings):
             value, choices = getattr(self.settings, item.name), item.metadata.get("choices")
@@ -167,21 +163,13 @@ class Environment(abc.ABC):
         return TaskError(f"unknown task {task!r} of {self.name}; use {nearest(task, choices or self.examples)}")
 
     def check_task(self, task: str) -> None:
-        """Check that a task is among ``examples``, and that ``modules`` are installed.
-
-        Raises:
-            TaskError: the message has the nearest task, or the command that installs a module.
-        """
+        """Raise TaskError, with the nearest task, if one is not in ``examples``; check modules."""
         if task not in self.examples:
             raise self.unknown(task)
         self.check_modules()
 
     def check_modules(self) -> None:
-        """Check that ``modules`` are installed.
-
-        Raises:
-            TaskError: one is not; the message has the command that installs it.
-        """
+        """Raise TaskError, with the command that installs it, if one of ``modules`` is missing."""
         if missing := next((module for module in self.modules if find_spec(module) is None), ""):
             command = self.install or f'pip install "turngrid[{self.name}]"'
             raise TaskError(f"env={self.name} needs {missing.replace('_', '-')}: {command}")

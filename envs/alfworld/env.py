@@ -82,11 +82,7 @@ class Engine:
         self.facts: dict[str, set[Arguments]] = {}
 
     def load(self, game: Mapping[str, str]) -> None:
-        """Load the content of a game file.
-
-        Raises:
-            Exception: the grammar or the PDDL cannot be read.
-        """
+        """Load the content of a game file; raises as ``translate`` and ``text.parse``."""
         self._translation = translate(game["pddl_domain"], game["pddl_problem"])
         self._grammar = text.parse(game["grammar"])
         self._library.load_sas(self._translation.sas)

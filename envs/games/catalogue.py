@@ -33,12 +33,7 @@ SPLITS: dict[str, range] = {
 
 
 class TooFewGames(TaskError):
-    """A split has fewer games than requested.
-
-    Args:
-        count: number of games.
-        more: advice on how to get more.
-    """
+    """A split has only ``count`` games; ``more`` is advice on how to get more."""
 
     def __init__(self, message: str, split: str, count: int, more: str) -> None:
         super().__init__(message)
@@ -103,10 +98,8 @@ class Catalogue:
         return listings
 
     def outlook(self, task: str, split: str, count: int, reward: str = "sparse") -> tuple[int, int, int]:
-        """Return how many of ``count`` games are cached, without making any.
-
-        Returns:
-            The cached games, the minimum number of seeds still to try, and the rejected ones.
+        """Return how many of ``count`` games are cached, how many seeds are still to try at least,
+        and how many were rejected. No game is made.
 
         Raises:
             TaskError: unknown task, split or reward.

@@ -136,11 +136,7 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def check_spaces(game: Any) -> None:
-    """Check that the game can be shown as text.
-
-    Raises:
-        TaskError: the game's observations or actions have no text.
-    """
+    """Raise TaskError if a game's observations or actions cannot be written as text."""
     from gymnasium.spaces import Discrete, Text, Tuple
 
     seen, acted = game.observation_space, game.action_space

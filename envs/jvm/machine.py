@@ -37,11 +37,7 @@ logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a d
 
 
 def check_java(env: str) -> None:
-    """Refuse an environment without java.
-
-    Raises:
-        TaskError: the message has the command that installs it.
-    """
+    """Raise TaskError, with the command that installs it, if there is no java."""
     if _java() is None:
         raise TaskError(f"env={env} needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless")
 

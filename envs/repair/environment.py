@@ -81,11 +81,7 @@ class RepairEnvironment(Environment):
         return InlineFiles()
 
     def check_settings(self) -> None:
-        """Check settings before anything starts.
-
-        Raises:
-            TaskError: the sandbox does not work here.
-        """
+        """Raise TaskError if the sandbox does not work here."""
         settings = self.settings
         try:
             if getattr(settings, "provider", "") != "container" or settings.sandbox not in sandbox.MODES:

@@ -128,11 +128,7 @@ class Search(Environment):
 
 
 def check_settings(settings: SearchSettings) -> None:
-    """Check ``env.url`` and ``env.corpus``.
-
-    Raises:
-        TaskError: one is invalid, both are set, or ``env.data_dir`` is not.
-    """
+    """Raise TaskError if ``env.url`` or ``env.corpus`` is invalid or does not fit other keys."""
     if settings.url and not settings.url.startswith(("http://", "https://")):
         raise TaskError(f"env.url={settings.url} is no server's address; use env.url=http://HOST:8000/retrieve")
     for key, value in {"env.corpus": settings.corpus, "env.url": settings.url}.items():
