@@ -9,6 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from turngrid.envs.types import TaskError
@@ -64,15 +65,11 @@ def lake(game: Any, state: int) -> str:
     return f"You are {ground}.\n{_board(rows, row, column)}"
 
 
-def lake_of(size: int) -> Callable[[Kwargs, int], Kwargs]:
-    """Return a ``draw`` of a lake with sides of ``size`` tiles, unless the user names a map."""
+def lake_map(size: int, kwargs: Kwargs, seed: int) -> Kwargs:
+    """Draw a lake with sides of ``size`` tiles, unless the user names a map."""
+    from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
-    def draw(kwargs: Kwargs, seed: int) -> Kwargs:
-        from gymnasium.envs.toy_text.frozen_lake import generate_random_map
-
-        return {} if {"desc", "map_name"} & set(kwargs) else {"desc": generate_random_map(size, seed=seed)}
-
-    return draw
+    return {} if {"desc", "map_name"} & set(kwargs) else {"desc": generate_random_map(size, seed=seed)}
 
 
 def cliff(game: Any, state: int) -> str:
@@ -101,8 +98,8 @@ def as_observed(game: Any, seen: Any) -> str:
 
 
 GAMES: dict[str, Game] = {
-    "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=lake_of(4)),
-    "FrozenLake8x8": Game(_ICE, ("left", "down", "right", "up"), lake, 32, kwargs=_SURE, draw=lake_of(8)),
+    "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=partial(lake_map, 4)),
+    "FrozenLake8x8": Game(_ICE, ("left", "down", "right", "up"), lake, 32, kwargs=_SURE, draw=partial(lake_map, 8)),
     "CliffWalking": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 24, None, 0.0),
     "CliffWalkingSlippery": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 48, None, 0.0),
     "Taxi": Game(_TAXI, _DRIVE, taxi, 32, None, 20.0),

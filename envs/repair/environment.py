@@ -65,12 +65,16 @@ class RepairEnvironment(Environment):
         return RepairEnv(self.setup(), legal=legal)
 
     def setup(self) -> Setup:
-        """Return the env's setup; ``settings.python`` may name another interpreter for tests."""
         settings = self.settings
         deadline = settings.tests_deadline_s
         limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
-        options = Options(settings.sandbox, getattr(settings, "python", "") or sys.executable, limits)
+        options = Options(settings.sandbox, self.python, limits)
         return Setup(Shape(settings.show_lines, settings.show_chars), self.provider, options)
+
+    @property
+    def python(self) -> str:
+        """The interpreter that runs the tests."""
+        return sys.executable
 
     @abc.abstractmethod
     def cpu_s(self, deadline_s: float) -> float:
@@ -82,10 +86,8 @@ class RepairEnvironment(Environment):
 
     def check_settings(self) -> None:
         """Raise TaskError if the sandbox does not work here."""
-        settings = self.settings
         try:
-            if getattr(settings, "provider", "") != "container" or settings.sandbox not in sandbox.MODES:
-                sandbox.level(settings.sandbox)
+            sandbox.level(self.settings.sandbox)
         except SandboxError as error:
             raise TaskError(str(error)) from error
 
