@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from turngrid.envs.repair import commands
-from turngrid.envs.repair.commands import Shape
 from turngrid.envs.repair.grading import Options, Status, TestRun
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles, RepoProvider
@@ -23,7 +22,8 @@ _UNKNOWN = f"That is not a command. {commands.FORM}"
 class Setup:
     """How repositories are obtained, how tests run, and how much an observation shows."""
 
-    shape: Shape
+    show_lines: int
+    show_chars: int
     provider_of: Callable[[Instance], RepoProvider] = field(default=lambda instance: InlineFiles())
     options: Options = field(default_factory=Options)
 
@@ -74,14 +74,14 @@ class RepairEnv(TextEnv):
         return self._workspace
 
     def _answer(self, verb: str, argument: str, body: list[str]) -> str:
-        workspace, shape = self._open, self._setup.shape
+        workspace, most = self._open, self._setup.show_lines
         match verb:
             case "ls":
                 return commands.ls(workspace, argument)
             case "show":
-                return commands.show(workspace, argument, shape)
+                return commands.show(workspace, argument, most)
             case "search":
-                return commands.search(workspace, argument, shape)
+                return commands.search(workspace, argument, most)
             case "replace":
                 return commands.replace(workspace, argument)
             case "edit":
@@ -119,7 +119,7 @@ class RepairEnv(TextEnv):
         return Grade(counts, Outcome.FINISHED, "nothing was changed")
 
     def observe_message(self, message: str) -> Observation:
-        return super().observe_message(commands.cut(message, self._setup.shape))
+        return super().observe_message(commands.cut(message, self._setup.show_lines, self._setup.show_chars))
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return what always works, since possible edits are endless."""

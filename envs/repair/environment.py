@@ -15,7 +15,7 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.games.catalogue import SPLITS
 from turngrid.envs.repair import bugs
 from turngrid.envs.repair.bugs import SUITES, TESTS
-from turngrid.envs.repair.commands import FORM, FUNCTIONS, Shape
+from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.env import RepairEnv, Setup
 from turngrid.envs.repair.games import listed, make
 from turngrid.envs.repair.grading import Options
@@ -69,7 +69,7 @@ class RepairEnvironment(Environment):
         deadline = settings.tests_deadline_s
         limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
         options = Options(settings.sandbox, self.python, limits)
-        return Setup(Shape(settings.show_lines, settings.show_chars), self.provider, options)
+        return Setup(settings.show_lines, settings.show_chars, self.provider, options)
 
     @property
     def python(self) -> str:
