@@ -187,8 +187,7 @@ class Environment(abc.ABC):
         return dict(params)
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """Return the seeds of listed games, in order; None to use the seeds of
-        ``catalogue.SPLITS``.
+        """Return the seeds of listed games, in order; None: those of ``catalogue.SPLITS``.
 
         Raises:
             TaskError: the games to list are not available.

@@ -110,8 +110,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
 
 def _checked_with(settings: Settings) -> str:
-    """Hash the settings that instances are checked with, and the names of the clones: others may
-    accept others."""
+    """Return a hash of what decides whether an instance is accepted: settings and clones."""
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
     clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
