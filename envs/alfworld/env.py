@@ -215,7 +215,6 @@ class AlfWorldEnv(TextEnv):
 
     def close_game(self) -> None:
         self._engine.close()
-        self._loaded = ""
 
 
 def _opening(introduction: str) -> str:
