@@ -122,7 +122,7 @@ class Search(Environment):
         draw = random.Random(f"search question {seed}")
         hops = draw.randint(*params["hops"])
         question = ask(collection, hops, params["top_k"], params["result_chars"], draw)
-        about = {"goal": question.text, "expert_plan": question.plan, "max_score": len(question.plan)}
+        about: dict[str, Any] = {"goal": question.text, "expert_plan": question.plan, "max_score": len(question.plan)}
         same = fingerprint(collection.world, question)
         return GameRecord.written(folder, content_of(collection, question), fingerprint=same, **about)
 
