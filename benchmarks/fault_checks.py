@@ -96,7 +96,6 @@ def _without_timings(episode: Episode) -> dict[str, Any]:
     record = {**episode.to_dict(), "retries": 0}
     for turn in record["turns"]:
         turn.update(act_seconds=0.0, env_seconds=0.0)
-        turn["info"].pop("test_seconds", None)
     return record
 
 

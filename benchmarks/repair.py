@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from turngrid.envs.repair.commands import Shape
 from turngrid.envs.repair.env import RepairEnv, Setup
 from turngrid.envs.repair.games import write
 from turngrid.envs.repair.grading import Options, write_files
@@ -61,7 +60,7 @@ def bare(folder: Path, plugins: bool) -> Callable[[], object]:
 
 def evaluation(task: TaskRef, mode: str) -> Callable[[], float]:
     """Seconds of one ``submit``; resets and edits are not counted."""
-    env = RepairEnv(Setup(Shape(lines=40, chars=2000), options=Options(mode)))
+    env = RepairEnv(Setup(show_lines=40, show_chars=2000, options=Options(mode)))
 
     def once() -> float:
         env.reset(task, 0)

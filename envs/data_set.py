@@ -84,11 +84,7 @@ class DataSetEnvironment(Environment):
         return GameRecord.written(folder, fields, sort_keys=True)
 
     def check_sources(self) -> None:
-        """Check the sources and shares.
-
-        Raises:
-            TaskError: a source cannot exist, or the shares exceed 1.
-        """
+        """Raise TaskError if a source cannot exist, or the shares exceed 1."""
         settings = self.settings
         for key in ("instances", "test_instances"):
             if source := getattr(settings, key):
@@ -148,10 +144,10 @@ def rows(source: str, read: Reader, row_id: str = "id", key: str = "env.instance
     """
     path = Path(source).expanduser()
     if path.is_file():
-        result = _of_file(path.absolute(), path.stat().st_mtime_ns, read, row_id)
+        result = _parsed(path.absolute(), path.stat().st_mtime_ns, read, row_id)
     else:
         _check_source(key, source)
-        result = _of_hub(source, read, row_id)
+        result = _parsed(source, 0, read, row_id)
     if not any(row.fields for row in result):
         why = f"; the first: {result[0].problem}" if result else ""
         raise TaskError(f"{key}={source!r}: none of its {len(result)} rows is a usable instance{why}")
@@ -165,16 +161,22 @@ def _check_source(key: str, source: str) -> None:
 
 
 @functools.lru_cache(maxsize=4)
-def _of_file(path: Path, changed_ns: int, read: Reader, row_id: str) -> tuple[Row, ...]:
+def _parsed(source: Path | str, changed_ns: int, read: Reader, row_id: str) -> tuple[Row, ...]:
+    raw = _of_file(source) if isinstance(source, Path) else _of_hub(source)
+    parsed = (_row(row, read, row_id) for row in raw)
+    return tuple(sorted(parsed, key=lambda row: (row.rank, row.seed)))
+
+
+def _of_file(path: Path) -> Iterable[Any]:
     if path.suffix == ".parquet":
-        return _sorted(_parquet(path), read, row_id)
+        return _parquet(path)
     text = path.read_text(errors="replace")
     if path.suffix == ".json":
         try:
-            return _sorted(json.loads(text), read, row_id)
+            return json.loads(text)
         except ValueError as error:
             raise TaskError(f"{str(path)!r} is not JSON: {error}") from error
-    return _sorted((line for line in text.split("\n") if line.strip()), read, row_id)
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def _parquet(path: Path) -> list[Any]:
@@ -186,13 +188,12 @@ def _parquet(path: Path) -> list[Any]:
         raise TaskError(f"{str(path)!r} cannot be read as parquet: {str(error)[:200]}") from error
 
 
-@functools.lru_cache(maxsize=4)
-def _of_hub(source: str, read: Reader, row_id: str) -> tuple[Row, ...]:
+def _of_hub(source: str) -> Iterable[Any]:
     name, _, split = source.partition(":")
     try:
         from datasets import load_dataset
 
-        return _sorted((dict(row) for row in load_dataset(name, split=split or "train")), read, row_id)
+        return [dict(row) for row in load_dataset(name, split=split or "train")]
     except ImportError as error:
         raise TaskError(f"env.instances={source} needs the package datasets") from error
     except Exception as error:  # the hub raises exceptions of many types
@@ -200,11 +201,6 @@ def _of_hub(source: str, read: Reader, row_id: str) -> tuple[Row, ...]:
         raise TaskError(
             f"env.instances={source}: the data set cannot be loaded ({first[:200]}); a local .jsonl works offline"
         ) from error
-
-
-def _sorted(raw: Iterable[Any], read: Reader, row_id: str) -> tuple[Row, ...]:
-    parsed = (_row(row, read, row_id) for row in raw)
-    return tuple(sorted(parsed, key=lambda row: (row.rank, row.seed)))
 
 
 def _row(raw: Any, read: Reader, row_id: str) -> Row:

@@ -16,6 +16,7 @@ from turngrid.envs.functions import CALL_FORM, Function
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError, TaskRef
 from turngrid.envs.utils.names import nearest
+from turngrid.envs.utils.printable import printable
 
 Params = Mapping[str, Any]
 
@@ -136,11 +137,7 @@ class Environment(abc.ABC):
     recipe: ClassVar[int] = 1
 
     def __init__(self, settings: Any = None) -> None:
-        """Check the settings that have ``choices``.
-
-        Raises:
-            TaskError: a setting is none of its choices.
-        """
+        """Raise TaskError if a setting is none of its ``choices``."""
         self.settings = self.Settings() if settings is None else settings
         for item in fields(self.settings):
             value, choices = getattr(self.settings, item.name), item.metadata.get("choices")
@@ -166,21 +163,13 @@ class Environment(abc.ABC):
         return TaskError(f"unknown task {task!r} of {self.name}; use {nearest(task, choices or self.examples)}")
 
     def check_task(self, task: str) -> None:
-        """Check that a task is among ``examples``, and that ``modules`` are installed.
-
-        Raises:
-            TaskError: the message has the nearest task, or the command that installs a module.
-        """
+        """Raise TaskError, with the nearest task, if one is not in ``examples``; check modules."""
         if task not in self.examples:
             raise self.unknown(task)
         self.check_modules()
 
     def check_modules(self) -> None:
-        """Check that ``modules`` are installed.
-
-        Raises:
-            TaskError: one is not; the message has the command that installs it.
-        """
+        """Raise TaskError, with the command that installs it, if one of ``modules`` is missing."""
         if missing := next((module for module in self.modules if find_spec(module) is None), ""):
             command = self.install or f'pip install "turngrid[{self.name}]"'
             raise TaskError(f"env={self.name} needs {missing.replace('_', '-')}: {command}")
@@ -198,8 +187,7 @@ class Environment(abc.ABC):
         return dict(params)
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        """Return the seeds of listed games, in order; None to use the seeds of
-        ``catalogue.SPLITS``.
+        """Return the seeds of listed games, in order; None: those of ``catalogue.SPLITS``.
 
         Raises:
             TaskError: the games to list are not available.
@@ -224,7 +212,8 @@ class Environment(abc.ABC):
         """
         record = self.make_game(params, seed, folder)
         sha256 = self.game_sha256(folder / record.file) if record.file else self.game_address(params, seed)
-        record = replace(record, sha256=sha256, fingerprint=record.fingerprint or sha256)
+        same = record.fingerprint or sha256
+        record = replace(record, sha256=sha256, goal=printable(record.goal), fingerprint=same)
         if record.expert_plan and not self._wins(record.task("making", "", params, seed, "", folder / record.file)):
             raise Rejected("the expert plan does not win")
         return record

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Container, Mapping
-from copy import deepcopy
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,16 +102,12 @@ def options() -> dict[str, dict[str, Path]]:
     return by_group
 
 
+@cache
 def shipped(group: str, name: str) -> dict[str, Any]:
     """Return the values of an option's own node from its YAML file, without Hydra; {} without one.
 
-    ``name`` and values that refer to other keys are left out.
+    ``name`` and values that refer to other keys are left out. All callers get the same object.
     """
-    return deepcopy(_shipped(group, name))
-
-
-@cache
-def _shipped(group: str, name: str) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     ours = CONF / group / f"{name}.yaml"

@@ -140,7 +140,7 @@ def command_of(functions: Sequence[Function], call: Call) -> str | None:
 
 
 def calls_of(functions: Sequence[Function], action: str) -> tuple[Call, ...]:
-    """Return the calls of an action; a command is the call that stands for it."""
+    """Return the calls of an action; of a command, the call that stands for it."""
     if calls := action_of(action).calls:
         return calls
     commands = (function for function in functions if isinstance(function, CommandFunction))

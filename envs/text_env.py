@@ -58,8 +58,7 @@ def accepted_file(task: TaskRef, digest: Callable[[Path], str] | None = None) ->
 
 def accepted_json(task: TaskRef) -> dict[str, Any]:
     """Return the values in the task's game file; raises as ``accepted_file``."""
-    values: dict[str, Any] = json.loads(accepted_file(task).read_bytes())
-    return values
+    return json.loads(accepted_file(task).read_bytes())
 
 
 def _printable(seen: Observation) -> Observation:

@@ -5,7 +5,7 @@ They are frozen and made of plain values, so that they can be sent between proce
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 TASK_TYPE = "task_type"  # key in ``StepResult.info``; success is also reported per task type
@@ -60,8 +60,7 @@ class TaskRef:
         return f"{self.env}/{self.task}/{self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
-        own = {item.name: getattr(self, item.name) for item in fields(self)}  # asdict would copy each value deeply
-        return {**own, "params": dict(self.params), "expert_plan": list(self.expert_plan)}
+        return {**vars(self), "params": dict(self.params), "expert_plan": list(self.expert_plan)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

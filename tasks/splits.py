@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from turngrid.envs.games.catalogue import PRECEDENCE, Catalogue, Listing, TooFewGames
+from turngrid.envs.games.catalogue import SPLITS, Catalogue, Listing, TooFewGames
 from turngrid.envs.types import TaskError, TaskRef
 from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import say
@@ -121,7 +121,7 @@ def list_games(
         (task,) = weights  # one call, which keeps its game makers
         return catalogue.listings(task, counts, reward, at_most=at_most)
     made: dict[str, Listing] = {}
-    for split in sorted(counts, key=PRECEDENCE.index):
+    for split in sorted(counts, key=list(SPLITS).index):
         seen = [game.fingerprint for listing in made.values() for game in listing.tasks]
         taken = seen if split == "test" else seen + avoid
         few = split in at_most and len(weights) == 1

@@ -82,11 +82,7 @@ class Engine:
         self.facts: dict[str, set[Arguments]] = {}
 
     def load(self, game: Mapping[str, str]) -> None:
-        """Load the content of a game file.
-
-        Raises:
-            Exception: the grammar or the PDDL cannot be read.
-        """
+        """Load the content of a game file; raises as ``translate`` and ``text.parse``."""
         self._translation = translate(game["pddl_domain"], game["pddl_problem"])
         self._grammar = text.parse(game["grammar"])
         self._library.load_sas(self._translation.sas)
@@ -202,18 +198,14 @@ class AlfWorldEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         answer = self._engine.step(command)
-        won = self._engine.won
-        met = self._met(won)
+        won, total = self._engine.won, self._goal.total
+        met = total if won else min(self._goal.met(self._engine.facts), total - 1)  # all of them mean a win
         self._best = max(self._best, met)
         self._plan = self._plan[1:] if self._plan[:1] == (command,) else ()  # valid while the agent follows it
         seen = self.observe_message(NOTHING if answer is None else answer)
-        info = {"goal_conditions": met, "goal_conditions_total": self._goal.total, TASK_TYPE: self._goal.task_type}
+        info = {"goal_conditions": met, "goal_conditions_total": total, TASK_TYPE: self._goal.task_type}
         score = float(self._best - self._at_first)
         return RawStep(seen, score, won=won, valid=answer is not None, info=info)
-
-    def _met(self, won: bool) -> int:
-        """Return the conditions that hold; all of them exactly if the engine reports a win."""
-        return self._goal.total if won else min(self._goal.met(self._engine.facts), self._goal.total - 1)
 
     def legal_actions(self) -> tuple[str, ...]:
         return tuple(sorted(self._engine.commands))
@@ -223,7 +215,6 @@ class AlfWorldEnv(TextEnv):
 
     def close_game(self) -> None:
         self._engine.close()
-        self._loaded = ""
 
 
 def _opening(introduction: str) -> str:

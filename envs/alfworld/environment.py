@@ -47,11 +47,7 @@ class AlfWorld(Environment):
         self._listed = functools.cache(self._games)  # a worker makes thousands of games from a listing
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        """Return which types a task draws from, and the source of its games.
-
-        Raises:
-            TaskError: unknown task or setting, or a data folder without data.
-        """
+        """Return which types a task draws from, and the source of its games."""
         self.check_task(task)
         types = kinds.task_types(str(task), self.settings.task_types)
         source = "official" if official.folder(self.settings.data_dir) else "generated"

@@ -88,11 +88,6 @@ class Services:
         raise AttributeError(name)
 
 
-def contains(results: list[str], gold: list[str]) -> bool:
-    """Return whether each of the gold results is among the results, as often."""
-    return bool(response_checker(results, gold, 0)["valid"])
-
-
 def _instance(name: str, scenario: Mapping[str, Any], long_context: bool) -> Any:
     service = getattr(importlib.import_module(CLASS_FILE_PATH_MAPPING[name]), name)()
     if name not in STATELESS_CLASSES:
@@ -236,7 +231,8 @@ class BfclEnv(TextEnv):
         gold = [self._gold.run(Call(**call)) for call in self._game["gold"][self._turn]]
         if not gold:
             return True
-        return self._has_called and self._services.equal(self._gold) and contains(self._results, gold)
+        answered = bool(response_checker(self._results, gold, 0)["valid"])  # each gold result is there, as often
+        return self._has_called and self._services.equal(self._gold) and answered
 
     def _user(self) -> str:
         """Return the user's words, after the functions that come with them."""

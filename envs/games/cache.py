@@ -50,12 +50,11 @@ def kept_folder(kind: str, name: str, write: Callable[[Path], None]) -> Path:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The result of one seed: a game, or the reason why there is none."""
+class Made:
+    """A game in the cache."""
 
-    record: GameRecord | None
-    rejected: str = ""
-    file: Path | None = None
+    record: GameRecord
+    file: Path
 
 
 class GameCache:
@@ -66,8 +65,8 @@ class GameCache:
         self._games = root / "games" / environment.name
         self._building = root / "building"
 
-    def get(self, params: Params, seed: int) -> Entry | None:
-        """Return a seed's entry; None if it was not made yet.
+    def get(self, params: Params, seed: int) -> Made | str | None:
+        """Return a seed's game, or the reason why there is none; None if it was not made yet.
 
         The game file is not read. ``TextEnv`` refuses one that changed, and names it.
         """
@@ -76,10 +75,10 @@ class GameCache:
             return None
         data = json.loads(entry.read_text())
         if "rejected" in data:
-            return Entry(None, data["rejected"])
+            return str(data["rejected"])
         known = data["record"]
         record = GameRecord(**{**known, "expert_plan": tuple(known["expert_plan"])})
-        return Entry(record, file=entry.with_name(record.file or _ENTRY))
+        return Made(record, entry.with_name(record.file or _ENTRY))
 
     def publish(self, draft: Path, params: Params, seed: int, outcome: dict[str, Any]) -> None:
         """Move the folder ``draft`` to its address; if another process was first, keep its copy."""

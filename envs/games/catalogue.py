@@ -7,40 +7,33 @@ import hashlib
 import itertools
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import Environment, Params
-from turngrid.envs.games.cache import Entry, GameCache, cache_root
+from turngrid.envs.games.cache import GameCache, Made, cache_root
 from turngrid.envs.games.makers import Makers
 from turngrid.envs.types import TaskError, TaskRef
-from turngrid.envs.utils.printable import printable
 
 # Rejected seeds in a row after which a split is given up: before its first game, and after it.
 _GIVE_UP_AFTER, _RUN_DRY_AFTER = 200, 1000
 _AHEAD = 64
-# If two splits of a run contain the same game, the later one skips it.
-PRECEDENCE = ("test", "test_paper", "validation", "demonstrations", "train", "pretraining")
 REPEATED = "the same game as another seed's"
-# The seeds of a split; its games are those of the accepted seeds, in order.
+# The seeds of a split; its games are those of the accepted seeds, in order. If two splits of a run
+# contain the same game, the one that comes later here skips it.
 SPLITS: dict[str, range] = {
     "test": range(1, 30_001),
     "test_paper": range(1, 101),
-    "train": range(30_001, 40_001),
-    "demonstrations": range(40_001, 60_001),
     "validation": range(60_001, 100_001),
+    "demonstrations": range(40_001, 60_001),
+    "train": range(30_001, 40_001),
     "pretraining": range(100_001, 1_000_001),
 }
 
 
 class TooFewGames(TaskError):
-    """A split has fewer games than requested.
-
-    Args:
-        count: number of games.
-        more: advice on how to get more.
-    """
+    """A split has only ``count`` games; ``more`` is advice on how to get more."""
 
     def __init__(self, message: str, split: str, count: int, more: str) -> None:
         super().__init__(message)
@@ -87,15 +80,17 @@ class Catalogue:
             avoid: fingerprints of games to skip; repeated games of a split are skipped too.
 
         Returns:
-            The listings in the order of ``PRECEDENCE``.
+            The listings in the order of ``SPLITS``.
 
         Raises:
             TaskError: unknown task, split or reward.
             TooFewGames: a split cannot be filled.
         """
+        if unknown := [split for split in counts if split not in SPLITS]:
+            raise TaskError(f"unknown split {unknown[0]!r} (choices: {', '.join(SPLITS)})")
         listings: dict[str, Listing] = {}
         seen = set(avoid)
-        splits = sorted(counts, key=_precedence)
+        splits = sorted(counts, key=list(SPLITS).index)
         with Makers(self._environment, self._cache, workers or len(os.sched_getaffinity(0)), progress) as makers:
             for split in splits:
                 listings[split] = self._list(makers, task, split, counts[split], reward, seen, split in at_most)
@@ -103,10 +98,8 @@ class Catalogue:
         return listings
 
     def outlook(self, task: str, split: str, count: int, reward: str = "sparse") -> tuple[int, int, int]:
-        """Return how many of ``count`` games are cached, without making any.
-
-        Returns:
-            The cached games, the minimum number of seeds still to try, and the rejected ones.
+        """Return how many of ``count`` games are cached, how many seeds are still to try at least,
+        and how many were rejected. No game is made.
 
         Raises:
             TaskError: unknown task, split or reward.
@@ -125,27 +118,19 @@ class Catalogue:
         if short and not (few and walk.accepted):
             more = self._environment.more_games if REPEATED in dict(walk.rejected).values() else ""
             raise TooFewGames(_unfillable(task, split, count, walk), split, len(walk.accepted), more)
-        return Listing([self._ref(task, split, walk.params, *game) for game in walk.accepted], walk.rejected)
+        name = self._environment.name
+        games = [made.record.task(name, task, walk.params, seed, split, made.file) for seed, made in walk.accepted]
+        return Listing(games, walk.rejected)
 
     def _walk(self, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str]) -> _Walk:
         environment = self._environment
         if not environment.offers(reward):
             raise TaskError(f"{environment.name} offers {', '.join(environment.rewards)}, not {reward!r}")
         params = environment.for_split(environment.with_reward(environment.parse_task(task), reward), split)
-        return _Walk(self._cache, params, self._seeds(params, split, count), count, frozenset(avoid))
-
-    def _seeds(self, params: Params, split: str, count: int | None) -> Sequence[int]:
-        listed = self._environment.seeds(params, split)
-        if listed is not None:
-            return listed
-        if count is None and split != "test_paper":
+        listed = environment.seeds(params, split)
+        if listed is None and count is None and split != "test_paper":
             raise TaskError(f"split {split} has no end: say how many games")
-        return SPLITS[split]
-
-    def _ref(self, task: str, split: str, params: Params, seed: int, entry: Entry) -> TaskRef:
-        assert entry.record is not None and entry.file is not None
-        record = replace(entry.record, goal=printable(entry.record.goal))
-        return record.task(self._environment.name, task, params, seed, split, entry.file)
+        return _Walk(self._cache, params, SPLITS[split] if listed is None else listed, count, frozenset(avoid))
 
 
 class _Walk:
@@ -156,11 +141,11 @@ class _Walk:
     ) -> None:
         self.params = params
         self._cache, self._avoid, self._seeds, self._count = cache, avoid, seeds, count
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, Made | str] = {}
         self.run()
 
     def run(self) -> None:
-        self.accepted: list[tuple[int, Entry]] = []
+        self.accepted: list[tuple[int, Made]] = []
         self.rejected: list[tuple[int, str]] = []
         self.missing: list[int] = []
         self._dry = 0
@@ -171,13 +156,13 @@ class _Walk:
                 return
             self._sort(seed, self._entry(seed), seen)
 
-    def _sort(self, seed: int, entry: Entry | None, seen: set[str]) -> None:
+    def _sort(self, seed: int, entry: Made | str | None, seen: set[str]) -> None:
         self._dry += 1
         if entry is None:
             self.missing.append(seed)
             self._dry = 0
-        elif entry.record is None:
-            self.rejected.append((seed, entry.rejected))
+        elif isinstance(entry, str):
+            self.rejected.append((seed, entry))
         elif entry.record.fingerprint in seen:
             self.rejected.append((seed, REPEATED))
         else:
@@ -185,13 +170,11 @@ class _Walk:
             self.accepted.append((seed, entry))
             self._dry = 0
 
-    def _entry(self, seed: int) -> Entry | None:
-        if seed not in self._entries:
-            entry = self._cache.get(self.params, seed)
-            if entry is None:
-                return None
+    def _entry(self, seed: int) -> Made | str | None:
+        entry = self._entries.get(seed) or self._cache.get(self.params, seed)
+        if entry is not None:
             self._entries[seed] = entry
-        return self._entries[seed]
+        return entry
 
     @property
     def wanted(self) -> list[int]:
@@ -217,9 +200,3 @@ def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
 def games_hash(tasks: Sequence[TaskRef]) -> str:
     """Return sha256 over the games in order, which identifies an evaluation set."""
     return hashlib.sha256("\n".join(task.sha256 for task in tasks).encode()).hexdigest()
-
-
-def _precedence(split: str) -> int:
-    if split not in PRECEDENCE:
-        raise TaskError(f"unknown split {split!r} (choices: {', '.join(SPLITS)})")
-    return PRECEDENCE.index(split)

@@ -8,7 +8,7 @@ from typing import Any
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.gym import games
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
-from turngrid.envs.types import Observation, TaskError, TaskRef
+from turngrid.envs.types import InvalidAction, Observation, TaskError, TaskRef
 
 
 class GymEnv(TextEnv):
@@ -26,7 +26,7 @@ class GymEnv(TextEnv):
 
     def step_game(self, command: str) -> RawStep:
         if command not in self._words:
-            return RawStep(self.observe_message(f"There is no action {command!r}."), self._return, valid=False)
+            raise InvalidAction(f"There is no action {command!r}.")
         action = int(self._game.action_space.start) + self._words.index(command)
         self._state, reward, over, cut, _ = self._game.step(action)
         self._return += float(reward)
@@ -42,9 +42,8 @@ class GymEnv(TextEnv):
         return self._words
 
     def expert_actions(self) -> tuple[str, ...]:
-        certain = games.is_certain(self._game)
-        plan = games.shortest_plan(self._game, self._rules, self._return) if certain else None
-        return tuple(self._words[action] for action in plan or ())
+        plan, _ = games.shortest_plan(self._game, self._rules, self._return)
+        return tuple(self._words[action] for action in plan)
 
 
 @dataclass(frozen=True)
@@ -101,19 +100,19 @@ class Gym(Environment):
         rules |= {"winning_return": params["winning_return"], "seed": seed}
         game = games.make(rules["id"], rules["kwargs"])
         game.reset(seed=seed)
-        state, plan = getattr(game.unwrapped, "s", None), games.expert_plan(game, rules)
-        if params.get("needs_walkthrough") and not plan:
-            raise Rejected("no expert plan")
+        certain, (plan, earned) = games.is_certain(game), games.shortest_plan(game, rules)
+        if not plan and (certain or params["needs_walkthrough"]):
+            raise Rejected("it cannot be won" if certain else "no expert plan")
         actions = games.words(game, described)
-        seedless = params["distinct"] and games.is_certain(game)  # with chance, the seed makes the game too
-        facts = [rules["id"], rules["kwargs"], str(state), None if seedless else seed]
+        seedless = params["distinct"] and certain  # with chance, the seed makes the game too
+        facts = [rules["id"], rules["kwargs"], str(getattr(game.unwrapped, "s", None)), None if seedless else seed]
         return GameRecord.written(
             folder,
             rules,
             goal=f"{described.goal} Actions: {', '.join(actions)}.",
             expert_plan=tuple(actions[action] for action in plan),
             fingerprint=facts_hash(facts),
-            max_score=max(games.replay(game, rules, plan)[1], 0.0) if plan else self._best_return(),
+            max_score=max(earned, 0.0) if plan else self._best_return(),
         )
 
     def _best_return(self) -> float:

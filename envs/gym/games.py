@@ -7,11 +7,11 @@ and ``winning_return``.
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from turngrid.envs.environment import Rejected
 from turngrid.envs.types import TaskError
 
 Kwargs = Mapping[str, Any]
@@ -65,15 +65,11 @@ def lake(game: Any, state: int) -> str:
     return f"You are {ground}.\n{_board(rows, row, column)}"
 
 
-def lake_of(size: int) -> Callable[[Kwargs, int], Kwargs]:
-    """Return a ``draw`` of a lake with sides of ``size`` tiles, unless the user names a map."""
+def lake_map(size: int, kwargs: Kwargs, seed: int) -> Kwargs:
+    """Draw a lake with sides of ``size`` tiles, unless the user names a map."""
+    from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
-    def draw(kwargs: Kwargs, seed: int) -> Kwargs:
-        from gymnasium.envs.toy_text.frozen_lake import generate_random_map
-
-        return {} if {"desc", "map_name"} & set(kwargs) else {"desc": generate_random_map(size, seed=seed)}
-
-    return draw
+    return {} if {"desc", "map_name"} & set(kwargs) else {"desc": generate_random_map(size, seed=seed)}
 
 
 def cliff(game: Any, state: int) -> str:
@@ -102,8 +98,8 @@ def as_observed(game: Any, seen: Any) -> str:
 
 
 GAMES: dict[str, Game] = {
-    "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=lake_of(4)),
-    "FrozenLake8x8": Game(_ICE, ("left", "down", "right", "up"), lake, 32, kwargs=_SURE, draw=lake_of(8)),
+    "FrozenLake": Game(_ICE, ("left", "down", "right", "up"), lake, 16, kwargs=_SURE, draw=partial(lake_map, 4)),
+    "FrozenLake8x8": Game(_ICE, ("left", "down", "right", "up"), lake, 32, kwargs=_SURE, draw=partial(lake_map, 8)),
     "CliffWalking": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 24, None, 0.0),
     "CliffWalkingSlippery": Game(_CLIFF, ("up", "right", "down", "left"), cliff, 48, None, 0.0),
     "Taxi": Game(_TAXI, _DRIVE, taxi, 32, None, 20.0),
@@ -137,11 +133,7 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def check_spaces(game: Any) -> None:
-    """Check that the game can be shown as text.
-
-    Raises:
-        TaskError: the game's observations or actions have no text.
-    """
+    """Raise TaskError if a game's observations or actions cannot be written as text."""
     from gymnasium.spaces import Discrete, Text, Tuple
 
     seen, acted = game.observation_space, game.action_space
@@ -168,43 +160,24 @@ def is_certain(game: Any) -> bool:
     return bool(moves) and all(len(outcomes) == 1 for actions in moves.values() for outcomes in actions.values())
 
 
-def expert_plan(game: Any, rules: Rules) -> list[int]:
-    """Return a shortest plan that wins; [] if the game is not deterministic.
+def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> tuple[list[int], float]:
+    """Return a shortest winning plan from the current state, and its return; [] if there is none.
 
-    Raises:
-        Rejected: the game cannot be won.
+    Breadth-first search over the states; ``earned`` is the return so far. A game with chance has no
+    plan.
     """
-    plan = shortest_plan(game, rules) if is_certain(game) else []
-    if plan is None:
-        raise Rejected("it cannot be won")
-    return plan if plan and replay(game, rules, plan)[0] else []
-
-
-def shortest_plan(game: Any, rules: Rules, earned: float = 0.0) -> list[int] | None:
-    """Return a shortest winning plan from the current state; None if no plan wins.
-
-    Breadth-first search over the states; ``earned`` is the return so far.
-    """
+    if not is_certain(game):
+        return [], earned
     state = int(game.unwrapped.s)
     seen = {state}
     queue: deque[tuple[int, list[int], float]] = deque([(state, [], earned)])
     while queue:
         state, plan, so_far = queue.popleft()
         for action, [(_, after, reward, over)] in game.unwrapped.P[state].items():
-            total = so_far + reward
+            total = so_far + float(reward)
             if over and is_win(rules, total):
-                return [*plan, int(action)]
+                return [*plan, int(action)], total
             if not over and after not in seen:
                 seen.add(after)
                 queue.append((int(after), [*plan, int(action)], total))
-    return None
-
-
-def replay(game: Any, rules: Rules, plan: Sequence[int]) -> tuple[bool, float]:
-    """Run a plan from the start; return whether it wins, and its return."""
-    game.reset(seed=rules["seed"])
-    earned, over = 0.0, False
-    for action in plan:
-        _, reward, over, _, _ = game.step(action)
-        earned += float(reward)
-    return over and is_win(rules, earned), earned
+    return [], earned

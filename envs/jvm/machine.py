@@ -7,6 +7,7 @@ with a token, and ends when its standard input closes: with this process, howeve
 import abc
 import contextlib
 import logging
+import operator
 import os
 import shutil
 import subprocess
@@ -36,11 +37,7 @@ logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a d
 
 
 def check_java(env: str) -> None:
-    """Refuse an environment without java.
-
-    Raises:
-        TaskError: the message has the command that installs it.
-    """
+    """Raise TaskError, with the command that installs it, if there is no java."""
     if _java() is None:
         raise TaskError(f"env={env} needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless")
 
@@ -79,10 +76,6 @@ class Jvm:
         self.ask(self._be_quiet)
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
@@ -104,11 +97,7 @@ class Jvm:
 
     def scala_object(self, name: str) -> Any:
         """Return a singleton such as ``scala.util.Random``."""
-        *path, last = name.split(".")
-        package = self.names
-        for part in path:
-            package = getattr(package, part)
-        return getattr(getattr(package, f"{last}$"), "MODULE$")
+        return operator.attrgetter(f"{name}$.MODULE$")(self.names)
 
     def _be_quiet(self) -> None:
         """Discard what the simulator prints at each step, and close its pipe."""
@@ -203,7 +192,7 @@ class JvmEnv(TextEnv):
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         self._game = accepted_json(task)
-        self._rest: tuple[str, ...] | None = task.expert_plan
+        self._rest = task.expert_plan
         try:
             return self._opened()
         except EnvError:
@@ -219,10 +208,10 @@ class JvmEnv(TextEnv):
     def step_game(self, command: str) -> RawStep:
         step = self.play(command)
         if step.valid:
-            self._rest = self._rest[1:] if self._rest and self._rest[0] == command else None
+            self._rest = self._rest[1:] if self._rest[:1] == (command,) else ()
         if step.won or step.lost or step.terminated:
             return step
         return replace(step, observation=self.observe_message(step.observation.text))
 
     def expert_actions(self) -> tuple[str, ...]:
-        return self._rest or ()
+        return self._rest

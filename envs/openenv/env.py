@@ -1,4 +1,4 @@
-"""An environment behind an OpenEnv server, in text: a running one, or that of a container."""
+"""An environment behind an OpenEnv server, in text. The server runs, or starts in a container."""
 
 import contextlib
 import functools
@@ -48,7 +48,7 @@ def schema(url: str) -> dict[str, Any]:
 
 @functools.cache
 def connections(url: str | None, image: str | None) -> Connections:
-    """Return the sessions of this process at a server, or at that of a container of its own.
+    """Return this process's sessions at the server ``url``, or in a new container of ``image``.
 
     Raises:
         EnvError: no container starts.

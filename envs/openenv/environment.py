@@ -12,7 +12,8 @@ from turngrid.envs.openenv.env import OpenEnvEnv, facts, schema
 from turngrid.envs.types import EnvError, TaskError
 from turngrid.envs.utils.names import meant
 
-_RULES = ("reset", "action_field", "action", "observation_fields", "legal_field", "winning_return")
+_NAME_FIELDS = ("action_field", "action", "observation_fields", "legal_field")
+_RULES = ("reset", *_NAME_FIELDS, "winning_return")
 
 
 @dataclass(frozen=True)
@@ -73,42 +74,37 @@ class OpenEnv(Environment):
             raise TaskError(
                 f"env.image={chosen.image}: there is no command docker; start a server and use env.url=http://HOST:PORT"
             )
-        for key in ("action_field", "observation_fields"):
-            if not getattr(chosen, key):
-                raise TaskError(f"env.{key} must be given; use env.{key}=NAME{self._named(key)}")
         self._check_fields()
         rules = {key: getattr(chosen, key) for key in _RULES}
         rules |= {"action": chosen.action or {}, "reset": chosen.reset or {}}
         whose = {"task": task, "server": chosen.image or facts_hash(schema(chosen.url)), "goal": chosen.goal}
         return json.loads(json.dumps({**rules, **whose, "distinct": chosen.distinct}))
 
-    def _named(self, key: str) -> str:
-        """Return the fields that ``env.KEY`` may name, if the server is running."""
-        if not self.settings.url:
-            return ""
-        return f", of {', '.join(self._fields(key.split('_')[0]))}"
+    def _check_fields(self) -> None:
+        fields = self._fields()
+        for key in _NAME_FIELDS:
+            of = "action" if key.startswith("action") else "observation"
+            known, given = fields.get(of, []), getattr(self.settings, key)
+            if not given and key in ("action_field", "observation_fields"):
+                choices = f", of {', '.join(known)}" if known else ""
+                raise TaskError(f"env.{key} must be given; use env.{key}=NAME{choices}")
+            names = [given] if isinstance(given, str) else given or ()
+            if lacking := [name for name in names if fields and name not in known]:
+                near = meant(lacking[0], known, f"env.{key}=") or f"; use one of {', '.join(known)}"
+                url = self.settings.url
+                raise TaskError(f"env.{key}={lacking[0]}: the {of}s of env.url={url} have no such field{near}")
 
-    def _fields(self, of: str) -> list[str]:
+    def _fields(self) -> dict[str, list[str]]:
+        """Return the fields of the server's actions and observations; {} for an image."""
         url = self.settings.url
+        if url is None:
+            return {}
         if not url.startswith(("http://", "https://")):
             raise TaskError(f"env.url={url} must be an address such as http://localhost:8000")
         try:
-            return list(schema(url)[of]["properties"])
+            return {of: list(schema(url)[of]["properties"]) for of in ("action", "observation")}
         except EnvError as error:
             raise TaskError(f"env.url={url}: {error}; start the server, or use the address of another one") from error
-
-    def _check_fields(self) -> None:
-        chosen = self.settings
-        if not chosen.url:
-            return
-        legal = [chosen.legal_field] if chosen.legal_field else []
-        named = {"action_field": [chosen.action_field], "action": [*(chosen.action or {})]}
-        for key, names in {**named, "observation_fields": chosen.observation_fields, "legal_field": legal}.items():
-            of = "action" if key in named else "observation"
-            known = self._fields(of)
-            if lacking := [name for name in names if name not in known]:
-                near = meant(lacking[0], known, f"env.{key}=") or f"; use one of {', '.join(known)}"
-                raise TaskError(f"env.{key}={lacking[0]}: the {of}s of env.url={chosen.url} have no such field{near}")
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         rules = {**{key: params[key] for key in _RULES}, "seed": seed}

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.repair.source_rules import parsed
@@ -39,12 +38,6 @@ _FENCE = re.compile(r"\s*```\w*\s*")
 _LINE_DIGITS = 9  # Python refuses to convert thousands of digits
 
 
-@dataclass(frozen=True)
-class Shape:
-    lines: int
-    chars: int
-
-
 def clean(action: str) -> str:
     """Remove code fences, control characters and blank lines before the command.
 
@@ -60,13 +53,6 @@ def clean(action: str) -> str:
     return "\n".join([head, *below]) if head.split(" ", 1)[0] == "edit" else head
 
 
-def parse(command: str) -> tuple[str, str, list[str]]:
-    """Return the verb, its argument on the same line, and the lines below (for ``edit``)."""
-    head, *body = command.split("\n")
-    verb, _, argument = head.partition(" ")
-    return verb.lower(), argument.strip(), body
-
-
 def ls(workspace: Workspace, argument: str) -> str:
     """List the entries of a folder, subfolders with a slash."""
     folder = argument.strip("./") if argument in (".", "./", "/") else argument.rstrip("/").removeprefix("./")
@@ -78,15 +64,15 @@ def ls(workspace: Workspace, argument: str) -> str:
     return "\n".join(sorted(entries))
 
 
-def show(workspace: Workspace, argument: str, shape: Shape) -> str:
-    """Show a file's lines with their numbers, from the top or the asked ones."""
+def show(workspace: Workspace, argument: str, most: int) -> str:
+    """Show a file's lines with their numbers, ``most`` from the top or of the asked ones."""
     path, _, span = argument.partition(" ")
     match = _RANGE.fullmatch(span.replace("lines", "").strip()) if span.strip() else None
     if span.strip() and not match:
         raise InvalidAction("show takes a file and line numbers, such as show a.py 10-30.")
     first = _line(match[1]) if match else 1
-    last = _line(match[2] or match[1]) if match else first + shape.lines - 1
-    return window(path, lines_of(read(workspace, path)), first, min(last, first + shape.lines - 1))
+    last = _line(match[2] or match[1]) if match else first + most - 1
+    return window(path, lines_of(read(workspace, path)), first, min(last, first + most - 1))
 
 
 def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
@@ -98,7 +84,7 @@ def window(path: str, lines: Sequence[str], first: int, last: int) -> str:
     return f"{path}, lines {first}-{last} of {len(lines)}:\n{shown}"
 
 
-def search(workspace: Workspace, argument: str, shape: Shape) -> str:
+def search(workspace: Workspace, argument: str, most: int) -> str:
     wanted = argument.strip("\"'") or argument
     if not wanted:
         raise InvalidAction("search takes a text to look for.")
@@ -109,8 +95,8 @@ def search(workspace: Workspace, argument: str, shape: Shape) -> str:
         except UnicodeDecodeError:
             continue
         hits += [f"{path}:{n}: {line.strip()[:120]}" for n, line in enumerate(lines, 1) if wanted in line]
-        if len(hits) > shape.lines:
-            return "\n".join([*hits[: shape.lines], "... and more"])
+        if len(hits) > most:
+            return "\n".join([*hits[:most], "... and more"])
     return "\n".join(hits) or f"{wanted} is nowhere."
 
 
@@ -210,9 +196,8 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def cut(text: str, shape: Shape) -> str:
-    lines = text.split("\n")
-    kept = "\n".join(lines[: shape.lines + 4])
-    if len(kept) > shape.chars:
-        kept = kept[: shape.chars].rsplit("\n", 1)[0] if "\n" in kept[: shape.chars] else kept[: shape.chars]
+def cut(text: str, lines: int, chars: int) -> str:
+    kept = "\n".join(text.split("\n")[: lines + 4])
+    if len(kept) > chars:
+        kept = kept[:chars].rsplit("\n", 1)[0] if "\n" in kept[:chars] else kept[:chars]
     return kept if len(kept) == len(text) else f"{kept}\n... (cut)"

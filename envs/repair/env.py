@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from turngrid.envs.repair import commands
-from turngrid.envs.repair.commands import Shape
 from turngrid.envs.repair.grading import Options, Status, TestRun
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles, RepoProvider
@@ -23,7 +22,8 @@ _UNKNOWN = f"That is not a command. {commands.FORM}"
 class Setup:
     """How repositories are obtained, how tests run, and how much an observation shows."""
 
-    shape: Shape
+    show_lines: int
+    show_chars: int
     provider_of: Callable[[Instance], RepoProvider] = field(default=lambda instance: InlineFiles())
     options: Options = field(default_factory=Options)
 
@@ -54,10 +54,11 @@ class RepairEnv(TextEnv):
         return commands.clean(action)
 
     def step_game(self, command: str) -> RawStep:
-        verb, argument, body = commands.parse(command)
-        if verb == "submit":
+        head, *body = command.split("\n")  # ``edit`` has lines below it
+        verb, _, argument = head.partition(" ")
+        if verb.lower() == "submit":
             return self._graded()
-        return RawStep(self.observe_message(self._answer(verb, argument, body)))
+        return RawStep(self.observe_message(self._answer(verb.lower(), argument.strip(), body)))
 
     def finish_game(self) -> RawStep:
         return self._graded()
@@ -73,14 +74,14 @@ class RepairEnv(TextEnv):
         return self._workspace
 
     def _answer(self, verb: str, argument: str, body: list[str]) -> str:
-        workspace, shape = self._open, self._setup.shape
+        workspace, most = self._open, self._setup.show_lines
         match verb:
             case "ls":
                 return commands.ls(workspace, argument)
             case "show":
-                return commands.show(workspace, argument, shape)
+                return commands.show(workspace, argument, most)
             case "search":
-                return commands.search(workspace, argument, shape)
+                return commands.search(workspace, argument, most)
             case "replace":
                 return commands.replace(workspace, argument)
             case "edit":
@@ -104,26 +105,21 @@ class RepairEnv(TextEnv):
     def _graded(self) -> RawStep:
         workspace = self._open
         result = grade(workspace, self._setup.options) if workspace.counted else self._unchanged()
-        counts = result.counts
-        ended = f"{result.outcome}: {result.detail}" if result.refused else result.outcome
-        text = (
-            f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
-            f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
-        )
-        info = {**result.to_info(workspace.patch()), "problem": goal_text(workspace.instance)}
+        level = workspace.provider.level(self._setup.options)
+        about = {"sandbox": str(level), "patch": workspace.patch(), "problem": goal_text(workspace.instance)}
         self.close_game()  # a worker that is killed between two episodes leaves no folder behind
-        return RawStep(Observation(text), counts.ratio, won=result.resolved, terminated=True, info=info)
+        seen, info = Observation(verdict(result)), {**result.to_info(), **about}
+        return RawStep(seen, result.counts.ratio, won=result.resolved, terminated=True, info=info)
 
     def _unchanged(self) -> Grade:
         """Return the grade of an episode without graded edits; no test has to run."""
         instance = self._open.instance
         stayed = len(instance.PASS_TO_PASS)
         counts = Counts(0, len(instance.FAIL_TO_PASS), stayed, stayed)
-        level = self._open.provider.level(self._setup.options)
-        return Grade(counts, Outcome.FINISHED, "nothing was changed", level, 0.0)
+        return Grade(counts, Outcome.FINISHED, "nothing was changed")
 
     def observe_message(self, message: str) -> Observation:
-        return super().observe_message(commands.cut(message, self._setup.shape))
+        return super().observe_message(commands.cut(message, self._setup.show_lines, self._setup.show_chars))
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return what always works, since possible edits are endless."""
@@ -134,6 +130,15 @@ class RepairEnv(TextEnv):
 def goal_text(instance: Instance) -> str:
     text = "\n".join(line.rstrip() for line in instance.problem_statement.strip().splitlines())
     return text if len(text) <= GOAL_CHARS else f"{text[:GOAL_CHARS].rsplit(' ', 1)[0]} ... (cut)"
+
+
+def verdict(result: Grade) -> str:
+    counts = result.counts
+    ended = f"{result.outcome}: {result.detail}" if result.refused else result.outcome
+    return (
+        f"Graded: {counts.f2p_passed} of {counts.f2p} failing tests repaired, "
+        f"{counts.p2p - counts.p2p_passed} of {counts.p2p} passing tests broken ({ended})."
+    )
 
 
 def summary(run: TestRun, shown: int = 5) -> str:

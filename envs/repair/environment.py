@@ -15,7 +15,7 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 from turngrid.envs.games.catalogue import SPLITS
 from turngrid.envs.repair import bugs
 from turngrid.envs.repair.bugs import SUITES, TESTS
-from turngrid.envs.repair.commands import FORM, FUNCTIONS, Shape
+from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.env import RepairEnv, Setup
 from turngrid.envs.repair.games import listed, make
 from turngrid.envs.repair.grading import Options
@@ -65,12 +65,16 @@ class RepairEnvironment(Environment):
         return RepairEnv(self.setup(), legal=legal)
 
     def setup(self) -> Setup:
-        """Return the env's setup; ``settings.python`` may name another interpreter for tests."""
         settings = self.settings
         deadline = settings.tests_deadline_s
         limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
-        options = Options(settings.sandbox, getattr(settings, "python", "") or sys.executable, limits)
-        return Setup(Shape(settings.show_lines, settings.show_chars), self.provider, options)
+        options = Options(settings.sandbox, self.python, limits)
+        return Setup(settings.show_lines, settings.show_chars, self.provider, options)
+
+    @property
+    def python(self) -> str:
+        """The interpreter that runs the tests."""
+        return sys.executable
 
     @abc.abstractmethod
     def cpu_s(self, deadline_s: float) -> float:
@@ -81,15 +85,9 @@ class RepairEnvironment(Environment):
         return InlineFiles()
 
     def check_settings(self) -> None:
-        """Check settings before anything starts.
-
-        Raises:
-            TaskError: the sandbox does not work here.
-        """
-        settings = self.settings
+        """Raise TaskError if the sandbox does not work here."""
         try:
-            if getattr(settings, "provider", "") != "container" or settings.sandbox not in sandbox.MODES:
-                sandbox.level(settings.sandbox)
+            sandbox.level(self.settings.sandbox)
         except SandboxError as error:
             raise TaskError(str(error)) from error
 

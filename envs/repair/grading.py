@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.sandbox import sandbox
-from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome
+from turngrid.envs.sandbox.types import Completed, Limits, Outcome
 
 # The command starts in a folder of code under test, which must not be imported before the runner.
 BOOT = (
@@ -55,8 +55,6 @@ class TestRun:
     messages: Mapping[str, str]
     outcome: Outcome
     detail: str
-    level: Level
-    seconds: float
 
     @property
     def passed(self) -> list[str]:
@@ -84,7 +82,7 @@ class Options:
     autoload: bool = False
 
 
-def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Options | None = None) -> TestRun:
+def run_tests(layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
     """Run pytest on a copy of ``layers``, folders laid over each other.
 
     Args:
@@ -93,7 +91,6 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
     Raises:
         SandboxError: the sandbox cannot be built.
     """
-    options = options or Options()
     tests = list(tests)
     key, request = prepare(tests, options)
     done = sandbox.run(
@@ -102,7 +99,7 @@ def run_tests(layers: Sequence[Path], tests: Iterable[str] = (), options: Option
         limits=options.limits,
         given=request,
         visible=sandbox.interpreter_paths(options.python),
-        mode=options.mode,
+        at=sandbox.level(options.mode),
     )
     return understand(done, key, tests)
 
@@ -111,7 +108,7 @@ def run_files(files: Mapping[str, str], tests: Iterable[str] = (), options: Opti
     """Run tests on a repository given as text by path."""
     with tempfile.TemporaryDirectory(prefix=sandbox.prefix()) as folder:
         write_files(Path(folder) / "repo", files)
-        return run_tests([Path(folder) / "repo"], tests, options)
+        return run_tests([Path(folder) / "repo"], tests, options or Options())
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
@@ -145,7 +142,7 @@ def understand(done: Completed, key: bytes, tests: Sequence[str] = ()) -> TestRu
     outcome, detail = report.outcome(done)
     believed = outcome not in (Outcome.FORGED, Outcome.TAMPERED)
     statuses = report.statuses if believed else dict.fromkeys(report.statuses, Status.FAILED)
-    return TestRun(statuses, report.messages, outcome, detail, done.level, done.seconds)
+    return TestRun(statuses, report.messages, outcome, detail)
 
 
 def _ids(tests: Sequence[str]) -> list[str]:
@@ -172,11 +169,14 @@ class Report:
         for line in lines[:-1]:
             record = self._opened(line)
             if record is None:
-                self._problem = self._problem or _UNSIGNED
+                self._fail(*_UNSIGNED)
                 return
-            getattr(self, "_" + record["event"])(record)
+            self._take(record)
         if whole and lines[-1]:
-            self._problem = self._problem or _UNSIGNED
+            self._fail(*_UNSIGNED)
+
+    def _fail(self, outcome: Outcome, detail: str) -> None:
+        self._problem = self._problem or (outcome, detail)
 
     def _opened(self, line: bytes) -> dict[str, Any] | None:
         seal, _, text = line.partition(b" ")
@@ -186,38 +186,40 @@ class Report:
         self._count += 1
         return record if record["n"] == self._count - 1 and not self._ended else None
 
-    def _collected(self, record: dict[str, Any]) -> None:
-        self._xfail = {test: bool(xfail) for test, xfail in record["tests"]}
+    def _take(self, record: dict[str, Any]) -> None:
+        match record["event"]:
+            case "collected":
+                self._collected(record["tests"])
+            case "uncollected":
+                self.messages[record["file"]] = record["message"]
+            case "start":
+                self._running = record["test"]
+            case "test":
+                self._test(record)
+            case "tampered":
+                self._fail(Outcome.TAMPERED, record["what"])
+            case "unfinished":
+                self._fail(Outcome.ENDED_EARLY, record["what"])
+            case "end":
+                self._ended = True
+
+    def _collected(self, tests: list[tuple[str, bool]]) -> None:
+        self._xfail = dict(tests)
         self.statuses = dict.fromkeys(self._xfail, Status.FAILED)
         for test in self.statuses:
             if self._wanted and not self._wanted.intersection((test, test.split(" ")[0])):
-                self._tampered({"what": f"{test} reported, and was not requested"})
-
-    def _start(self, record: dict[str, Any]) -> None:
-        self._running = record["test"]
+                self._fail(Outcome.TAMPERED, f"{test} reported, and was not requested")
 
     def _test(self, record: dict[str, Any]) -> None:
         test = record["test"]
         if test in self._done or test not in self.statuses:
-            self._tampered({"what": f"{test} was reported twice or not collected"})
+            self._fail(Outcome.TAMPERED, f"{test} was reported twice or not collected")
             return
         self._done.add(test)
         self._running = ""
         self.statuses[test] = _status(record["phases"], self._xfail[test])
         if record["message"]:
             self.messages[test] = record["message"]
-
-    def _uncollected(self, record: dict[str, Any]) -> None:
-        self.messages[record["file"]] = record["message"]
-
-    def _tampered(self, record: dict[str, Any]) -> None:
-        self._problem = self._problem or (Outcome.TAMPERED, record["what"])
-
-    def _unfinished(self, record: dict[str, Any]) -> None:
-        self._problem = self._problem or (Outcome.ENDED_EARLY, record["what"])
-
-    def _end(self, record: dict[str, Any]) -> None:
-        self._ended = True
 
     def outcome(self, done: Completed) -> tuple[Outcome, str]:
         during = f" during {self._running}" if self._running else ""

@@ -19,6 +19,8 @@ from turngrid.envs.sandbox.watch import watched
 from turngrid.envs.types import EnvError
 
 ENGINES = ("docker", "podman")
+# In the published images: the repository, and the interpreter that has its packages.
+_TESTBED, _PYTHON = "/testbed", "/opt/miniconda3/envs/testbed/bin/python"
 _DEADLINE_S = 600.0
 # Without the user's configuration, and without fetching what a partial clone lacks.
 _GIT_ENVIRONMENT = {
@@ -104,13 +106,9 @@ class ContainerImage(RepoProvider):
     Attributes:
         image: template with ``{id}`` (the instance's name in lower case, ``__`` as ``_s_``, as in
             the published images), ``{instance_id}`` and ``{repo}``.
-        folder: the repository's folder in the image.
-        python: the interpreter that has its packages.
     """
 
     image: str
-    folder: str = "/testbed"
-    python: str = "/opt/miniconda3/envs/testbed/bin/python"
 
     def level(self, options: Options) -> Level:
         return Level.CONTAINER
@@ -122,26 +120,26 @@ class ContainerImage(RepoProvider):
     def checkout(self, instance: Instance, folder: Path) -> None:
         container = self._create(instance, [], Limits())
         try:
-            packed = _engine("cp", f"{container}:{self.folder}/.", "-")
+            packed = _engine("cp", f"{container}:{_TESTBED}/.", "-")
         finally:
             _engine("rm", "-f", container)
         _unpack(packed, folder)
 
     def run_tests(self, instance: Instance, layers: Sequence[Path], tests: Iterable[str], options: Options) -> TestRun:
         tests = list(tests)
-        key, request = prepare(tests, Options(options.mode, self.python, options.limits, autoload=True))
-        container = self._create(instance, [self.python, "-s", "-B", "-c", BOOT], options.limits)
+        key, request = prepare(tests, Options(options.mode, _PYTHON, options.limits, autoload=True))
+        container = self._create(instance, [_PYTHON, "-s", "-B", "-c", BOOT], options.limits)
         try:
             for layer in layers[1:]:  # the image has the first
-                _engine("cp", f"{layer}/.", f"{container}:{self.folder}")
+                _engine("cp", f"{layer}/.", f"{container}:{_TESTBED}")
             command = [engine(), "start", "-a", "-i", container]
-            return understand(watched(command, options.limits, request, Level.CONTAINER), key, tests)
+            return understand(watched(command, options.limits, request), key, tests)
         finally:
             _engine("rm", "-f", container)
 
     def _create(self, instance: Instance, command: list[str], limits: Limits) -> str:
         walls = ["--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pull=never"]
-        sizes = [f"--memory={limits.memory_mib}m", f"--pids-limit={limits.processes}", f"--workdir={self.folder}"]
+        sizes = [f"--memory={limits.memory_mib}m", f"--pids-limit={limits.processes}", f"--workdir={_TESTBED}"]
         variables = ["--env=PYTHONHASHSEED=0", "--env=PYTHONDONTWRITEBYTECODE=1", "--env=HOME=/tmp"]
         created = _engine("create", "-i", *walls, *sizes, *variables, self.image_of(instance), *(command or ["true"]))
         return created.decode().split()[-1]

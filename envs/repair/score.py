@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from turngrid.envs.repair.grading import Options, TestRun
-from turngrid.envs.sandbox.types import Level, Outcome
+from turngrid.envs.sandbox.types import Outcome
 
 if TYPE_CHECKING:
     from turngrid.envs.repair.instance import Instance
@@ -54,19 +54,16 @@ class Grade:
     counts: Counts
     outcome: Outcome
     detail: str
-    level: Level
-    seconds: float
     refused: str = ""
 
     @property
     def resolved(self) -> bool:
         return self.counts.resolved and self.outcome is Outcome.FINISHED
 
-    def to_info(self, patch: str) -> dict[str, Any]:
-        """Return JSON values for ``StepResult.info``; ``patch``: the agent's change as a diff."""
-        about = {"outcome": str(self.outcome), "detail": self.detail, "sandbox": str(self.level)}
-        about |= {"refused": self.refused} if self.refused else {}
-        return {"tests": asdict(self.counts), **about, "patch": patch, "test_seconds": self.seconds}
+    def to_info(self) -> dict[str, Any]:
+        """Return JSON values for ``StepResult.info``."""
+        refused = {"refused": self.refused} if self.refused else {}
+        return {"tests": asdict(self.counts), "outcome": str(self.outcome), "detail": self.detail, **refused}
 
 
 def grade(workspace: Workspace, options: Options) -> Grade:
@@ -83,10 +80,9 @@ def grade(workspace: Workspace, options: Options) -> Grade:
     for path, text in workspace.counted.items():
         if refusal := workspace.refusal(path, text):
             none = Counts(0, len(instance.FAIL_TO_PASS), 0, len(instance.PASS_TO_PASS))
-            level = workspace.provider.level(options)
-            return Grade(none, Outcome.REFUSED, refusal.message, level, 0.0, refusal.reason)
+            return Grade(none, Outcome.REFUSED, refusal.message, refusal.reason)
     run = run_graded(workspace, options)
-    return Grade(count(instance, run), run.outcome, run.detail, run.level, run.seconds)
+    return Grade(count(instance, run), run.outcome, run.detail)
 
 
 def run_graded(workspace: Workspace, options: Options) -> TestRun:

@@ -35,10 +35,8 @@ class Workspace:
         self.instance, self.provider = instance, provider
         self.edits: dict[str, str] = {}
         self._folder = tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True)
-        self.base = Path(self._folder.name) / "base"  # the checkout
         try:
-            self.base.mkdir(mode=0o755)
-            provider.checkout(instance, self.base)
+            self.base = self._checkout(Path(self._folder.name))
         except BaseException:
             self.close()
             raise
@@ -172,13 +170,10 @@ class Workspace:
         with tempfile.TemporaryDirectory(prefix=prefix()) as folder:
             top = Path(folder) / "top"
             write_files(top, {**self.counted, **self.hidden_tests()} if graded else self.edits)
-            yield [self._untouched(Path(folder)) if graded and self.instance.files else self.base, top]
+            # without sandbox isolation, the agent's test runs may have changed the first checkout
+            yield [self._checkout(Path(folder)) if graded and self.instance.files else self.base, top]
 
-    def _untouched(self, folder: Path) -> Path:
-        """Return a new checkout.
-
-        The agent's test runs may have changed the first, without sandbox isolation.
-        """
+    def _checkout(self, folder: Path) -> Path:
         base = folder / "base"
         base.mkdir(mode=0o755)
         self.provider.checkout(self.instance, base)

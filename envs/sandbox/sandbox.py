@@ -48,7 +48,6 @@ def run(
     limits: Limits | None = None,
     given: bytes = b"",
     visible: Sequence[Path] = (),
-    mode: str = "auto",
     at: Level | None = None,
 ) -> Completed:
     """Run a command in a private copy of some folders.
@@ -60,22 +59,22 @@ def run(
         layers: folders, copied over each other in order.
         given: standard input.
         visible: further paths that the command may read.
-        at: a level in place of that of ``mode``.
+        at: the isolation, by default that of ``auto``.
 
     Raises:
-        SandboxError: the mode does not work here, or the sandbox cannot be built.
+        SandboxError: bubblewrap does not work here, or the sandbox cannot be built.
     """
-    at, limits = at or level(mode), limits or Limits()
+    at, limits = at or level(), limits or Limits()
     with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:
         folder, home = Path(scratch, "repo"), Path(scratch, "tmp")
         folder.mkdir()
         home.mkdir()
         line = command(at, argv, [path.absolute() for path in layers], visible, limits, folder)
         if at is not Level.LIMITS:
-            return watched(line, limits, given, at, cwd="/", env=environment("/tmp"))
+            return watched(line, limits, given, cwd="/", env=environment("/tmp"))
         mark = os.urandom(8).hex()
         variables = environment(str(home)) | {"TURNGRID_RUN": mark}
-        return watched(line, limits, given, at, f"TURNGRID_RUN={mark}", cwd=folder, env=variables)
+        return watched(line, limits, given, f"TURNGRID_RUN={mark}", cwd=folder, env=variables)
 
 
 def _works() -> bool:

@@ -82,5 +82,3 @@ class Completed:
     code: int
     stdout: bytes
     stderr: bytes
-    seconds: float
-    level: Level

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from turngrid.envs.sandbox.types import Completed, Level, Limits, Outcome
+from turngrid.envs.sandbox.types import Completed, Limits, Outcome
 from turngrid.envs.sandbox.walls import WRITABLE
 
 _LOOK_EVERY_S = 0.05
@@ -90,7 +90,7 @@ class Watch:
         behind_walls = not self._mark
         if behind_walls and _files_behind_walls(pids) > self._limits.files:
             return Outcome.TOO_MANY_FILES
-        if sum(map(_open_files, pids)) > self._limits.open_files:
+        if sum(len(_entries(pid, "fd")) for pid in pids) > self._limits.open_files:
             return Outcome.TOO_MANY_FILES
         return None
 
@@ -115,16 +115,16 @@ class Watch:
             _kill_marked(self._mark.encode())
 
 
-def watched(line: Sequence[str], limits: Limits, given: bytes, level: Level, mark: str = "", **where: Any) -> Completed:
+def watched(line: Sequence[str], limits: Limits, given: bytes, mark: str = "", **where: Any) -> Completed:
     """Run a command line to its end, with ``given`` as its input; ``where`` is for ``Popen``."""
-    pipe, start = subprocess.PIPE, time.monotonic()
+    pipe = subprocess.PIPE
     with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, **where) as process:
         watch = Watch(process, limits, mark)
         outcome = watch.run(given)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if outcome not in (Outcome.FINISHED, Outcome.KILLED, Outcome.OUT_OF_CPU_TIME):
         code = -1  # the sandbox ended it
-    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr), time.monotonic() - start, level)
+    return Completed(outcome, code, bytes(watch.stdout), bytes(watch.stderr))
 
 
 def _feed(stdin: IO[bytes], given: bytes) -> None:
@@ -142,34 +142,27 @@ def _ending(code: int) -> Outcome:
 
 
 def _children(pid: int) -> list[int]:
-    with contextlib.suppress(OSError):
-        return [
-            int(child)
-            for task in os.listdir(f"/proc/{pid}/task")
-            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split()
-        ]
-    return []
+    tasks = _entries(pid, "task")
+    return [int(child) for task in tasks for child in _file(pid, f"task/{task}/children").split()]
 
 
 def _resident_mib(pid: int) -> float:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_MIB
-    return 0.0
+    words = _file(pid, "statm").split()
+    return int(words[1]) * _PAGE_MIB if words else 0.0
 
 
 def _share_mib(pid: int) -> float:
     """Return a process's memory, shared pages divided among their processes; slow to read."""
-    with contextlib.suppress(OSError):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-    return _resident_mib(pid)
+    lines = _file(pid, "smaps_rollup").splitlines()
+    shares = [int(line.split()[1]) for line in lines if line.startswith(b"Pss:")]
+    return sum(shares) / 1024 if lines else _resident_mib(pid)
 
 
 def _kill_marked(mark: bytes) -> None:
     """Kill processes that left the tree, found by their environment variable."""
     for _ in range(_TRIES):
         pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
-        marked = [pid for pid in pids if mark in _environment(pid)]
+        marked = [pid for pid in pids if mark in _file(pid, "environ")]
         if not marked:
             return
         for pid in marked:
@@ -178,16 +171,18 @@ def _kill_marked(mark: bytes) -> None:
         time.sleep(0.01)
 
 
-def _environment(pid: int) -> bytes:
+def _file(pid: int, name: str) -> bytes:
+    """Return a file of ``/proc/PID``, empty if the process ended or is another user's."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        return Path(f"/proc/{pid}/{name}").read_bytes()
     return b""
 
 
-def _open_files(pid: int) -> int:
+def _entries(pid: int, name: str) -> list[str]:
+    """Return the entries of a folder of ``/proc/PID``; [] as for ``_file``."""
     with contextlib.suppress(OSError):
-        return len(os.listdir(f"/proc/{pid}/fd"))
-    return 0
+        return os.listdir(f"/proc/{pid}/{name}")
+    return []
 
 
 def _files_behind_walls(pids: Sequence[int]) -> int:

@@ -7,7 +7,6 @@ task, variation and actions alone.
 """
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +103,8 @@ def write_game(task: str, variation: int, simplifications: str, turns: int, fold
     replays = [_replay(simulator, task, variation, simplifications, gold) for _ in range(REPLAYS)]
     plan = tuple(gold[: len(replays[0])])
     check_gold(replays[0][-1][1] if plan else 0, 100, replays, len(plan), turns)
-    game = {"task": task, "variation": variation, "simplifications": simplifications}
-    fingerprint = hashlib.sha256(json.dumps(game).encode()).hexdigest()
-    return GameRecord.written(
-        folder, {**game, "gold": plan}, goal=goal, expert_plan=plan, fingerprint=fingerprint, max_score=100
-    )
+    game = {"task": task, "variation": variation, "simplifications": simplifications, "gold": plan}
+    return GameRecord.written(folder, game, goal=goal, expert_plan=plan, max_score=100)
 
 
 def _replay(simulator: Simulator, task: str, variation: int, simplifications: str, gold: list[str]) -> Replay:

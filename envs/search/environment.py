@@ -63,9 +63,9 @@ class Search(Environment):
     def longest_step_s(self) -> float:  # type: ignore[override]
         if not self.settings.url:
             return 0.0
-        from turngrid.envs.search.retrieval import TRIES, WAITS_S
+        from turngrid.envs.search.retrieval import WAITS_S
 
-        return TRIES * self.settings.timeout_s + sum(WAITS_S)
+        return (1 + len(WAITS_S)) * self.settings.timeout_s + sum(WAITS_S)
 
     def parse_task(self, task: str) -> dict[str, Any]:
         settings = self.settings
@@ -114,7 +114,7 @@ class Search(Environment):
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         if "set" in params:
             return self.files(params["set"]).make(seed, params["split"], folder)
-        from turngrid.envs.search.games import ask, collection_of, fingerprint, written
+        from turngrid.envs.search.games import ask, collection_of, content_of, fingerprint
         from turngrid.envs.search.world import WorldSpec
 
         rest = (params["passages"], params["distractors"], params["wording"])
@@ -122,17 +122,13 @@ class Search(Environment):
         draw = random.Random(f"search question {seed}")
         hops = draw.randint(*params["hops"])
         question = ask(collection, hops, params["top_k"], params["result_chars"], draw)
-        (folder / "game.json").write_text(written(collection, question))
+        about: dict[str, Any] = {"goal": question.text, "expert_plan": question.plan, "max_score": len(question.plan)}
         same = fingerprint(collection.world, question)
-        return GameRecord("game.json", "", question.text, question.plan, same, len(question.plan))
+        return GameRecord.written(folder, content_of(collection, question), fingerprint=same, **about)
 
 
 def check_settings(settings: SearchSettings) -> None:
-    """Check ``env.url`` and ``env.corpus``.
-
-    Raises:
-        TaskError: one is invalid, both are set, or ``env.data_dir`` is not.
-    """
+    """Raise TaskError if ``env.url`` or ``env.corpus`` is invalid or does not fit other keys."""
     if settings.url and not settings.url.startswith(("http://", "https://")):
         raise TaskError(f"env.url={settings.url} is no server's address; use env.url=http://HOST:8000/retrieve")
     for key, value in {"env.corpus": settings.corpus, "env.url": settings.url}.items():

@@ -117,11 +117,7 @@ class QuestionFiles:
         return Path(self.data_dir).expanduser() / self.task
 
     def check(self) -> None:
-        """Check the folder.
-
-        Raises:
-            TaskError: it does not exist, or has no file of questions.
-        """
+        """Raise TaskError if the folder does not exist, or has no file of questions."""
         if not self.folder.parent.is_dir():
             raise TaskError(f"env.data_dir={self.data_dir}: no such folder; use one that has a folder for each set")
         sets = [path.name for path in sorted(self.folder.parent.iterdir()) if path.is_dir()]

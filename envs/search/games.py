@@ -5,7 +5,6 @@ conditions on one entity, comparisons of two years, and questions that state the
 from __future__ import annotations
 
 import functools
-import json
 import random
 import re
 from dataclasses import asdict, dataclass, replace
@@ -239,18 +238,18 @@ def fingerprint(world: World, question: Question) -> str:
     return facts_hash(facts)
 
 
-def written(collection: Collection, question: Question) -> str:
-    """Return the game file's text: the question, what only scorers may read, and the world."""
-    world = collection.world
+def content_of(collection: Collection, question: Question) -> dict[str, Any]:
+    """Return what a game file holds: the question, what only scorers may read, and the world."""
     facts = [collection.gold_fact(fact) for fact in question.facts if question.form != "stated"]
     hops = len(facts)
-    known = {
+    return {
         "question": question.text,
         "golds": question.golds,
         "facts": facts,
         "kind": f"{hops} hop{'s' * (hops > 1)}" if question.form == "chain" else question.form,
+        "world": asdict(collection.world.spec),
+        "sha256": collection.world.digest,
     }
-    return json.dumps({**known, "world": asdict(world.spec), "sha256": world.digest})
 
 
 def collection_in(game: dict[str, Any]) -> Collection:

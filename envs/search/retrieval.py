@@ -21,7 +21,6 @@ from turngrid.envs.search.files import sentences
 from turngrid.envs.types import EnvError
 
 _WORD = re.compile(r"[^\W_]+")
-TRIES = 3
 WAITS_S = (1.0, 2.0)  # before the second and third try
 
 

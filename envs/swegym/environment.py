@@ -1,6 +1,7 @@
 """SWE-Gym and SWE-bench: real repositories, repaired by text commands, graded by tests."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
 from turngrid.envs.repair.games import accept
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
+from turngrid.envs.sandbox import sandbox
 from turngrid.envs.types import TaskError
 
 # First and last number of lines of a patch, and of tests (tables 2 and 6 of arXiv 2510.01132).
@@ -92,9 +94,14 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
             return GitMirror(Path(mirrors).expanduser())
         return ContainerImage(self.settings.container_image)
 
+    @property
+    def python(self) -> str:
+        return self.settings.python or sys.executable
+
     def check_settings(self) -> None:
-        super().check_settings()
         settings = self.settings
+        if settings.provider != "container" or settings.sandbox not in sandbox.MODES:
+            super().check_settings()
         if settings.provider == "git" and not settings.mirror_dir:
             raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
         if settings.mirror_dir and not Path(settings.mirror_dir).expanduser().is_dir():
@@ -103,8 +110,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
 
 def _checked_with(settings: Settings) -> str:
-    """Hash the settings that instances are checked with, and the names of the clones: others may
-    accept others."""
+    """Return a hash of what decides whether an instance is accepted: settings and clones."""
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
     clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)

@@ -46,27 +46,7 @@ def source(clone: Path) -> str:
 
 @functools.cache
 def tasks(clone: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((clone / TASKS).read_text())
-    return found
-
-
-def made(clone: Path, params: Params, task: dict[str, Any], folder: Path) -> GameRecord:
-    """Write a task's game.
-
-    Raises:
-        Rejected: tau2 grades it by other means than the final state and the calls, or it is solved
-            at its start.
-    """
-    criteria = task["evaluation_criteria"]
-    if other := set(criteria["reward_basis"]) - GRADED_BY:
-        raise Rejected(f"it is graded by {', '.join(sorted(other))}")
-    game = {"task": task, "policy": params["policy"], "source": params["source"]}
-    if Ticket(clone, game).solved:
-        raise Rejected("it is solved at its start")
-    facts = [task["ticket"], task["initial_state"], criteria]
-    plan = [str(Call(action["name"], action["arguments"])) for action in criteria["actions"]]
-    about = {"expert_plan": (*plan, str(Call(DONE.name))), "fingerprint": facts_hash(facts)}
-    return GameRecord.written(folder, game, sort_keys=True, **about)
+    return json.loads((clone / TASKS).read_text())
 
 
 class Ticket:
@@ -181,7 +161,23 @@ class Tau2(Environment):
         return [place[name] for number, name in enumerate(names) if str(number)[-1] in digits]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        return made(self._clone, params, tasks(self._clone)[seed], folder)
+        """Write a task's game.
+
+        Raises:
+            Rejected: tau2 grades it by other means than the final state and the calls, or it is
+                solved at its start.
+        """
+        task = tasks(self._clone)[seed]
+        criteria = task["evaluation_criteria"]
+        if other := set(criteria["reward_basis"]) - GRADED_BY:
+            raise Rejected(f"it is graded by {', '.join(sorted(other))}")
+        game = {"task": task, "policy": params["policy"], "source": params["source"]}
+        if Ticket(self._clone, game).solved:
+            raise Rejected("it is solved at its start")
+        facts = [task["ticket"], task["initial_state"], criteria]
+        plan = [str(Call(action["name"], action["arguments"])) for action in criteria["actions"]]
+        about = {"expert_plan": (*plan, str(Call(DONE.name))), "fingerprint": facts_hash(facts)}
+        return GameRecord.written(folder, game, sort_keys=True, **about)
 
     @property
     def _clone(self) -> Path:

@@ -96,8 +96,6 @@ class TextArenaEnv(ArenaEnv):
 
 @dataclass(frozen=True)
 class TextArenaSettings:
-    """Keys of ``env`` for ``env=textarena``; ``id`` is a game of textarena's registry."""
-
     id: str
 
 
@@ -114,11 +112,7 @@ class ArenaGames(Environment):
     known: ClassVar[Mapping[str, int]]
 
     def check(self, task: str) -> None:
-        """Refuse a game that is not ``env.id``, or not known, and a missing package.
-
-        Raises:
-            TaskError: the message has the key to set.
-        """
+        """Raise TaskError for a game that is not ``env.id`` or not known; check modules."""
         if task != self.settings.id:
             raise TaskError(f"env.task={task} follows env.id={self.settings.id}; set env.id={task} instead")
         if task not in self.known:

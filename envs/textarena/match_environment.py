@@ -130,13 +130,6 @@ class MatchEnv(ArenaEnv):
 
 @dataclass(frozen=True)
 class TwoPlayerSettings:
-    """Keys of ``env`` for ``env=two_player``.
-
-    Attributes:
-        id: a game of textarena's registry.
-        errors: invalid answers in a row that are asked again; the next one loses the game.
-    """
-
     id: str
     errors: int = field(metadata={"range": (0, 100)})
 

@@ -33,28 +33,32 @@ def knowledge_base(folder: str | None = None) -> KnowledgeBase:
     return kb
 
 
-def options(seed: int) -> textworld.GameOptions:
-    result = textworld.GameOptions()
-    result.seeds = seed
-    return result
-
-
 def challenge(name: str, settings: dict[str, Any], seed: int) -> Any:
     """Generate a game of a challenge, whose generator loads the rules itself."""
+    options = textworld.GameOptions()
+    options.seeds = seed
     with mock.patch.object(KnowledgeBase, "load", staticmethod(knowledge_base)):
-        return CHALLENGES[name][1](settings=settings, options=options(seed))
+        return CHALLENGES[name][1](settings=settings, options=options)
 
 
-def generate(options: textworld.GameOptions) -> Any:
+def custom(rooms: int, objects: int, quest: int, seed: int) -> Any:
     """Generate a custom game.
 
     Raises:
         Rejected: the seed gives no quest of the asked length.
     """
+    options = textworld.GameOptions()
+    options.seeds, options.kb = seed, knowledge_base()
+    options.nb_rooms, options.nb_objects, options.quest_length = rooms, objects, quest
+    options.chaining.max_breadth = 1  # one quest: the default breadth gives some games two
     try:
-        return make_game(options)
+        game = make_game(options)
     except QuestGenerationError as error:
         raise Rejected("no quest of this length") from error
+    steps = len(game.metadata.get("walkthrough") or ())
+    if steps != quest:
+        raise Rejected(f"the expert plan has {steps} steps")
+    return game
 
 
 def finish(game: Any, folder: Path) -> GameRecord:

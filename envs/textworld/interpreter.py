@@ -110,23 +110,13 @@ _GAMES: WeakValueDictionary[str, Game] = WeakValueDictionary()  # by sha256
 class Interpreter:
     """An episode in the interpreter alone, of one game after another."""
 
+    _game: Game | None = None
     _state: State
 
-    def __init__(self) -> None:
-        self._game: Game | None = None
-        self._loaded = ""
-
     def reset(self, task: TaskRef, seed: int) -> Printed:
-        """Start a game and return its first output.
-
-        Raises:
-            EnvError: the story file is missing, or is not the accepted one.
-        """
-        if self._game is None or self._loaded != task.sha256:
-            self._game = None
-            self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
-            _GAMES[task.sha256] = self._game
-            self._loaded = task.sha256
+        """Start a game and return its first output; raises as ``accepted_file``."""
+        self._game = _GAMES.get(task.sha256) or Game(accepted_file(task, game_sha256))
+        _GAMES[task.sha256] = self._game
         self._state = self._game.opening(seed)
         return self._state.printed
 
@@ -146,24 +136,13 @@ class Tracked:
         import textworld
 
         self._start = textworld.start
-        self._infos = textworld.EnvInfos(
-            feedback=True,
-            inventory=True,
-            score=True,
-            won=True,
-            lost=True,
-            admissible_commands=legal,
-            policy_commands=expert,
-        )
+        shown = dict.fromkeys(("feedback", "inventory", "score", "won", "lost"), True)
+        self._infos = textworld.EnvInfos(**shown, admissible_commands=legal, policy_commands=expert)
         self._game: Any = None
         self._loaded = ""
 
     def reset(self, task: TaskRef, seed: int) -> Any:
-        """Start a game and return TextWorld's state.
-
-        Raises:
-            EnvError: the story file is missing, or is not the accepted one.
-        """
+        """Start a game and return TextWorld's state; raises as ``accepted_file``."""
         if self._loaded != task.sha256:
             self.close()
             self._game = self._start(str(accepted_file(task, game_sha256)), self._infos)

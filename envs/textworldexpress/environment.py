@@ -84,7 +84,7 @@ class Simulator:
         written = ",".join(f"{name}={value}" for name, value in options.items())
         if error := self.machine.ask(self._game.load, game, written):
             raise EnvError(f"TextWorldExpress does not load {game} {written}: {error}")
-        return _read(self.machine.ask(self._game.generateNewGameJSON, seed, fold, False))
+        return msgspec.json.decode(self.machine.ask(self._game.generateNewGameJSON, seed, fold, False), type=Step)
 
     def goal(self) -> str:
         return " ".join(self.machine.ask(self._game.getTaskDescription).split())
@@ -108,11 +108,7 @@ class Simulator:
         return []
 
     def step(self, command: str) -> Step:
-        return _read(self.machine.ask(self._game.stepJSON, command))
-
-
-def _read(answer: str) -> Step:
-    return msgspec.json.decode(answer, type=Step)
+        return msgspec.json.decode(self.machine.ask(self._game.stepJSON, command), type=Step)
 
 
 def _replay(simulator: Simulator, game: Mapping[str, Any], gold: list[str]) -> tuple[list[str], list[Step]]:

@@ -48,11 +48,7 @@ class WebShop(Environment):
     settings: WebShopSettings
 
     def parse_task(self, task: str) -> dict[str, Any]:
-        """Return the numbers of attributes and options (None: any), and the shop.
-
-        Raises:
-            TaskError: unknown task or setting, a missing package, or a file missing in the data.
-        """
+        """Return the numbers of attributes and options (None: any), and the shop."""
         self.check_task(task)
         attributes, options = map(int, re.findall(r"\d", task)) if task != "all" else (None, None)
         return {"attributes": attributes, "options": options, **self._source()}

@@ -70,10 +70,19 @@ def files(data_dir: str, goals: str) -> Files:
 
 
 def folder_of(params: Params, data_dir: str) -> Path:
-    """Return the folder of a game's shop: the one made here, or the official one."""
+    """Return the folder of a game's shop, made here or official, which the first call writes.
+
+    Raises:
+        TaskError: the files are not WebShop's, or the folder cannot be written.
+    """
     if "products" in params:
         return products.own_shop(params["products"])
-    return official_shop(files(data_dir, params["goals"]))
+    paths = files(data_dir, params["goals"])
+    try:
+        return kept_folder("webshop", f"official-{paths.key}", lambda folder: _write(folder, paths))
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = f"a field is missing or of another kind ({error!r})"
+        raise TaskError(f"env.data_dir={data_dir}: {problem}; {_ORIGIN}") from error
 
 
 def shop_of(params: Params, data_dir: str) -> shop.Shop:
@@ -86,19 +95,6 @@ def shop_of(params: Params, data_dir: str) -> shop.Shop:
     if "data" in params and digest(folder) != params["data"]:
         raise EnvError("the files in env.data_dir are not those that the games were made of")
     return shop.opened(folder)
-
-
-def official_shop(paths: Files) -> Path:
-    """Return the folder of the shop, which is written at the first call.
-
-    Raises:
-        TaskError: the files are not WebShop's, or the folder cannot be written.
-    """
-    try:
-        return kept_folder("webshop", f"official-{paths.key}", lambda folder: _write(folder, paths))
-    except (KeyError, TypeError, AttributeError) as error:
-        problem = f"a field is missing or of another kind ({error!r})"
-        raise TaskError(f"env.data_dir={paths.products.parent}: {problem}; {_ORIGIN}") from error
 
 
 def digest(folder: Path) -> str:

@@ -122,9 +122,6 @@ class Shop:
         self.product = functools.lru_cache(_KEPT_PRODUCTS)(self._products.__getitem__)
         self.search = functools.lru_cache(_KEPT_SEARCHES)(self._search)
 
-    def __len__(self) -> int:
-        return len(self._products)
-
     def of_split(self, split: str) -> np.ndarray:
         """Return the numbers of a split's goals, or of its products if the shop has no goals."""
         return np.flatnonzero(self._splits == CODES[split])

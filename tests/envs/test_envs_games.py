@@ -7,7 +7,7 @@ from itertools import accumulate
 from made import played
 
 from turngrid.envs import registry
-from turngrid.envs.textworld.env import TextWorldEnv
+from turngrid.envs.textworld.environment import TextWorldEnv
 
 JUNK = re.compile(r"\$\$|____|-=|=-|\*\*\*|\n|\t|  |>|Your score|RESTART|Welcome|\d+/\d+")
 

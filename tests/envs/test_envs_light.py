@@ -37,7 +37,7 @@ def fresh(code):
 def test_the_light_rooms_import_nothing_heavy():
     assert {"turngrid.envs.hosting.pool", "turngrid.rewards.registry", "turngrid.rollouts.loop"} <= set(MODULES)
     loaded = fresh(f"import sys, {', '.join(MODULES)}\nprint(*sys.modules)")
-    assert {"turngrid.envs.textworld.env", "turngrid.rollouts.loop"} <= loaded
+    assert {"turngrid.envs.textworld.environment", "turngrid.rollouts.loop"} <= loaded
     assert not HEAVY & loaded
 
 

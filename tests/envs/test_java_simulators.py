@@ -181,7 +181,7 @@ def test_a_game_that_is_not_won_again_is_rejected(tmp_path: Path, monkeypatch: p
 def test_a_killed_jvm_fails_its_episodes_and_another_plays_them(tmp_path: Path) -> None:
     task, env = game(tmp_path, "peckingorder"), make_environment("textworldexpress").new_env()
     env.reset(task, 0)
-    os.kill(own_jvm().pid, signal.SIGKILL)
+    os.kill(own_jvm()._process.pid, signal.SIGKILL)
     with pytest.raises(EnvError, match="the simulator's JVM died"):
         env.step(task.expert_plan[0])
     assert played(env, task)[1][-1].won
@@ -191,7 +191,7 @@ def test_a_jvm_is_bounded_listens_on_the_loopback_and_wants_a_token() -> None:
     from py4j.java_gateway import GatewayParameters, JavaGateway
     from py4j.protocol import Py4JError
 
-    process = psutil.Process(own_jvm().pid)
+    process = psutil.Process(own_jvm()._process.pid)
     assert {"-Xmx512m", "-XX:+UseSerialGC"} <= set(process.cmdline())
     [address] = {link.laddr for link in process.net_connections("inet") if link.status == psutil.CONN_LISTEN}
     assert address.ip.removeprefix("::ffff:") in ("127.0.0.1", "::1")

@@ -13,7 +13,7 @@ from made import played
 from repair_samples import GOLD, WRONG, row, task
 
 from turngrid.envs.environment import Rejected
-from turngrid.envs.repair.commands import Shape, clean, edit, ls, parse, replace, search, show
+from turngrid.envs.repair.commands import clean, edit, ls, replace, search, show
 from turngrid.envs.repair.env import RepairEnv, Setup, goal_text
 from turngrid.envs.repair.games import accept
 from turngrid.envs.repair.grading import Options
@@ -26,8 +26,7 @@ from turngrid.envs.sandbox.sandbox import prefix, sweep
 from turngrid.envs.sandbox.types import Limits
 from turngrid.envs.types import EnvError, InvalidAction
 
-SHAPE = Shape(lines=40, chars=2000)
-SETUP = Setup(SHAPE)
+SETUP = Setup(show_lines=40, show_chars=2000)
 FIX = "edit shop/calc.py 5-5\n    return a + b"
 NO_REPLACE = "replace takes FILE: OLD => NEW, on one line."
 
@@ -66,8 +65,8 @@ def test_no_command_takes_long_to_read():
     texts = [(line, f"shop/calc.py {line}", f"shop/calc.py: {line}x", f"shop/calc.py: a {line} b") for line in lines]
     with Workspace(Instance.from_dict(row()), InlineFiles()) as place:
         readers = [
-            *(clean, lambda text: clean(f"edit {text}"), parse, lambda text: ls(place, text)),
-            *(lambda text: show(place, text, SHAPE), lambda text: search(place, text, SHAPE)),
+            *(clean, lambda text: clean(f"edit {text}"), lambda text: ls(place, text)),
+            *(lambda text: show(place, text, 40), lambda text: search(place, text, 40)),
             *(lambda text: replace(place, text), lambda text: edit(place, text, ())),
         ]
         for text in itertools.chain(*texts):
@@ -169,7 +168,7 @@ def test_only_source_files_of_the_library_are_edited(env, place):
     assert last.info["detail"] == "nothing was changed"
     with Workspace(Instance.from_dict(row()), InlineFiles()) as workspace:
         really = grade(workspace, Options())
-    assert (really.to_info("")["tests"], really.counts.ratio) == (last.info["tests"], 0.0)
+    assert (really.to_info()["tests"], really.counts.ratio) == (last.info["tests"], 0.0)
 
 
 def test_what_the_agents_test_runs_changed_is_not_graded():
@@ -256,7 +255,7 @@ def test_what_an_action_is_taken_for():
 def test_observations_are_short(tmp_path):
     long = "\n".join(f"line_{number} = '{'x' * 50}'" for number in range(500)) + "\n"
     files = {**row()["files"], "long.py": long, "wide.py": "x" * 50_000}
-    env = RepairEnv(Setup(Shape(lines=20, chars=1000)))
+    env = RepairEnv(Setup(show_lines=20, show_chars=1000))
     env.reset(task(tmp_path, Instance.from_dict(row(files=files))), 0)
     looks = ("show long.py", "show long.py 1-400", "search line_", "show wide.py")
     for action in (*looks, "edit long.py 1-1\n" + "y\n" * 400):
@@ -321,7 +320,7 @@ def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
 
 
 def test_slow_tests_of_the_agent_are_ended(tmp_path):
-    env = RepairEnv(Setup(SHAPE, options=Options(limits=Limits(wall_s=400.0, cpu_s=2.5))))
+    env = RepairEnv(Setup(40, 2000, options=Options(limits=Limits(wall_s=400.0, cpu_s=2.5))))
     env.reset(task(tmp_path, Instance.from_dict(row())), 0)
     told(env, "edit shop/calc.py 5-5\n    while True: pass")
     assert "The run did not end well: out of cpu time during tests/test_calc.py::test_add." in told(env, "test")

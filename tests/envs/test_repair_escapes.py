@@ -11,7 +11,7 @@ from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles
 from turngrid.envs.repair.score import Grade, grade
 from turngrid.envs.repair.workspace import Workspace
-from turngrid.envs.sandbox.types import Level, Limits, Outcome
+from turngrid.envs.sandbox.types import Limits, Outcome
 
 TESTS = """
 from calc import add, mul
@@ -131,11 +131,11 @@ def test_what_is_caught(name):
 def test_grading_is_the_same_with_limits_alone():
     limits = replace(OPTIONS, mode="limits")
     repaired = graded({"calc.py": RIGHT}, limits)
-    assert (repaired.level, repaired.outcome, repaired.counts.ratio) == (Level.LIMITS, Outcome.FINISHED, 1.0)
+    assert (repaired.outcome, repaired.counts.ratio) == (Outcome.FINISHED, 1.0)
     for name in ("os._exit on import", "every test made to pass", "lines on every open file"):
         edits, outcome = CAUGHT[name]
         caught = graded(edits, limits)
-        assert (caught.level, caught.outcome, caught.counts.ratio) == (Level.LIMITS, outcome, 0.0)
+        assert (caught.outcome, caught.counts.ratio) == (outcome, 0.0)
 
 
 def test_a_conftest_written_while_tests_run_helps_nobody_afterwards():

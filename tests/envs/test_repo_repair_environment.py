@@ -13,7 +13,7 @@ from repair_samples import task as game
 
 from turngrid.envs import registry
 from turngrid.envs.environment import Rejected
-from turngrid.envs.games.catalogue import PRECEDENCE, Catalogue
+from turngrid.envs.games.catalogue import SPLITS, Catalogue
 from turngrid.envs.repair import bugs as making_bugs
 from turngrid.envs.repair import games as making
 from turngrid.envs.repair import patches
@@ -38,7 +38,7 @@ def test_held_out_libraries_are_never_trained_on():
     environment = registry.make_environment("repo_repair")
     for task in ("all", "lines-easy", "tests-easy", "tests-medium", "tests-hard"):
         low, high = making_bugs.SUITES.get(task.removeprefix("tests-"), (0, 999))
-        for split in PRECEDENCE:
+        for split in SPLITS:
             names = environment.for_split(environment.parse_task(task), split)["libraries"]
             assert names and all(low <= TESTS[name] <= high for name in names)
             assert all((name in UNSEEN) == (split in ("test", "test_paper", "validation")) for name in names)
@@ -49,11 +49,11 @@ def test_held_out_libraries_are_never_trained_on():
 def test_no_bug_belongs_to_two_splits(test_split, task):
     environment = registry.make_environment("repo_repair", {"test_split": test_split})
     pools = {}
-    for split in PRECEDENCE:
+    for split in SPLITS:
         params = environment.for_split(environment.parse_task(task), split)
         pools[split] = set(making_bugs.singles(tuple(params["libraries"]), params["shares"], params["split"]))
         assert pools[split]
-    for one, other in itertools.combinations(PRECEDENCE, 2):
+    for one, other in itertools.combinations(SPLITS, 2):
         same = making_bugs.SAME.get(one, one) == making_bugs.SAME.get(other, other)
         assert pools[one] == pools[other] if same else not pools[one] & pools[other]
 

@@ -96,7 +96,7 @@ def test_products_are_read_as_webshop_reads_them(data: Path, monkeypatch: pytest
     priced = [item(40 + number, pricing=pricing) for number, (pricing, *_) in enumerate(PRICES)]
     write(data, "items_shuffle_1000.json", [*map(item, range(40)), *ODD, *priced])
     opened = family(data).shop(params(family(data), "test"))
-    assert len(opened) == 40 + len(PRICES)
+    assert len(opened._products) == 40 + len(PRICES)
     first = opened.product(0)
     assert first.options == {"color": ["navy | blue", "red"], "size": ["l", "xl"]}
     assert (first.query, first.price, first.price_tag, first.features) == (

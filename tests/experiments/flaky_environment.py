@@ -6,8 +6,7 @@ from pathlib import Path
 from counting_environment import Counting, CountingEnv
 
 from turngrid.envs.text_env import RawStep, TextEnv
-from turngrid.envs.textworld.env import TextWorldEnv
-from turngrid.envs.textworld.environment import TextWorldCustom
+from turngrid.envs.textworld.environment import TextWorldCustom, TextWorldEnv
 from turngrid.envs.types import Observation, TaskRef
 
 FOLDER = "TURNGRID_TEST_FLAKY"
