@@ -35,23 +35,16 @@ class RunTracking:
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
-        self._ours = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
+        self.trackers = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         named = in_families(data)
         append_metrics(self._file, step, named)
-        self._ours.log(step, named)
+        self.trackers.log(step, named)
         self._verls.log(data=named, step=step, backend=backend)
 
-    def keep(self, step: int) -> None:
-        """Note that the checkpoint of this step is complete."""
-        self._ours.keep(step)
-
-    def alert(self, title: str, text: str) -> None:
-        self._ours.alert(title, text)
-
     def finish(self, exit_code: int = 0) -> None:
-        self._ours.finish(exit_code)
+        self.trackers.finish(exit_code)
         self._verls.finish(exit_code)
 
 
