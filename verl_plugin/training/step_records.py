@@ -23,10 +23,6 @@ from turngrid.verl_plugin.training.step import Metrics, Step
 MAX_FAILED_GROUPS = 3  # limit of failed groups in one step, in batches
 
 
-class EnvironmentKeepsFailing(Failure):
-    """Too many groups failed in one step for refills to succeed."""
-
-
 class StepGroups:
     """The files of a synchronous step's groups, in the step's folder.
 
@@ -59,14 +55,13 @@ class StepGroups:
         """End the run if groups keep failing, since verl would refill them forever.
 
         Raises:
-            EnvironmentKeepsFailing: more than ``MAX_FAILED_GROUPS`` batches of groups failed.
+            Failure: more than ``MAX_FAILED_GROUPS`` batches of groups failed.
         """
         failures = self.failures()
         if len(failures) > MAX_FAILED_GROUPS * self._prompts:
             cause = failures[-1].read_text(encoding="utf-8").strip()
-            raise EnvironmentKeepsFailing(
-                f"step {self._step.number}: {len(failures)} groups failed and were refilled; the last one:\n{cause}"
-            )
+            failed = f"{len(failures)} groups failed and were refilled"
+            raise Failure(f"step {self._step.number}: {failed}; the last one:\n{cause}")
 
     def metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
         return {}
@@ -129,9 +124,8 @@ def gathered(
     files, failed = groups.files(), len(groups.failures())
     by_group = [list(read_episodes(file)) for file in files]
     episodes = [*chain.from_iterable(by_group)]
-    credit.write(
-        groups.folder, [f"{f.stem}_{n}" for f, own in zip(files, by_group, strict=True) for n in range(len(own))]
-    )
+    names = [f"{file.stem}_{n}" for file, own in zip(files, by_group, strict=True) for n in range(len(own))]
+    credit.write(groups.folder, names)
     write_episodes(groups.folder.with_suffix(".jsonl"), episodes)
     groups.recorded()
     prompts = {name.rpartition("_")[0] for name in replaced}
