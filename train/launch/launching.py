@@ -24,10 +24,10 @@ from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
 from turngrid.train.launch import one_run
-from turngrid.train.launch.one_run import LAUNCHED, STARTED, LaunchedRun, command
+from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
 
-HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
-
+HERE, PARALLEL = "here", "local_parallel"
+STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # name of a folder of logs
 
 Launcher = Callable[[Sequence[LaunchedRun]], list[str]]  # starts runs and returns a line for each that failed
 

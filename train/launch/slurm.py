@@ -64,8 +64,7 @@ def start(slurm: Slurm, folder: Path, commands: Sequence[Sequence[str]]) -> list
     """Submit one array job with a task for each command, or raise FailedJobError."""
     # PYTHONPATH also for whatever the job starts
     environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
-    again = ["fresh=false"]  # a requeued job must not put aside what its first attempt has begun
-    job = Job(folder, environment, again, slurm.nodes, slurm.gpus_per_node, slurm.cpus_per_task)
+    job = Job(folder, environment, slurm.nodes, slurm.gpus_per_node, slurm.cpus_per_task)
     jobs = _executor(slurm, folder).map_array(job, commands)
     return [_job_of(folder, job.job_id) for job in jobs]
 

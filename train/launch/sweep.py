@@ -33,7 +33,7 @@ from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import outside_identity, run_name
 from turngrid.tasks.run import Run
-from turngrid.train.launch.one_run import WATCHED, plain
+from turngrid.train.launch.one_run import WATCHED
 
 DEFAULT_SCALE = "laptop"
 TAKEN = ("seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
@@ -167,8 +167,12 @@ def _with_folder(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
 
 def _axis(override: Override) -> dict[str, list[str]]:
     """Return an axis of the command line: each value, without Hydra's quotes, and its override."""
-    given = [f"{override.get_key_element()}={text}" for text in _values(override)]
-    return {plain(one).partition("=")[2]: [text] for text, one in zip(given, parse(given), strict=True)}
+    axis = {}
+    for text in _values(override):
+        given = f"{override.get_key_element()}={text}"
+        value = parse([given])[0].value()
+        axis[value if isinstance(value, str) else text] = [given]
+    return axis
 
 
 def _one(words: Sequence[Override], key: str, default: str) -> str:
