@@ -59,9 +59,8 @@ class Games:
         self.draws = draws(dataset, self._config)
         keys = (f"{task['env']}/{task['task']}/{task['seed']}" for task in dataset.tasks)  # as ``TaskRef.key``
         self._games = {key: number for number, key in enumerate(keys)}
-        return GameLoader(
-            dataset, self.draws, self._config.data.get("gen_batch_size") or self._config.data.train_batch_size
-        )
+        data = self._config.data
+        return GameLoader(dataset, self.draws, data.get("gen_batch_size") or data.train_batch_size)
 
     def begin(self, step: int) -> None:
         if self.draws:
