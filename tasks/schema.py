@@ -1,8 +1,8 @@
-"""The types of our config nodes and the ranges of their numbers; ``conf/config.yaml`` documents
-them and has their values.
+"""The types of our config nodes and the ranges of their numbers.
 
-Fields have no defaults, so that each value is written once. An unknown key, or a value of another
-type or outside its range, is an error at composition.
+``conf/config.yaml`` documents them and has their values. Fields have no defaults, so that each
+value is written once. An unknown key, or a value of another type or outside its range, is an error
+at composition.
 """
 
 from dataclasses import dataclass, field

@@ -77,9 +77,7 @@ class TokenCodec:
         return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
     def after_turn(self, messages: Sequence[Message]) -> list[int]:
-        """Return the ids from a turn's last one on: the end of the turn, messages of one role and
-        the generation prompt.
-        """
+        """Return the end of a turn, then messages of one role and the generation prompt, as ids."""
         shown = messages if self.has_tool_role else in_words(messages)
         return list(self._render(shown[0]["role"], tuple(message["content"] for message in shown)))
 

@@ -1,7 +1,7 @@
-"""The credit log: the advantage, return and value of each token in an update (format:
-``turngrid.records.credit``).
+"""The credit log: the advantage, return and value of each token in an update.
 
-It is read from verl's queue, as the update reads it, so that log and update cannot differ.
+They are read from verl's queue, as the update reads them, so that log and update cannot differ. The
+format is that of ``turngrid.records.credit``.
 """
 
 from collections.abc import Mapping, Sequence

@@ -49,9 +49,7 @@ class RunTracking:
 
 
 def moments(batch: DataProto) -> dict[str, float]:
-    """Return standard deviations of advantages, returns and values over sampled tokens, the number
-    of these tokens, and the share of advantages that are 0.
-    """
+    """Return the number of sampled tokens, and the spread of advantages, returns and values."""
     mask = batch.batch["response_mask"].bool()
     metrics: dict[str, float] = {"credit/trained_tokens": float(mask.sum())}
     for field, name in MOMENTS.items():

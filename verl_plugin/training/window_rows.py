@@ -67,8 +67,7 @@ class WindowRows:
 
     @contextmanager
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> Iterator[None]:
-        """Set verl's mini-batch size so that a batch has as many updates as without windows, or
-        ``updates``.
+        """Set verl's mini-batch size for ``updates`` of a batch; 0: as many as without windows.
 
         verl counts ``ppo_mini_batch_size`` x n rows; with windows an episode has several rows.
         """
