@@ -43,7 +43,7 @@ def _update(part: KVBatchMeta, factors: Tensor, trainer: Any, metrics: Metrics) 
 
     ``factors`` and the changes, (n,), are those of the rows before padding.
     """
-    old, mask = _log_probs(part, trainer)
+    old, mask = log_probs(part, trainer)
     known = [name for name in COLUMNS if name in (part.fields or ())]
     data = tq.kv_batch_get(keys=part.keys, partition_id=part.partition_id, select_fields=known)
     columns = {name: padded(data[name]) for name in known}
@@ -51,18 +51,18 @@ def _update(part: KVBatchMeta, factors: Tensor, trainer: Any, metrics: Metrics) 
     lengths = [len(row) for row in data[known[0]].unbind()]
     lengths[len(factors) :] = [1] * (len(part) - len(factors))  # verl copies a row's columns for padding
     trainer.learn_rows(write_tokens(part, {**columns, "old_log_probs": old}, lengths), metrics, updates=1)
-    new, _ = _log_probs(part, trainer)
+    new, _ = log_probs(part, trainer)
     return mean_changes(old, new, mask)[: len(factors)]
 
 
-def _log_probs(part: KVBatchMeta, trainer: Any) -> tuple[Tensor, Tensor]:
+def log_probs(part: KVBatchMeta, trainer: Any) -> tuple[Tensor, Tensor]:
     """Return the present weights' log-probs of responses, and their mask; (B, T) each."""
     temperature = trainer.config.actor_rollout_ref.rollout.temperature
     part.extra_info.update(calculate_entropy=False, compute_loss=False, temperature=temperature)
     part.extra_info[zero_advantages.KEY] = ""
     trainer.actor_rollout_wg.compute_log_prob(part)
-    log_probs, mask = log_probs_of(part, part.keys)
-    return padded(log_probs), padded(mask)
+    numbers, mask = log_probs_of(part, part.keys)
+    return padded(numbers), padded(mask)
 
 
 def rows_by_turn(batch: KVBatchMeta) -> dict[int, list[str]]:
