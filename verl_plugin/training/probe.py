@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import transfer_queue as tq
 from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
@@ -18,7 +17,7 @@ from turngrid.records.resume import RlFolder
 from turngrid.verl_plugin.training import task
 from turngrid.verl_plugin.training.step import Metrics
 from turngrid.verl_plugin.training.task import TurngridTrainer
-from turngrid.verl_plugin.training.turn_rows import padded, write_tokens
+from turngrid.verl_plugin.training.turn_rows import padded, read, write_tokens
 from turngrid.verl_plugin.training.turn_updates import log_probs
 
 
@@ -33,8 +32,8 @@ class ProbedTrainer(TurngridTrainer):
 
     def learn(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Compute the trainer's log-probs again after the update, with LoRA also without it."""
-        names = ["rollout_log_probs", "old_log_probs", "response_mask"]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+        names = ("rollout_log_probs", "old_log_probs", "response_mask")
+        data = read(batch, *names)
         server, before, mask = (padded(data[name]) for name in names)
         lengths = [len(row) for row in data["response_mask"].unbind()]
         batch = super().learn(write_tokens(batch, {"advantages": mask.float()}, lengths), metrics)
