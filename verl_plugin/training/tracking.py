@@ -23,15 +23,9 @@ class RunTracking:
     """
 
     def __init__(
-        self,
-        project_name: str,
-        experiment_name: str,
-        default_backend: str | Sequence[str] = "console",
-        config: Mapping[str, Any] | None = None,
+        self, project_name: str, experiment_name: str, default_backend: Sequence[str], config: Mapping[str, Any]
     ) -> None:
-        assert config is not None
-        names = [default_backend] if isinstance(default_backend, str) else default_backend
-        others = [name for name in names if name not in TRACKERS]
+        others = [name for name in default_backend if name not in TRACKERS]
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
