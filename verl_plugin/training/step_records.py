@@ -24,10 +24,7 @@ MAX_FAILED_GROUPS = 3  # limit of failed groups in one step, in batches
 
 
 class StepGroups:
-    """The files of a synchronous step's groups, in the step's folder.
-
-    There is one file a prompt: ``.jsonl``, or ``.failed`` with the cause.
-    """
+    """A synchronous step's files, one a prompt: ``.jsonl``, or ``.failed`` with the cause."""
 
     def __init__(self, rl: RlFolder, prompts: int, step: Step) -> None:
         self._rl, self._prompts, self._step = rl, prompts, step

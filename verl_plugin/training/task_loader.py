@@ -67,10 +67,7 @@ class Games:
             self.draws.begin(step)
 
     def metrics(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        """Return metrics of tasks, curriculum and solved games.
-
-        Also report the results to the curriculum and the draws.
-        """
+        """Report results to curriculum and draws; return metrics of tasks and of both."""
         episodes = list(episodes)
         tasks = by_task(episodes) if self._mixed else {}
         metrics = task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)
