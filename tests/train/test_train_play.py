@@ -110,7 +110,7 @@ def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
     [
         (["game=0"], "game=0 must be a number of 1 or more"),
         (["watch=yes"], "watch=yes must be true or false"),
-        (["play.split=tset"], "unknown split 'tset'; use test (choices: test,"),
+        (["split=tset"], "unknown split 'tset'; use test (choices: test,"),
         (["gmae=2"], "unknown key gmae; use game"),
         (["env=gym", "env.id=CliffWalking-v1", "reward=dense"], "reward=dense: env=gym does not offer it"),
         (["--multirun", "env=gym"], "takes KEY=VALUE, --config-dir and --help"),
