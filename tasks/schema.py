@@ -8,6 +8,7 @@ at composition.
 from dataclasses import dataclass, field
 from typing import Any
 
+from turngrid.algorithms.registry import STATES
 from turngrid.envs.text_env import MAX_CALLS
 from turngrid.rewards.declared import number, word
 
@@ -85,7 +86,7 @@ class Algo:
     """The algorithm; an estimator's own settings are added. Its numbers are verl's keys."""
 
     name: str
-    state: str | None
+    state: str | None = word(None, *STATES)
 
 
 @dataclass(kw_only=True)
