@@ -1,5 +1,4 @@
-"""The parts of a config that Hydra composes besides ``conf/``: verl's ``ppo_trainer`` tree, the
-recipes and our resolvers.
+"""What Hydra composes besides ``conf/``: verl's ``ppo_trainer`` tree, recipes, our resolvers.
 
 verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would import verl and torch
 (nine seconds). On our search path verl's groups would mix with ours, where ``reward=`` and

@@ -65,11 +65,7 @@ def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
 
 
 def _searched(config_dir: str | None) -> tuple[str, ...]:
-    """Return the override that adds folders of options to Hydra's search path.
-
-    Raises:
-        ConfigError: an option is offered twice, or a package has no such folder.
-    """
+    """Return the override that adds folders of options to Hydra's search path."""
     offered = extensions.conf_folders() if suggest.of_packages() else []
     places = [given.quoted(f"file://{folder}") for folder in [*filter(None, [config_dir]), *offered]]
     return (f"{given.HYDRAS}.searchpath=[{','.join(places)}]",) if places else ()

@@ -57,10 +57,7 @@ def _fill_micro_batches(config: DictConfig) -> None:
 
 
 def _finalise_tasks(config: DictConfig) -> None:
-    """Write a mixture as task -> weight, with its name in ``env.task``.
-
-    Its number of turns is that of its longest task.
-    """
+    """Write a mixture as task -> weight, its name as ``env.task``, and its longest task's turns."""
     env = config.env
     try:
         weights = task_weights(env)

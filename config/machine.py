@@ -108,10 +108,7 @@ def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
 
 @cache
 def here() -> float | None:
-    """Return the memory in bytes of the smallest GPU that a process here may use.
-
-    None if the driver reports none.
-    """
+    """Return the bytes of the smallest GPU that a process here may use; None if there is none."""
     with suppress(ValueError):
         return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
     return None

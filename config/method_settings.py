@@ -1,7 +1,4 @@
-"""Types of the settings of methods (``credit``, ``algo``, ...), and verl's keys that they need.
-
-It is imported, and torch with it, only if a config chooses a method.
-"""
+"""Types of the settings of methods (``credit``, ``algo``, ...), and verl's keys that they need."""
 
 import dataclasses
 from collections.abc import Iterator

@@ -72,10 +72,8 @@ def problem(override: Override, elsewhere: bool) -> str | None:
     setting of Hydra's own, several values or a sweep without ``-m``.
     """
     key, line = override.key_or_group, override.input_line
-    if key == "sweep":
-        return "sweep=NAME starts several runs; add -m"
-    if override.is_sweep_override():
-        return f"{line}: several values start several runs; add -m"
+    if key == "sweep" or override.is_sweep_override():
+        return f"{line}: it starts several runs; add -m"
     if key.startswith(HYDRAS):
         return f"{line}: turngrid reads no settings of Hydra's own; use --config-dir FOLDER or cluster=NAME"
     if key in groups():

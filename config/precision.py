@@ -80,9 +80,7 @@ def _parameters(model: str) -> int:
 
 
 def begun_in(config: DictConfig) -> str | None:
-    """Return the resumed or extended run's precision, if precision=auto chose it by the processor;
-    otherwise None.
-    """
+    """Return the precision of the resumed or extended run if precision=auto chose it, else None."""
     chosen_here = config.trainer.device == "cpu" and config.precision == AUTO and not config.fresh
     if not chosen_here or _parameters(config.model.path) <= LARGE:
         return None

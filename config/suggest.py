@@ -81,14 +81,19 @@ def wrong_key(override: Override, keys: dict[str, Any]) -> str | None:
     owners = [option for option, own in _keys_of_options().items() if key in own]  # env.id is in gym and textarena
     if use := [_choice(group, *((keys.get(group) or ()) if group in SLOTS else ()), name) for group, name in owners]:
         return f"{key} is a setting of another option; use {' or '.join(use)}"
-    leaf, words = key.rpartition(".")[2], [*keys, *([] if "." in key else groups())]
+    near = _near(key, keys)
+    return f"unknown key {key}" + (f"; use {near}" if near else "")
+
+
+def _near(key: str, keys: dict[str, Any]) -> str:
+    """Return the key that is spelled alike, else those of the same name, else those of its node."""
+    (node, _, leaf), words = key.rpartition("."), [*keys, *([] if "." in key else groups())]
     same_leaf = sorted((known for known in keys if known.endswith(f".{leaf}")), key=lambda name: name.count("."))
     near = nearest(key, words, cutoff=0.85) or " or ".join(same_leaf[:3]) or nearest(key, words, cutoff=0.6)
-    node = key.rpartition(".")[0]
+    if node not in keys or near not in ("", node):
+        return near
     names = [name for parent, _, name in (known.rpartition(".") for known in keys) if parent == node]
-    if node in keys and near in ("", node):
-        near = f"a key of {node}: {', '.join(names)}"
-    return f"unknown key {key}" + (f"; use {near}" if near else "")
+    return f"a key of {node}: {', '.join(names)}"
 
 
 @cache

@@ -7,7 +7,6 @@ before the first step that would overspend.
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isfinite
 
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.tasks.schema import Budget
@@ -72,10 +71,8 @@ def shares(budget: Budget) -> tuple[int, int]:
     """Return how many demonstrations and how many RL episodes (or games) the units buy.
 
     Units that demonstrations leave over go to RL. The arithmetic is exact in decimals: with floats,
-    0.57 of 1,000 units buys 56 demonstrations. Invalid prices buy nothing.
+    0.57 of 1,000 units buys 56 demonstrations.
     """
-    if not all(isfinite(price) and price > 0 for price in (budget.units, budget.demo_cost, budget.episode_cost)):
-        return 0, 0
     units, share = _exact(budget.units), _exact(budget.sft_share)
     demonstrations = int(units * share // demonstration_price(budget))
     left = units - demonstrations * demonstration_price(budget) if share < 1 else Fraction(0)

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from turngrid.rollouts.seeds import derive_seed
-from turngrid.tasks.mixture import StratifiedBatches, spread
+from turngrid.tasks.mixture import in_batch, spread
 
 THIRDS = 3
 
@@ -129,8 +129,8 @@ class Draws:
     def begin(self, step: int) -> Phase:
         """Plan the batch of a step and discard the rest of the step before."""
         phase = self.curriculum.phase(step)
-        batches = StratifiedBatches({task: len(self._games[task]) for task in phase.tasks}, self._size, self._seed)
-        self._tasks = spread(batches.counts(step - phase.first_step))
+        games = {task: len(self._games[task]) for task in phase.tasks}
+        self._tasks = spread(in_batch(games, self._size, step - phase.first_step, self._seed))
         self._position = 0
         return phase
 

@@ -37,10 +37,7 @@ def alternatives_file(folder: Path) -> Path:
 
 
 def rows_file(folder: Path) -> Path:
-    """Return the file of SFT rows that are not demonstrations.
-
-    The target is a row's last message.
-    """
+    """Return the file of further SFT rows; the target of each is its last message."""
     return folder / "episodes" / "experience.jsonl"
 
 

@@ -67,10 +67,7 @@ def tested(run: Run) -> list[tuple[str, str]]:
 
 
 def own(run: Run) -> tuple[str, str]:
-    """Return environment and task (or mixture) that the run trains on.
-
-    A mixture's evaluation set has the tasks in proportion to their weights.
-    """
+    """Return environment and task (or mixture) that the run trains on."""
     return str(run.env.name), str(run.env.task)
 
 

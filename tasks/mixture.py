@@ -63,29 +63,23 @@ def spread(counts: Mapping[str, int]) -> list[str]:
     return [task for _, task in sorted(positions, key=lambda item: item[0])]
 
 
-class StratifiedBatches:
-    """Games of each task in each batch of ``size``.
+def in_batch(games: Mapping[str, int], size: int, index: int, seed: int = 0) -> dict[str, int]:
+    """Return the number of games of each task in batch ``index``, counted from 0, of ``size``.
 
     In every batch a task's count is its share rounded down or up; over a cycle of batches it is
     exact. A cycle is one epoch if ``size`` divides the number of games, else the fewest batches
     that make whole epochs. Whole shares are assigned first, remainders by systematic sampling.
     For that they lie end to end on a circle, and a batch takes positions that are ``cycle`` apart.
     """
-
-    def __init__(self, games: Mapping[str, int], size: int, seed: int = 0) -> None:
-        common = math.gcd(sum(games.values()), size)
-        self.cycle = sum(games.values()) // common
-        self._parts = {task: divmod(count * (size // common), self.cycle) for task, count in games.items()}
-        self._first = derive_seed("batches", seed) % self.cycle
-
-    def counts(self, index: int) -> dict[str, int]:
-        """Return the games by task of batch ``index``, counted from 0."""
-        position = _visits(self.cycle)[(index + self._first) % self.cycle]
-        counts, start = {}, 0
-        for task, (whole, left) in self._parts.items():
-            counts[task] = whole + ((position - start) % self.cycle < left)
-            start += left
-        return counts
+    common = math.gcd(sum(games.values()), size)
+    cycle = sum(games.values()) // common
+    position = _visits(cycle)[(index + derive_seed("batches", seed)) % cycle]
+    counts, start = {}, 0
+    for task, number in games.items():
+        whole, left = divmod(number * (size // common), cycle)
+        counts[task] = whole + ((position - start) % cycle < left)
+        start += left
+    return counts
 
 
 @cache

@@ -132,10 +132,7 @@ def bare(turn: Turn) -> Turn:
 
 
 def same_tokens(first: str, second: str) -> bool:
-    """Return whether two model folders have the same tokenizer and chat template.
-
-    False if one of them is not on this disk.
-    """
+    """Return whether two model folders on this disk have the same tokenizer and chat template."""
     return bool(_tokens(first)) and _tokens(first) == _tokens(second)
 
 

@@ -1,13 +1,14 @@
-"""The types of our config nodes and the ranges of their numbers; ``conf/config.yaml`` documents
-them and has their values.
+"""The types of our config nodes and the ranges of their numbers.
 
-Fields have no defaults, so that each value is written once. An unknown key, or a value of another
-type or outside its range, is an error at composition.
+``conf/config.yaml`` documents them and has their values. Fields have no defaults, so that each
+value is written once. An unknown key, or a value of another type or outside its range, is an error
+at composition.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
+from turngrid.algorithms.registry import STATES
 from turngrid.envs.text_env import MAX_CALLS
 from turngrid.rewards.declared import number, word
 
@@ -85,7 +86,7 @@ class Algo:
     """The algorithm; an estimator's own settings are added. Its numbers are verl's keys."""
 
     name: str
-    state: str | None
+    state: str | None = word(None, *STATES)
 
 
 @dataclass(kw_only=True)

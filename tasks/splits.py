@@ -93,10 +93,7 @@ def games_wanted(run: Run) -> dict[str, int]:
 
 
 def demonstration_games(run: Run) -> int:
-    """Return the number of games to demonstrate.
-
-    In games with seats, each has ``demos.per_game`` matches.
-    """
+    """Return the number of games to demonstrate; one with seats has ``demos.per_game`` matches."""
     if run.demos.source == "episodes":
         return 0
     per_game = run.demos.per_game if run.environment.seats else 1

@@ -56,9 +56,7 @@ class AgentLoopManager:
 
     @staticmethod
     def create(config: DictConfig, llm_client: Any, **others: Any) -> WorkerThread | WorkerActors:
-        """Return a single worker in a thread, or several: an actor takes 430 MiB, and 5 CPU s to
-        start.
-        """
+        """Return one worker in a thread, or several actors of 430 MiB and 5 CPU s to start each."""
         if config.actor_rollout_ref.rollout.agent.num_workers == 1:
             return WorkerThread(config, llm_client)
         return WorkerActors.create(config=config, llm_client=llm_client, **others)

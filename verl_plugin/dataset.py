@@ -9,16 +9,12 @@ from torch.utils.data import Dataset
 
 
 class TaskDataset(Dataset):
-    """Rows of ``TaskRef``s from JSON lines; verl passes their fields to the agent loop."""
+    """Rows of ``TaskRef``s from JSON lines; verl passes their fields to the agent loop.
 
-    def __init__(
-        self,
-        data_files: Any,
-        tokenizer: Any = None,
-        config: Any = None,
-        processor: Any = None,
-        max_samples: int = -1,
-    ) -> None:
+    verl offers a tokenizer and other arguments, which rows without a prompt do not need.
+    """
+
+    def __init__(self, data_files: Any, max_samples: int = -1, **_: Any) -> None:
         files = [data_files] if isinstance(data_files, str) else list(data_files)
         lines = [line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
         self.tasks = [json.loads(line) for line in (lines if max_samples < 0 else lines[:max_samples])]

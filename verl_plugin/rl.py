@@ -1,9 +1,9 @@
-"""The RL stage's process: verl's V1 trainer, run from a config file of
-``turngrid.experiments.stages.rl``.
+"""The RL stage's process: verl's V1 trainer.
 
     python -P -m turngrid.verl_plugin.rl CONFIG.yaml [MODULE]
 
-MODULE has the function ``train``; without it, it is ``turngrid.verl_plugin.training.task``.
+``turngrid.experiments.stages.rl`` writes the config. MODULE has the function ``train``; by default
+it is ``turngrid.verl_plugin.training.task``.
 """
 
 import importlib

@@ -1,10 +1,9 @@
-"""The SFT stage's process: verl's SFT trainer on episodes, run from a config file of
-``turngrid.experiments.stages.sft``.
+"""The SFT stage's process: verl's SFT trainer on episodes.
 
     python -P -m turngrid.verl_plugin.sft CONFIG.yaml
 
-It is one process, or one a GPU under torchrun, without Ray. On CPU the same seed gives
-bit-identical weights.
+``turngrid.experiments.stages.sft`` writes the config. It is one process, or one a GPU under
+torchrun, without Ray. On CPU the same seed gives bit-identical weights.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +94,7 @@ class Tracking(RunTracking):
 
 def verl_config(overrides: DictConfig) -> DictConfig:
     """Return verl's SFT defaults with ``overrides`` applied."""
-    spec = find_spec("verl.trainer")
-    assert spec is not None and spec.submodule_search_locations is not None
-    with initialize_config_dir(str(Path(spec.submodule_search_locations[0]) / "config"), version_base=None):
+    with initialize_config_dir(str(Path(sft_trainer.__file__).parent / "config"), version_base=None):
         config = compose("sft_trainer_engine")
     with open_dict(config):
         config.merge_with(overrides)

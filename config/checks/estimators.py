@@ -6,7 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.algorithms.registry import ALGO, CLUSTER, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, STATES, on_turns
+from turngrid.algorithms.registry import ALGO, CLUSTER, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, on_turns
 from turngrid.config.method_settings import HEADS, made, that
 from turngrid.config.prompts import one_row, several_rows
 from turngrid.envs.games.catalogue import cache_root
@@ -51,8 +51,6 @@ def reasons(config: DictConfig) -> Iterator[str]:
     if config.algo.state == CLUSTER and not any(hasattr(one, "states") for one in methods.of("library", 1).values()):
         one = f"library={next(iter(SLOTS['library']))}"
         yield f"algo.state={CLUSTER}: no library has clusters; use {one} or algo.state=null"
-    if config.algo.state not in (None, *STATES):
-        yield f"algo.state={config.algo.state}: unknown; use algo.state={' or '.join(STATES)}"
 
 
 def _teacher(config: DictConfig) -> Iterator[str]:

@@ -153,10 +153,7 @@ class Key:
 
 @cache
 def verl_keys() -> Mapping[str, Key]:
-    """Return verl's keys by dotted name.
-
-    These are the keys of its config tree, and those that only its dataclasses have.
-    """
+    """Return the keys of verl's config tree and of its dataclasses by dotted name."""
     values, names = dict(dotted(OmegaConf.to_container(base.verl_tree()))), SCHEMA["nodes"]
     return {
         key: Key(Types(frozenset(types.split("|")) - {""}), values.get(key), frozenset(names.get(key, ())))

@@ -98,8 +98,7 @@ algo=turn_ppo credit=[graft] algorithm.gamma=0.9 rollout_form=self_play
 algo=step_ppo algorithm.adv_estimator=gae rollout_form=attempts shaping=[improvement] credit=[attempts]
     algorithm.adv_estimator=gae; use algorithm.adv_estimator=turngrid_turns
     shaping=improvement and rollout_form.attempts.attempts=5; use rollout_form.attempts.attempts=2
-algo=gigpo algo.state=words rollout_form=tcod
-    algo.state=words; use algo.state=observation or observation+goal or observation+turn or history
+algo=gigpo rollout_form=tcod
     credit=gigpo and rollout_form=tcod; use rollout_form=linear
 algo=hiper prompt=plain shaping=[] +critic.model.override_config.value_heads=1 rollout_form=mem1
     algo=hiper and prompt=plain; use prompt=hiper

@@ -1,6 +1,7 @@
 """Shares, spreads and stratified batches by hand-worked numbers; the games of a mixture from the
 real catalogue."""
 
+import math
 import random
 from collections import Counter
 from pathlib import Path
@@ -12,7 +13,7 @@ from turngrid.envs.games.catalogue import Catalogue, games_hash
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
-from turngrid.tasks.mixture import StratifiedBatches, mixture_name, shares, spread, task_weights
+from turngrid.tasks.mixture import in_batch, mixture_name, shares, spread, task_weights
 from turngrid.tasks.splits import list_games, prepare_tasks, read_tasks, task_file
 
 SIX = ("pick", "look", "clean", "heat", "cool", "two")
@@ -61,24 +62,24 @@ def test_proportions_hold_in_every_batch_and_exactly_over_a_cycle(trial: int) ->
     draw = random.Random(trial)
     games = {f"task {i}": draw.randint(1, 60) for i in range(draw.randint(1, 6))}
     total, size = sum(games.values()), draw.randint(1, 100)
-    batches = StratifiedBatches(games, size, seed=trial)
+    cycle = total // math.gcd(total, size)
     seen: Counter[str] = Counter()
-    for index in range(batches.cycle):
-        counts = batches.counts(index)
+    for index in range(cycle):
+        counts = in_batch(games, size, index, seed=trial)
         assert sum(counts.values()) == size
         for task, count in counts.items():
             assert games[task] * size // total <= count <= -(-games[task] * size // total)
         seen.update(counts)
-    assert all(seen[task] * total == games[task] * size * batches.cycle for task in games)
-    assert total % size or batches.cycle * size == total  # one epoch where it divides
+    assert all(seen[task] * total == games[task] * size * cycle for task in games)
+    assert total % size or cycle * size == total  # one epoch where it divides
 
 
 def test_the_seed_moves_the_batches_but_not_their_shares() -> None:
     games = {"a": 7, "b": 9}
-    plans = [[tuple(StratifiedBatches(games, 4, seed).counts(i).items()) for i in range(4)] for seed in range(6)]
+    plans = [[tuple(in_batch(games, 4, i, seed).items()) for i in range(4)] for seed in range(6)]
     assert len(set(map(tuple, plans))) > 1
     assert all(sum(dict(counts)["a"] for counts in plan) == 7 for plan in plans)
-    assert plans[0] == [tuple(StratifiedBatches(games, 4, 0).counts(i + 4).items()) for i in range(4)]
+    assert plans[0] == [tuple(in_batch(games, 4, i + 4, 0).items()) for i in range(4)]
 
 
 def test_names_of_mixtures_are_short() -> None:

@@ -92,6 +92,7 @@ TYPOS = {
     "eval.temperatures=[nan]": "must be a list of numbers from 0 to 10",
     "actor_rollout_ref.model.lora_rank=8": "cannot be: the run's own keys are model.lora_",
     "cluster.name=${seed}": "must be one word",
+    "algo.state=words": "algo.state=words must be one of: cluster, history, null, observation, ",
     "\"critic._target_=''\"": "cannot be: ",
     "--config-dir=/nope": "--config-dir /nope: no such folder",
     "--package=nope": "--package is for what --cfg job shows: add it",

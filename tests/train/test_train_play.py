@@ -52,15 +52,15 @@ def test_a_game_is_won_by_hand(play: Play, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_our_commands_cost_no_turn_and_the_expert_helps(play: Play) -> None:
-    says = "?\ngoal\n\nplan\nexpert\nplan\nup\nexpert\nrestart\nexpert\nexpert\n!quit\nexpert\nexpert\nquit\n"
+def test_our_commands_cost_no_turn(play: Play) -> None:
+    says = "?\n\nplan\ndown\nplan\n!plan\nrestart\ndown\ndown\n!quit\nright\nright\nquit\n"
     done = play(*LAKE, says=says)
     out = done.stdout
     assert done.returncode == 0
     assert "The game accepts: left; down; right; up\n" in out
-    assert out.count("Goal: Walk over the ice") == 3  # at both starts, and asked for
+    assert out.count("Goal: Walk over the ice") == 2  # at both starts
     assert "> plan\n  1. down\n  2. down\n  3. right\n  4. right\n" in out
-    assert "> up\n[turn 3 of 16" in out and "> expert\n> right\n[turn 4 of 16" in out
+    assert "> !plan\n[turn 3 of 16, score 0 of 1, not a valid action" in out
     assert "> !quit\n[turn 4 of 16, score 0 of 1, not a valid action, sparse reward +0]\n" in out
     assert "won after 5 of 16 turns\n" in out
 
@@ -100,8 +100,8 @@ def test_an_action_of_several_lines_keeps_its_indents(play: Play, game_cache: Pa
 def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
     watched = play("env=gym", "env.id=Blackjack-v1", "watch=true")
     assert watched.returncode != 0 and "drop watch=true" in watched.stderr
-    played = play("env=gym", "env.id=Blackjack-v1", says="plan\nexpert\nhit\n")
-    assert played.stdout.count("no expert plan") == 2
+    played = play("env=gym", "env.id=Blackjack-v1", says="plan\nhit\n")
+    assert played.stdout.count("no expert plan") == 1
     assert "[turn 2 of" in played.stdout or " of 12 turns played" in played.stdout
 
 
@@ -110,7 +110,7 @@ def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
     [
         (["game=0"], "game=0 must be a number of 1 or more"),
         (["watch=yes"], "watch=yes must be true or false"),
-        (["play.split=tset"], "unknown split 'tset'; use test (choices: test,"),
+        (["split=tset"], "unknown split 'tset'; use test (choices: test,"),
         (["gmae=2"], "unknown key gmae; use game"),
         (["env=gym", "env.id=CliffWalking-v1", "reward=dense"], "reward=dense: env=gym does not offer it"),
         (["--multirun", "env=gym"], "takes KEY=VALUE, --config-dir and --help"),

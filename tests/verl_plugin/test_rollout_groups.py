@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from turngrid.records.files import checkpoints
+from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder, discard_beyond_checkpoint
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, staleness_metrics
 from turngrid.verl_plugin.training.step import Step
-from turngrid.verl_plugin.training.step_records import MAX_FAILED_GROUPS, EnvironmentKeepsFailing, StepGroups
+from turngrid.verl_plugin.training.step_records import MAX_FAILED_GROUPS, StepGroups
 
 WAITING = {"000002-0002": "finished", "000002-0003": "running"}  # what the checkpoint of step 2 knows
 
@@ -171,5 +172,5 @@ def test_an_environment_that_fails_again_and_again_ends_the_run(tmp_path: Path) 
     for number in range(MAX_FAILED_GROUPS * 4 + 1):
         groups.guard()
         (groups.folder / f"000002-{number:04d}.failed").write_text("EnvError: the game hung\n", encoding="utf-8")
-    with pytest.raises(EnvironmentKeepsFailing, match="^step 2: 13 groups failed .*\nEnvError: the game hung$"):
+    with pytest.raises(Failure, match="^step 2: 13 groups failed .*\nEnvError: the game hung$"):
         groups.guard()

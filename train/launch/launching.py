@@ -4,17 +4,15 @@ A run that fails does not stop the others.
 """
 
 import os
-import queue
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from omegaconf import DictConfig
 
@@ -24,10 +22,11 @@ from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 from turngrid.records.process.exit_codes import say
 from turngrid.train.launch import one_run
-from turngrid.train.launch.one_run import LAUNCHED, STARTED, LaunchedRun, command
+from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
 
-HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
-
+HERE, PARALLEL = "here", "local_parallel"
+POLL_SECONDS = 0.2
+STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # name of a folder of logs
 
 Launcher = Callable[[Sequence[LaunchedRun]], list[str]]  # starts runs and returns a line for each that failed
 
@@ -94,60 +93,60 @@ def check_slurm(config: DictConfig) -> None:
         raise ConfigError("cluster.slurm.additional_parameters: options of sbatch, as in {mail-type: FAIL}")
 
 
+class Going(NamedTuple):
+    """A run in a process of its own."""
+
+    run: LaunchedRun
+    device: str | None  # ``CUDA_VISIBLE_DEVICES``; None: unchanged
+    log: Path
+    process: subprocess.Popen[bytes]
+    since: float
+
+
 def run_all(
     folder: Path, devices: Sequence[str | None], runs: Sequence[LaunchedRun], config_dir: str | None = None
 ) -> list[str]:
     """Run all, as many at once as there are ``devices``; return a line for each that failed."""
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{len(runs)} runs, {len(devices)} at a time; their output goes to {folder}/")
-    processes = Processes(folder, devices, config_dir)
-    with ThreadPoolExecutor(len(devices)) as pool:
-        ends = [pool.submit(processes.run, run) for run in runs]
-        try:
-            return [line for end in ends if (line := end.result())]
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            processes.stop()
-            raise
+    waiting, free, failed = list(runs), list(devices), []
+    going: list[Going] = []
+    try:
+        while waiting or going:
+            while waiting and free:
+                going.append(_started(waiting.pop(0), free.pop(0), folder, config_dir))
+            time.sleep(POLL_SECONDS)
+            for one in [one for one in going if one.process.poll() is not None]:
+                going.remove(one)
+                free.append(one.device)
+                failed += _ended(one)
+    finally:  # after Ctrl-C some are left
+        for one in going:
+            one.process.terminate()
+        for one in going:
+            one.process.wait()
+    return failed
 
 
-class Processes:
-    """Runs in processes of their own, each on one of the ``devices``."""
+def _started(run: LaunchedRun, device: str | None, folder: Path, config_dir: str | None) -> Going:
+    log = folder / f"{run.number}.log"
+    variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command(run, config_dir),
+            env=child_variables(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - this process has one thread
+        )
+    say(f"run {run.number} starts: {run.label}")
+    return Going(run, device, log, process, time.monotonic())
 
-    def __init__(self, folder: Path, devices: Sequence[str | None], config_dir: str | None) -> None:
-        self._folder, self._config_dir = folder, config_dir
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._stopped = threading.Event()
-        self._free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        for device in devices:
-            self._free.put(device)
 
-    def run(self, run: LaunchedRun) -> str:
-        """Wait for a free device and run; return a line if the run failed, else ""."""
-        device, log, start = self._free.get(), self._folder / f"{run.number}.log", time.monotonic()
-        variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                command(run, self._config_dir),
-                env=child_variables(variables),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - the parent is this thread, which waits for the process
-            )
-        self._running.add(process)
-        if self._stopped.is_set():
-            process.terminate()
-        say(f"run {run.number} starts: {run.label}")
-        code = process.wait()
-        self._running.discard(process)
-        self._free.put(device)
-        how = "ended well" if code == 0 else f"failed with exit code {code}"
-        say(f"run {run.number} {how} after {(time.monotonic() - start) / 60:.1f} min: {run.label}")
-        return f"{run.label} (exit code {code}; {log})" if code else ""
-
-    def stop(self) -> None:
-        """End the running processes, and each that starts from now on."""
-        self._stopped.set()
-        for process in list(self._running):
-            process.terminate()
+def _ended(one: Going) -> list[str]:
+    """Report the end of a run; return a line if it failed."""
+    code, run = one.process.returncode, one.run
+    how = "ended well" if code == 0 else f"failed with exit code {code}"
+    say(f"run {run.number} {how} after {(time.monotonic() - one.since) / 60:.1f} min: {run.label}")
+    return [f"{run.label} (exit code {code}; {one.log})"] if code else []

@@ -5,19 +5,14 @@ verl, Ray and wandb keep global state, so each run is ``python -m train`` in a s
 
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hydra.core.override_parser.types import Override
-
-from turngrid.config.overrides import typed
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 
 LAUNCHED = "TURNGRID_LAUNCHED"  # environment variable of a launched run: do not launch it again
-STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # name of a folder of logs
 WATCHED = ("tracking.group", "tracking.run_name")  # keys for trackers, not part of a run's identity
 
 
@@ -32,12 +27,6 @@ class LaunchedRun:
     @property
     def identity(self) -> list[str]:
         return [text for text in self.overrides if text.lstrip("+~").split("=")[0] not in WATCHED]
-
-
-def plain(override: Override) -> str:
-    """Return an override without the quotes and backslashes that Hydra needs in a text."""
-    value = override.value()
-    return f"{override.key_or_group}={value}" if isinstance(value, str) else typed(override)
 
 
 def command(run: LaunchedRun, config_dir: str | None = None) -> list[str]:

@@ -27,7 +27,7 @@ MEETING_SECONDS = 600.0  # nodes of a job start together, but images may have to
 STOP_SECONDS = 20.0
 HEAD, DRAFT, ENDED = "head.json", ".head", "ended"
 LONGEST_ROOT = 24  # characters: Ray adds 71 for its sockets to our 12, and Linux takes 107
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``turngrid.records.process.child``
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # as in ``tasks.stage_process``
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
 """Runs as SLURM jobs: one array job a launch, submitted through submitit."""
 
 import json
-import os
 import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import submitit
@@ -23,7 +21,6 @@ from turngrid.train.launch.slurm_job import Job
 NAME = "turngrid"
 RECORD = "runs.json"
 ASK_SECONDS = 5.0
-STAND_IN = "#!/bin/sh\necho Submitted batch job 1\n"
 NOT_SBATCH = ("wait", "lost_after_s", "max_num_timeout")
 ANY_CLUSTER = ("nodes", "gpus_per_node", "cpus_per_task", "mem_gb", "timeout_min")  # not submitit's slurm_...
 TIMED_OUT = "timed-out too many times"  # submitit's words
@@ -67,8 +64,7 @@ def start(slurm: Slurm, folder: Path, commands: Sequence[Sequence[str]]) -> list
     """Submit one array job with a task for each command, or raise FailedJobError."""
     # PYTHONPATH also for whatever the job starts
     environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
-    again = ["fresh=false"]  # a requeued job must not put aside what its first attempt has begun
-    job = Job(folder, environment, again, slurm.nodes, slurm.gpus_per_node, slurm.cpus_per_task)
+    job = Job(folder, environment, slurm.nodes, slurm.gpus_per_node, slurm.cpus_per_task)
     jobs = _executor(slurm, folder).map_array(job, commands)
     return [_job_of(folder, job.job_id) for job in jobs]
 
@@ -95,25 +91,6 @@ def _executor(slurm: Slurm, folder: Path) -> submitit.AutoExecutor:
     named = {key if key in ANY_CLUSTER else f"slurm_{key}": value for key, value in settings.items()}
     executor.update_parameters(name=NAME, tasks_per_node=1, stderr_to_stdout=True, **named)
     return executor
-
-
-def script(slurm: Slurm, folder: Path, runs: int) -> str:
-    """Return the script that ``sbatch`` would get for this many runs.
-
-    submitit writes it only when it submits, so programs that do nothing stand in for SLURM's.
-    """
-    path = os.environ["PATH"]
-    with TemporaryDirectory() as stand_ins:
-        for name in ("sbatch", "srun"):
-            (Path(stand_ins) / name).write_text(STAND_IN)
-            (Path(stand_ins) / name).chmod(0o700)
-        os.environ["PATH"] = f"{stand_ins}:{path}"
-        try:
-            job = start(slurm, Path(stand_ins), [[]] * runs)[0]
-        finally:
-            os.environ["PATH"] = path
-        text = job.paths.submission_file.read_text(encoding="utf-8")
-    return text.strip().replace(stand_ins, str(folder))
 
 
 def still_there(folder: Path, runs: Sequence[LaunchedRun]) -> Jobs:

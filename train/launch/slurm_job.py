@@ -17,6 +17,7 @@ import submitit
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.train.launch import ray_cluster
 
+AGAIN = "fresh=false"  # a requeued job must not put aside what its first attempt has begun
 SIGNALLED = (-signal.SIGTERM, -signal.SIGUSR2)
 SIGNAL_SECONDS = 180.0  # more than any cluster's KillWait
 
@@ -27,7 +28,6 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
 
     meeting: Path  # a folder that all nodes can access, for jobs with several nodes
     environment: Mapping[str, str]  # additional variables
-    again: Sequence[str]  # additional arguments of the command if the job was requeued
     nodes: int
     gpus: int | None  # of each node; None: SLURM's number
     cpus: int | None  # of each node; None: SLURM's number
@@ -39,7 +39,7 @@ class Job(submitit.helpers.Checkpointable):  # type: ignore[misc]
         # SLURM sends it with each signal; submitit logs it, and logging loses what SIGUSR2 raises
         signal.signal(signal.SIGCONT, signal.SIG_DFL)
         restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-        command = [*command, *(self.again if restarts else ())]
+        command = [*command, *([AGAIN] if restarts else [])]
         job = submitit.JobEnvironment()
         if self.nodes == 1:
             return _alone(command, ray_cluster.temporary_folder())

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import say
 from turngrid.records.run_folder import outside_identity, run_name
 from turngrid.tasks.run import Run
-from turngrid.train.launch.one_run import WATCHED, plain
+from turngrid.train.launch.one_run import WATCHED
 
 DEFAULT_SCALE = "laptop"
 TAKEN = ("seed", "dry_run", "fresh")  # keys of the launch; all other overrides go to its runs
@@ -76,11 +76,11 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
         SweepError: there is no such sweep or scale.
         ConfigError: a run is refused; nothing has started.
     """
-    # ``sft=0,rl=1000`` is no value in Hydra's grammar
-    chosen_values = (text.removeprefix(ONLY).partition("=") for text in overrides if text.startswith(ONLY))
-    only = {axis: values for axis, _, values in chosen_values}
+    # apart from the others, since ``sft=0,rl=1000`` is no value in Hydra's grammar
+    parts = (text.removeprefix(ONLY).partition("=") for text in overrides if text.startswith(ONLY))
+    only = {axis: values for axis, _, values in parts}
     words = parse([text for text in overrides if not text.startswith(ONLY)])
-    flags = {key: is_true(words, key) for key in ("dry_run", "fresh")}  # composing takes seconds
+    flags = {key: is_true(words, key) for key in ("dry_run", "fresh")}  # first: composing takes seconds
     name = _one(words, "sweep", "")
     of_runs = [override for override in words if override.key_or_group not in (TAKEN_BY_SWEEPS if name else TAKEN)]
     several, single = ([o for o in of_runs if o.is_sweep_override() == swept] for swept in (True, False))
@@ -94,18 +94,26 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
         chosen_points = playable(chosen_points)
     with composer(config_dir) as composed:
         configs = compose_runs(composed, chosen_points, checked=bool(name) or flags["dry_run"])
-    outside = {*outside_identity()}  # such as cluster.name
-    changing = [o for o in (*single, *several) if outside.isdisjoint((o.key_or_group, o.key_or_group.split(".")[0]))]
-    changed = list(map(typed, changing))
-    digits = hashlib.sha256("\n".join(sorted(changed)).encode()).hexdigest()[:DIGITS]
-    # a grid's name, such as algo-lr-3f2a9c1e, is the same for other seeds
-    group = Path(name).stem or file_name("-".join([*(axis.split(".")[-1] for axis in axes), digits]))
+    changed = _of_identity([*single, *several])
+    group = Path(name).stem or _grid_name(axes, changed)
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
     runs = [_with_folder(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
     about = (definition.title, definition.question, definition.published)
     suite, extra = {} if definition.suite and only else definition.suite, changed if name else []
     sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, extra, runs, suite)
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
+
+
+def _of_identity(overrides: Sequence[Override]) -> list[str]:
+    """Return the overrides that change a run's identity, unlike ``cluster.name=mine``."""
+    outside = {*outside_identity()}
+    return [typed(o) for o in overrides if outside.isdisjoint((o.key_or_group, o.key_or_group.split(".")[0]))]
+
+
+def _grid_name(axes: Iterable[str], changed: Sequence[str]) -> str:
+    """Return a grid's name, such as ``algo-lr-3f2a9c1e``; it is the same for other seeds."""
+    digits = hashlib.sha256("\n".join(sorted(changed)).encode()).hexdigest()[:DIGITS]
+    return file_name("-".join([*(axis.split(".")[-1] for axis in axes), digits]))
 
 
 def _of_file(name: str) -> Definition:
@@ -167,8 +175,12 @@ def _with_folder(point: SweepRun, config: DictConfig, group: str) -> SweepRun:
 
 def _axis(override: Override) -> dict[str, list[str]]:
     """Return an axis of the command line: each value, without Hydra's quotes, and its override."""
-    given = [f"{override.get_key_element()}={text}" for text in _values(override)]
-    return {plain(one).partition("=")[2]: [text] for text, one in zip(given, parse(given), strict=True)}
+    axis = {}
+    for text in _values(override):
+        given = f"{override.get_key_element()}={text}"
+        value = parse([given])[0].value()
+        axis[value if isinstance(value, str) else text] = [given]
+    return axis
 
 
 def _one(words: Sequence[Override], key: str, default: str) -> str:

@@ -36,13 +36,12 @@ Keys of its own, beside all that `python -m train` takes (env=, env.task=, rewar
 
 While playing, everything goes to the game except:
 {commands()}"""
-PREFIX = "play."
 COLOURS = {"won": "bold green", "lost": "bold red"}
 
 
 @dataclass
 class PlaySettings:
-    """Keys of ``turngrid.train.play`` alone, as ``game=3`` or ``play.game=3``."""
+    """Keys of ``turngrid.train.play`` alone."""
 
     split: str = "test"
     game: int = 1  # from 1, in the order of the split's seeds
@@ -56,7 +55,7 @@ def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
         ConfigError: an impossible value, or a key that is nearly one of these.
     """
     settings = PlaySettings()
-    words, overrides = own_words([text.removeprefix(PREFIX) for text in arguments], settings, ConfigError)
+    words, overrides = own_words(arguments, settings, ConfigError)
     if (split := settings.split) not in SPLITS:
         raise ConfigError(f"unknown split {split!r}{meant(split, SPLITS)} (choices: {', '.join(SPLITS)})")
     return settings, [*words, *overrides]

@@ -17,9 +17,7 @@ from turngrid.rollouts.policy import Reply, TurnContext
 QUOTES = '"""'
 COMMANDS = {
     "?": "these commands, and what the game would accept now",
-    "goal": "the goal again",
     "plan": "the expert's plan",
-    "expert": "play the plan's next step, counted by your valid actions",
     "restart": "this game from its start",
     "next": "the next game of the split",
     "quit": "the end (Ctrl-D too)",
@@ -75,7 +73,8 @@ class ShownSession:
 
     async def reset(self, task: TaskRef, seed: int) -> Observation:
         seen = await self.session.reset(task, seed)
-        self.show_goal(seen)
+        if goal := seen.goal or self.spec.task.goal:
+            self.screen.show(f"Goal: {goal}", "cyan")
         self._show(seen)
         return seen
 
@@ -88,10 +87,6 @@ class ShownSession:
     async def finish(self) -> StepResult:
         self.screen.show("Cut off, and graded as it stands.", "dim")
         return await self.session.finish()
-
-    def show_goal(self, seen: Observation) -> None:
-        if goal := seen.goal or self.spec.task.goal:
-            self.screen.show(f"Goal: {goal}", "cyan")
 
     def show_plan(self) -> None:
         steps = [f"  {number}. {step}" for number, step in enumerate(self.spec.task.expert_plan, 1)]
@@ -147,15 +142,7 @@ class Human:
         if words == "?":
             legal = "; ".join(context.observation.legal) or "it does not say"
             self.screen.show(f"{commands()}\nThe game accepts: {legal}")
-        elif words == "goal":
-            self.table.show_goal(context.observation)
         elif words == "plan":
-            self.table.show_plan()
-        elif words == "expert":
-            plan, done = self.table.spec.task.expert_plan, sum(result.valid for result in self.table.results)
-            if done < len(plan):
-                self.screen.show(f"> {plan[done]}", "bold")
-                return plan[done]
             self.table.show_plan()
         else:
             return words.removeprefix("!")

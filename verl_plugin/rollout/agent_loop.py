@@ -138,9 +138,7 @@ def row_fields(episode: Episode, reward_name: str, state: str | None = None, **d
 
 
 def entropies_wanted(config: DictConfig, methods: Chosen) -> bool:
-    """Return whether the server sends the entropies of its tokens: if the update's methods read
-    them, and the trainer runs no forward pass that computes them.
-    """
+    """Return whether a method reads entropies that no forward pass of the trainer computes."""
     return "entropy" in methods.needs() and bool(config.algorithm.rollout_correction.bypass_mode)
 
 

@@ -11,7 +11,7 @@ which continues an answer that a weight update interrupted.
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
 from pathlib import Path
@@ -43,6 +43,7 @@ from turngrid.verl_plugin.servers.transformers_server.launch import replicas
 
 logger = logging.getLogger(__name__)
 Written = tuple[str, int]  # a text and the number of its tokens
+Fields = dict[str, Any]
 WRITING = "writing"  # stands for the prompt in its request's id and seed
 PUBLISHED_AT_ONCE = 4  # groups published at the same time; rows take twice the memory of their episodes
 LOCKSTEP_BATCHES = 2  # one batch samples while the other steps its games
@@ -175,10 +176,14 @@ class AgentLoopWorker:
 
     async def _publish(self, prompt: dict[str, Any], episodes: list[Episode], partition: str) -> None:
         await asyncio.to_thread(self._record, episodes, prompt, partition == "val")  # blocks on the disk
-        keys, fields, tags = [], [], []
+        keys, rows, tags = map(list, zip(*self._rows(prompt, episodes, partition == "train"), strict=True))
+        fields = list_of_dict_to_tensordict(rows)
+        await tq.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition)
+
+    def _rows(self, prompt: Fields, episodes: list[Episode], trains: bool) -> Iterator[tuple[str, Fields, Fields]]:
+        """Yield key, fields and tag of each row."""
         loop, step = self.loop, int(prompt["global_steps"])
-        branches = partition == "train" and loop.form(step).branches
-        trees = tree_places(episodes) if branches else {}
+        trees = tree_places(episodes) if trains and loop.form(step).branches else {}
         described: dict[str, Any] = {
             "named": loop.sent,
             "form": loop.prompt_form,
@@ -187,17 +192,14 @@ class AgentLoopWorker:
         }
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             # seats are groups of their own, but verl counts validation by prompt
-            uid = prompt["uid"] + (f"#{episode.seat}" if episode.seat and partition == "train" else "")
+            uid = prompt["uid"] + (f"#{episode.seat}" if episode.seat and trains else "")
             rows = row_fields(episode, loop.reward.name, loop.state, tree=trees.get(episode.sample), **described)
-            contexts = loop.contexts(episode, prompt) if partition == "train" else []
-            rows = [{**row, **asked} for row, asked in zip(rows, contexts or [{}] * len(rows), strict=True)]
-            for index, row in enumerate(rows):
-                keys.append(f"{prompt['uid']}_{sample}_{index}")
-                fields.append({**row, **prompt, "uid": uid, "session_id": sample})
+            contexts = (loop.contexts(episode, prompt) if trains else []) or [{}] * len(rows)
+            for index, (row, asked) in enumerate(zip(rows, contexts, strict=True)):
                 sampled_at = {name: row["extra_fields"][name] for name in ("min_global_steps", "max_global_steps")}
-                tags.append({"status": "success", **lengths(row), "global_steps": step, **sampled_at})
-        rows = list_of_dict_to_tensordict(fields)
-        await tq.async_kv_batch_put(keys=keys, fields=rows, tags=tags, partition_id=partition)
+                tag = {"status": "success", **lengths(row), "global_steps": step, **sampled_at}
+                fields = {**row, **asked, **prompt, "uid": uid, "session_id": sample}
+                yield f"{prompt['uid']}_{sample}_{index}", fields, tag
 
     def _folder(self, prompt: dict[str, Any], validate: bool = False) -> Path:
         """Return the step's folder; in asynchronous runs that of groups without a step yet."""

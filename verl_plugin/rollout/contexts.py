@@ -15,6 +15,7 @@ from turngrid.rollouts.row import turns_of_rows
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
+from turngrid.verl_plugin.servers.transformers_server.key_values import common_length
 
 PREFIX = "contexts_"  # of a field of a row: contexts_<slot>_<name>
 SPANS = "answer_spans"  # field of a row: of each turn's answer, as ``SeenRow.answer_spans``
@@ -145,10 +146,8 @@ def _as(turn: Turn, text: str) -> Turn:
 
 def common(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
     """Return how many ids two sequences share at the start and, of the rest, at the end."""
-    shorter = min(len(one), len(other))
-    start = next((n for n in range(shorter) if one[n] != other[n]), shorter)
-    left = shorter - start
-    return start, next((n for n in range(left) if one[-1 - n] != other[-1 - n]), left)
+    start = common_length(one, other)
+    return start, common_length(one[start:][::-1], other[start:][::-1])
 
 
 def packed(contexts: Sequence[Context]) -> Tensor:

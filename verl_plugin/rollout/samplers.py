@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class Counted:
         return sample
 
 
-@dataclass
+@dataclass(frozen=True)
 class BatchSampler:
     """Send a lockstep batch's turns as one call to our server, which samples them in order.
 
@@ -85,14 +85,9 @@ class BatchSampler:
     """
 
     replica: int
-    _server: Any = field(default=None, repr=False)
 
     async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        self._server = self._server or _server_of(self.replica)
-        try:
-            return await self._server.generate_batch.remote(requests)
-        except RayActorError as error:
-            raise SampleLost(f"rollout server {self.replica} died: {error}") from error
+        return await _call(self.replica, "generate_batch", requests)
 
 
 async def keep_weights(path: Path) -> None:
@@ -101,14 +96,16 @@ async def keep_weights(path: Path) -> None:
     Raises:
         SampleLost: the server died.
     """
-    try:
-        await _server_of(0).keep_weights.remote(str(path))
-    except RayActorError as error:
-        raise SampleLost(f"rollout server 0 died: {error}") from error
+    await _call(0, "keep_weights", str(path))
 
 
-def _server_of(replica: int) -> Any:
+async def _call(replica: int, method: str, *arguments: Any) -> Any:
+    """Call a method of a rollout server; raise SampleLost if the server died."""
     try:
-        return ray.get_actor(server_name(replica))
-    except ValueError as error:
+        server = ray.get_actor(server_name(replica))
+    except ValueError as error:  # Ray has no such actor; the call below may raise another ValueError
         raise SampleLost(f"rollout server {replica} died") from error
+    try:
+        return await getattr(server, method).remote(*arguments)
+    except RayActorError as error:
+        raise SampleLost(f"rollout server {replica} died: {error}") from error

@@ -3,14 +3,13 @@
 The text of a message is never tokenised as one of the model's control tokens. A tokenizer gets the
 marks of a chat template and the text of messages as one string, and reads ``<|im_end|>`` as the end
 of a turn in both. So each rendering is checked: its control tokens must equal those of the same
-messages with harmless text. Ordinary text passes unchanged. Other text is changed a little, then
-more, until the check passes.
+messages with harmless text. Ordinary text passes unchanged. In other text control tokens are broken
+up by a space. If a tokenizer reads one even so, only words and plain punctuation are kept.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -77,9 +76,7 @@ class TokenCodec:
         return array(IDS, self._controls.harmless(kind, render, [message["content"] for message in first]))
 
     def after_turn(self, messages: Sequence[Message]) -> list[int]:
-        """Return the ids from a turn's last one on: the end of the turn, messages of one role and
-        the generation prompt.
-        """
+        """Return the end of a turn, then messages of one role and the generation prompt, as ids."""
         shown = messages if self.has_tool_role else in_words(messages)
         return list(self._render(shown[0]["role"], tuple(message["content"] for message in shown)))
 
@@ -168,7 +165,7 @@ class ControlTokens:
         steering = {n: token.content for n, token in long.items() if token.special or _MARKUP.search(token.content)}
         spelled = {number: content for number, content in steering.items() if content.strip() not in allowed}
         self._ids = frozenset(spelled) - _unknown(tokenizer)
-        self._marks, self._marks_in_any_case = _any_of(spelled.values()), _any_of(spelled.values(), re.IGNORECASE)
+        self._marks = _any_of(spelled.values())
         self._own: dict[Hashable, list[int]] = {}
 
     def within(self, ids: Iterable[int]) -> list[int]:
@@ -181,7 +178,7 @@ class ControlTokens:
         if key not in self._own:
             self._own[key] = self.within(render(placeholders))
         own = self._own[key]
-        for change in (self._broken_up, self._normalised, lambda text: _NOT_PLAIN.sub(" ", text).strip()):
+        for change in (self._broken_up, lambda text: _NOT_PLAIN.sub(" ", text).strip()):
             texts = [change(text) for text in texts]
             ids = render(texts)
             if self.within(ids) == own:
@@ -191,10 +188,6 @@ class ControlTokens:
     def _broken_up(self, text: str) -> str:
         return broken_up(printable(text), self._marks)
 
-    def _normalised(self, text: str) -> str:
-        """Also break up control tokens in full-width letters and capitals."""
-        return broken_up(unicodedata.normalize("NFKC", text), self._marks_in_any_case)
-
 
 def _unknown(tokenizer: Any) -> set[int]:
     """Return the token for unknown characters, harmless unless it has another role."""
@@ -202,7 +195,7 @@ def _unknown(tokenizer: Any) -> set[int]:
     return set() if tokenizer.unk_token in (None, *others) else {tokenizer.unk_token_id}
 
 
-def _any_of(spelled: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+def _any_of(spelled: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern of all tokens, longest first; a number matches any (``<unused17>``)."""
     words = {re.sub(r"\d+", r"\\d+", re.escape(word)) for word in spelled}
-    return re.compile("|".join(sorted(words, key=len, reverse=True)) or r"(?!)", flags)
+    return re.compile("|".join(sorted(words, key=len, reverse=True)) or r"(?!)")

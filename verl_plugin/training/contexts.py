@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
-import transfer_queue as tq
 from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
@@ -18,7 +17,7 @@ from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
 from turngrid.verl_plugin.rollout.turn_fields import verl_fields
 from turngrid.verl_plugin.training.losses import SEQUENCES
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import SCORED, in_queue, log_probs_of, padded, write_tokens
+from turngrid.verl_plugin.training.turn_rows import SCORED, in_queue, log_probs_of, padded, read, write_tokens
 
 NOTHING = torch.zeros(2, dtype=torch.int64)  # ids and marks of a sequence that fills a pass
 NO_LOSS = {"calculate_entropy": False, "compute_loss": False}
@@ -76,8 +75,8 @@ class Contexts:
         for name, average in self._averaged.items():
             asked = {KEY: {**average, "step": self._step.number}}
             found += self._pass(batch, compute, self._sequences(batch, [name]), asked)
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["loss_mask"])
-        mask, sizes = padded(data["loss_mask"]), [len(row) for row in data["loss_mask"].unbind()]
+        masks = read(batch, "loss_mask")["loss_mask"]
+        mask, sizes = padded(masks), [len(row) for row in masks.unbind()]
         columns = {}
         for name, method in self.asking.items():
             own = [(one.row, one.turn, log_probs) for one, log_probs in found if one.method == name]
@@ -132,7 +131,7 @@ class Contexts:
         if not names:
             return []
         fields = {name: field_of(name) for name in names}
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*fields.values()])
+        data = read(batch, *fields.values())
         return [
             Sequence(name, row, *one)
             for row, tag in enumerate(batch.tags)

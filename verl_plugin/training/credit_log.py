@@ -1,7 +1,7 @@
-"""The credit log: the advantage, return and value of each token in an update (format:
-``turngrid.records.credit``).
+"""The credit log: the advantage, return and value of each token in an update.
 
-It is read from verl's queue, as the update reads it, so that log and update cannot differ.
+They are read from verl's queue, as the update reads them, so that log and update cannot differ. The
+format is that of ``turngrid.records.credit``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.records.credit import Credit, Replayed, tokens_of, write_credit, write_replayed
 from turngrid.verl_plugin.training.replay import REPLAYED
 from turngrid.verl_plugin.training.step import Metrics, Step
+from turngrid.verl_plugin.training.turn_rows import read
 
 DIGITS = 7  # significant digits, about a float32's precision; halves the file
 OF_TOKENS = ("advantages", "returns", "values")
@@ -61,7 +61,7 @@ def credits_of(batch: KVBatchMeta) -> dict[str, Credit]:
         for key, tag in zip(batch.keys, batch.tags, strict=True)
         if not tag.get("is_padding", False) and not tag.get(REPLAYED, False)
     ]
-    data = tq.kv_batch_get(keys=real, partition_id=batch.partition_id, select_fields=list(FIELDS))
+    data = read(batch.select_keys(real), *FIELDS)
     names = set(data.keys())
     columns = [_rows(data[name]) if name in names else [None] * len(real) for name in FIELDS]
     return {

@@ -48,19 +48,14 @@ class DynamicSampler(ReplayBuffer):
             equal = self._equal(partition_id)
             dropped = equal[: most - replaced]
             replaced += len(dropped)
-            without_rows = self.failure_keys[partition_id] - {
-                key.split("_")[0] for key in self.partitions[partition_id]
-            }
-            self._clear_groups(partition_id, {*dropped, *without_rows})
+            with_rows = {key.split("_")[0] for key in self.partitions[partition_id]}
+            self._clear_groups(partition_id, {*dropped, *(self.failure_keys[partition_id] - with_rows)})
             missing = batch_size - len(self._played(partition_id))
             if missing <= 0:
                 break
             self.refill_fn(missing)
         batch = self._materialize_batch(partition_id, self._played(partition_id), dict(self.partitions[partition_id]))
-        left = len(equal) - len(dropped)
-        if left and replaced:
-            print(f"turngrid: step {global_steps}: {left} of {batch_size} groups still have equal scores", flush=True)
-        return batch, {f"{METRIC}/replaced": replaced, f"{METRIC}/left": left}
+        return batch, {f"{METRIC}/replaced": replaced, f"{METRIC}/left": len(equal) - len(dropped)}
 
     def _play_to_the_end(self, partition_id: str) -> None:
         self._sync_metadata_from_transfer_queue()

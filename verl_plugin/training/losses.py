@@ -151,10 +151,8 @@ def own_loss_form(
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights
     if getattr(form, "over_turns", False):
-        shares = response_mask / turn_sums(torch.ones_like(losses), response_mask.bool(), asked["turn_ids"]).clamp(
-            min=1
-        )
-        loss = (losses * shares).sum() * asked["turn_scale"]
+        tokens = turn_sums(torch.ones_like(losses), response_mask.bool(), asked["turn_ids"])  # of each token's turn
+        loss = (losses * (response_mask / tokens.clamp(min=1))).sum() * asked["turn_scale"]
     else:
         settings = {"loss_agg_mode": loss_agg_mode, **config.global_batch_info}
         loss = agg_loss(loss_mat=losses, loss_mask=response_mask, **settings)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from random import Random
 
 import torch
-import transfer_queue as tq
 from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
@@ -15,6 +14,7 @@ from turngrid.verl_plugin.rollout.contexts import SPANS
 from turngrid.verl_plugin.training.contexts import Contexts, Sequence
 from turngrid.verl_plugin.training.estimators import members
 from turngrid.verl_plugin.training.step import Metrics, Step
+from turngrid.verl_plugin.training.turn_rows import read
 
 Pair = tuple[Tensor, Tensor]  # ids before an answer, and its ids
 
@@ -51,8 +51,7 @@ class Reasoning:
         An episode's answer is drawn from its turns (RAGEN-2's trajectory-uniform sampling).
         """
         draw = Random(derive_seed("reasoning", self._seed, self._step.number))
-        names = ["input_ids", SPANS]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+        data = read(batch, "input_ids", SPANS)
         padding = [bool(tag.get("is_padding")) for tag in batch.tags]
         groups: dict[str, list[Pair]] = {}
         for episode, rows in members(batch.keys).items():

@@ -21,7 +21,7 @@ from turngrid.verl_plugin.rollout.turn_fields import lengths, verl_fields
 from turngrid.verl_plugin.training.estimators import members
 from turngrid.verl_plugin.training.losses import EPISODES, IN_WORKERS
 from turngrid.verl_plugin.training.step import Metrics, Step
-from turngrid.verl_plugin.training.turn_rows import TurnRows, in_queue, with_padding
+from turngrid.verl_plugin.training.turn_rows import TurnRows, in_queue, read, with_padding
 
 REPLAYED = "replayed"  # tag of a row that has another episode's key
 KEPT = ("prompts", "responses", "input_ids", "position_ids", "loss_mask", "rollout_log_probs")
@@ -85,7 +85,7 @@ def stored(
     of = members(batch.keys)
     keys = [[batch.keys[row] for row in of[turns.episodes[episode]]] for episode in chosen]
     flat = list(chain.from_iterable(keys))
-    rows = dict(zip(flat, _read(batch, flat, (*KEPT, *more)), strict=True))
+    rows = dict(zip(flat, _rows_of(batch, flat, (*KEPT, *more)), strict=True))
     scores = turns.score
     return [
         StoredEpisode(
@@ -98,10 +98,10 @@ def stored(
     ]
 
 
-def _read(batch: KVBatchMeta, keys: list[str], names: Sequence[str]) -> list[dict[str, Tensor]]:
+def _rows_of(batch: KVBatchMeta, keys: list[str], names: Sequence[str]) -> list[dict[str, Tensor]]:
     if not keys:
         return []
-    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=list(names))
+    data = read(batch.select_keys(keys), *names)
     columns = {name: [row.clone() for row in data[name].unbind()] for name in names}
     return [{name: column[number] for name, column in columns.items()} for number in range(len(keys))]
 

@@ -11,22 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-import msgspec
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.records.resume import RlFolder
 from turngrid.rollouts.episode import Episode
+from turngrid.rollouts.store import read_episodes
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.step_records import StepGroups
 
 PARTITION = "train"
 READY = "finished"  # verl's status of a group whose samples have all ended
-
-
-class _Line(msgspec.Struct):
-    group: str = ""
 
 
 class AsyncGroups(StepGroups):
@@ -85,7 +81,7 @@ class AsyncGroups(StepGroups):
         files = [file for file in self._rl.groups.glob("*.jsonl") if file.stem not in known]
         first = min((step_of(file.stem) for file in files), default=step + 1)
         records = [self._rl.step_episodes(number) for number in range(first, step + 1)]
-        trained = {group for record in records if record.exists() for group in _groups(record)}
+        trained = {episode.group for record in records if record.exists() for episode in read_episodes(record)}
         for file in files:
             if file.stem in trained:
                 file.unlink()
@@ -155,10 +151,6 @@ def staleness_metrics(episodes: Sequence[Episode], step: int) -> dict[str, float
 def step_of(group: str) -> int:
     """Return the step in which a prompt was dispatched, from its id ``<step>-<number>``."""
     return int(group.partition("-")[0])
-
-
-def _groups(record: Path) -> list[str]:
-    return [msgspec.json.decode(line, type=_Line).group for line in _lines(record)]
 
 
 def _lines(file: Path) -> list[bytes]:

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import transfer_queue as tq
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turn_table import turn_ids
-from turngrid.verl_plugin.training.turn_rows import padded
+from turngrid.verl_plugin.training.turn_rows import padded, read
 
 Metrics = dict[str, Any]
 # first and last turn of each metric of the mismatch
@@ -71,7 +70,7 @@ def mismatch(batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
     A difference that grows with the turns points at what a turn adds: context, cached keys and
     values, a template.
     """
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(LOG_PROBS))
+    data = read(batch, *LOG_PROBS)
     if set(LOG_PROBS) <= set(data.keys()):
         metrics |= differences(*(padded(data[name]) for name in LOG_PROBS))
     return batch

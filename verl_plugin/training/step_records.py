@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
-from turngrid.records.files.json_lines import read_lines
+from turngrid.records.files.json_lines import count_lines, read_lines
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 from turngrid.records.step_metrics import step_metrics, validation_metrics
@@ -23,15 +23,8 @@ from turngrid.verl_plugin.training.step import Metrics, Step
 MAX_FAILED_GROUPS = 3  # limit of failed groups in one step, in batches
 
 
-class EnvironmentKeepsFailing(Failure):
-    """Too many groups failed in one step for refills to succeed."""
-
-
 class StepGroups:
-    """The files of a synchronous step's groups, in the step's folder.
-
-    There is one file a prompt: ``.jsonl``, or ``.failed`` with the cause.
-    """
+    """A synchronous step's files, one a prompt: ``.jsonl``, or ``.failed`` with the cause."""
 
     def __init__(self, rl: RlFolder, prompts: int, step: Step) -> None:
         self._rl, self._prompts, self._step = rl, prompts, step
@@ -59,14 +52,13 @@ class StepGroups:
         """End the run if groups keep failing, since verl would refill them forever.
 
         Raises:
-            EnvironmentKeepsFailing: more than ``MAX_FAILED_GROUPS`` batches of groups failed.
+            Failure: more than ``MAX_FAILED_GROUPS`` batches of groups failed.
         """
         failures = self.failures()
         if len(failures) > MAX_FAILED_GROUPS * self._prompts:
             cause = failures[-1].read_text(encoding="utf-8").strip()
-            raise EnvironmentKeepsFailing(
-                f"step {self._step.number}: {len(failures)} groups failed and were refilled; the last one:\n{cause}"
-            )
+            failed = f"{len(failures)} groups failed and were refilled"
+            raise Failure(f"step {self._step.number}: {failed}; the last one:\n{cause}")
 
     def metrics(self, groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
         return {}
@@ -89,8 +81,7 @@ class RunningTotal:
         self._budget, self._texts = config.budget, folder / "rl" / "library"
         self._games: set[str] = set()
         self.episodes = self.tokens = 0
-        demonstrations = episodes_file(folder)
-        self.demonstrations = sum(1 for _ in demonstrations.open("rb")) if demonstrations.exists() else 0
+        self.demonstrations, _ = count_lines(episodes_file(folder))
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
 
@@ -109,7 +100,7 @@ class RunningTotal:
         charged = games if self._budget.count == "games" else self.episodes
         units = float(self.demonstrations * demonstration_price(self._budget)) + charged * self._budget.episode_cost
         return {
-            "budget/units": float(units),
+            "budget/units": units,
             "budget/episodes": float(self.episodes),
             "budget/games": float(games),
             "budget/tokens": float(self.tokens),
@@ -129,9 +120,8 @@ def gathered(
     files, failed = groups.files(), len(groups.failures())
     by_group = [list(read_episodes(file)) for file in files]
     episodes = [*chain.from_iterable(by_group)]
-    credit.write(
-        groups.folder, [f"{f.stem}_{n}" for f, own in zip(files, by_group, strict=True) for n in range(len(own))]
-    )
+    names = [f"{file.stem}_{n}" for file, own in zip(files, by_group, strict=True) for n in range(len(own))]
+    credit.write(groups.folder, names)
     write_episodes(groups.folder.with_suffix(".jsonl"), episodes)
     groups.recorded()
     prompts = {name.rpartition("_")[0] for name in replaced}

@@ -116,13 +116,11 @@ def start_ray(config: DictConfig) -> None:
 
 
 def set_environment(config: DictConfig) -> None:
-    """Set the variables by which verl's processes know of two of its options."""
+    """Set the variables by which verl's processes know that they must repeat their results."""
     rollout, reward = config.actor_rollout_ref.rollout, config.reward.reward_model
     if rollout.full_determinism or (reward.enable and reward.rollout.full_determinism):
         seed = str(rollout.seed)
         os.environ.update(VERL_FULL_DETERMINISM="1", VLLM_BATCH_INVARIANT="1", PYTHONHASHSEED=seed)
-    if "rl_insight" in (config.trainer.get("logger") or ()):
-        os.environ["VERL_RL_INSIGHT_ENABLE"] = "1"
 
 
 def agent_loops(config: DictConfig, trainer: Any) -> Any:

@@ -59,19 +59,15 @@ class Games:
         self.draws = draws(dataset, self._config)
         keys = (f"{task['env']}/{task['task']}/{task['seed']}" for task in dataset.tasks)  # as ``TaskRef.key``
         self._games = {key: number for number, key in enumerate(keys)}
-        return GameLoader(
-            dataset, self.draws, self._config.data.get("gen_batch_size") or self._config.data.train_batch_size
-        )
+        data = self._config.data
+        return GameLoader(dataset, self.draws, data.get("gen_batch_size") or data.train_batch_size)
 
     def begin(self, step: int) -> None:
         if self.draws:
             self.draws.begin(step)
 
     def metrics(self, step: int, episodes: Iterable[Episode]) -> dict[str, float]:
-        """Return metrics of tasks, curriculum and solved games.
-
-        Also report the results to the curriculum and the draws.
-        """
+        """Report results to curriculum and draws; return metrics of tasks and of both."""
         episodes = list(episodes)
         tasks = by_task(episodes) if self._mixed else {}
         metrics = task_metrics(tasks, self._config.turn_reward.name) | self._progress(step, tasks)

@@ -23,42 +23,27 @@ class RunTracking:
     """
 
     def __init__(
-        self,
-        project_name: str,
-        experiment_name: str,
-        default_backend: str | Sequence[str] = "console",
-        config: Mapping[str, Any] | None = None,
+        self, project_name: str, experiment_name: str, default_backend: Sequence[str], config: Mapping[str, Any]
     ) -> None:
-        assert config is not None
-        names = [default_backend] if isinstance(default_backend, str) else default_backend
-        others = [name for name in names if name not in TRACKERS]
+        others = [name for name in default_backend if name not in TRACKERS]
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
-        self._ours = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
+        self.trackers = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         named = in_families(data)
         append_metrics(self._file, step, named)
-        self._ours.log(step, named)
+        self.trackers.log(step, named)
         self._verls.log(data=named, step=step, backend=backend)
 
-    def keep(self, step: int) -> None:
-        """Note that the checkpoint of this step is complete."""
-        self._ours.keep(step)
-
-    def alert(self, title: str, text: str) -> None:
-        self._ours.alert(title, text)
-
     def finish(self, exit_code: int = 0) -> None:
-        self._ours.finish(exit_code)
+        self.trackers.finish(exit_code)
         self._verls.finish(exit_code)
 
 
 def moments(batch: DataProto) -> dict[str, float]:
-    """Return standard deviations of advantages, returns and values over sampled tokens, the number
-    of these tokens, and the share of advantages that are 0.
-    """
+    """Return the number of sampled tokens, and the spread of advantages, returns and values."""
     mask = batch.batch["response_mask"].bool()
     metrics: dict[str, float] = {"credit/trained_tokens": float(mask.sum())}
     for field, name in MOMENTS.items():

@@ -213,7 +213,8 @@ class StepTrainer:
         self._begin()  # an asynchronous trainer dispatches prompts before its first step
         super().on_train_begin()
         self._spent = RunningTotal(self.config, self._run.folder)
-        self._watch = Watch(self._run.rl, self.config.health, self.logger.alert, self._run.algorithm.needs_group)
+        needs_group = self._run.algorithm.needs_group
+        self._watch = Watch(self._run.rl, self.config.health, self.logger.trackers.alert, needs_group)
         self.logger.log = partial(self.log_step, self.logger.log)
 
     def on_step_begin(self) -> None:
@@ -246,7 +247,6 @@ class StepTrainer:
         return {**metrics, "timing/since_start": time.perf_counter() - self._started, **saved}
 
     def gather_episodes(self) -> dict[str, float]:
-        """Merge the groups' files into one for the step; return metrics of the episodes."""
         episodes, metrics = gathered(self.groups, self.credit, self.now.replaced, self.config)
         if self.methods.chosen:
             del metrics[REPEATED]  # that of the states that they compare is logged
@@ -282,7 +282,7 @@ class StepTrainer:
         checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
         self._saved = {"timing/save_checkpoint": time.perf_counter() - start}
         self.groups.saved()
-        self.logger.keep(self.global_steps)
+        self.logger.trackers.keep(self.global_steps)
 
     def _load_checkpoint(self) -> None:
         """Methods and groups are restored from the checkpoint too.

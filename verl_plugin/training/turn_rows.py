@@ -56,7 +56,7 @@ class TurnRows:
         records = [f"{PREFIX}{name}" for name in (*COLUMNS, *(f"{NAMED}{name}" for name in named), *spans)]
         packed = [field_of(name) for name in self._scored]
         wanted = [*tokens, *packed, "uid", GAME, *records]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
+        data = read(batch, *wanted)
         known = set(data.keys())
         self._lengths = [len(row) for row in data["loss_mask"].unbind()]
         self.tokens = {name: padded(data[name]) for name in tokens if name in known}
@@ -90,6 +90,11 @@ class TurnRows:
         return self.batch
 
 
+def read(batch: KVBatchMeta, *names: str) -> TensorDict:
+    """Return fields of a batch's rows; a field that is not in verl's queue is left out."""
+    return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names))
+
+
 def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Sequence[int]) -> KVBatchMeta:
     """Write per-token numbers, (B, T) each, for rows of these lengths.
 
@@ -110,7 +115,7 @@ def write_tokens(batch: KVBatchMeta, columns: Mapping[str, Tensor], lengths: Seq
 def of_responses(batch: KVBatchMeta, heads: int) -> None:
     """Cut the values of further heads to the responses, as verl does with the first head's."""
     names = MORE_VALUES[: heads - 1]
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*names, "response_mask"])
+    data = read(batch, *names, "response_mask")
     _put(batch, {name: response_from_nested(data[name], data["response_mask"]) for name in names})
 
 
@@ -130,7 +135,7 @@ def mute_dead(batch: KVBatchMeta, needs_group: bool) -> tuple[KVBatchMeta, bool]
     Args:
         needs_group: whether the baseline needs another sample of the same prompt and seat.
     """
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*MASKS, "uid"])
+    data = read(batch, *MASKS, "uid")
     masks, groups = {name: padded(data[name]) for name in MASKS}, [str(uid) for uid in data["uid"]]
     left = [own for own in members(batch.keys).values() if masks["response_mask"][own].any()]
     sizes = Counter(groups[own[0]] for own in left)
@@ -192,7 +197,7 @@ def targets_alone(batch: KVBatchMeta) -> Iterator[None]:
     if TARGETS not in (batch.fields or ()):
         yield
         return
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*MASKS, TARGETS])
+    data = read(batch, *MASKS, TARGETS)
     _put(batch, dict.fromkeys(MASKS, data[TARGETS]))
     try:
         yield

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import transfer_queue as tq
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.pools import mean_changes
 from turngrid.verl_plugin.training import zero_advantages
 from turngrid.verl_plugin.training.step import Metrics
-from turngrid.verl_plugin.training.turn_rows import log_probs_of, padded, with_padding, write_tokens
+from turngrid.verl_plugin.training.turn_rows import log_probs_of, padded, read, with_padding, write_tokens
 
 COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # per token; the latter two if there are any
 
@@ -43,34 +42,34 @@ def _update(part: KVBatchMeta, factors: Tensor, trainer: Any, metrics: Metrics) 
 
     ``factors`` and the changes, (n,), are those of the rows before padding.
     """
-    old, mask = _log_probs(part, trainer)
+    old, mask = log_probs(part, trainer)
     known = [name for name in COLUMNS if name in (part.fields or ())]
-    data = tq.kv_batch_get(keys=part.keys, partition_id=part.partition_id, select_fields=known)
+    data = read(part, *known)
     columns = {name: padded(data[name]) for name in known}
     columns["advantages"][: len(factors)] *= factors.unsqueeze(1).to(columns["advantages"].dtype)
     lengths = [len(row) for row in data[known[0]].unbind()]
     lengths[len(factors) :] = [1] * (len(part) - len(factors))  # verl copies a row's columns for padding
     trainer.learn_rows(write_tokens(part, {**columns, "old_log_probs": old}, lengths), metrics, updates=1)
-    new, _ = _log_probs(part, trainer)
+    new, _ = log_probs(part, trainer)
     return mean_changes(old, new, mask)[: len(factors)]
 
 
-def _log_probs(part: KVBatchMeta, trainer: Any) -> tuple[Tensor, Tensor]:
+def log_probs(part: KVBatchMeta, trainer: Any) -> tuple[Tensor, Tensor]:
     """Return the present weights' log-probs of responses, and their mask; (B, T) each."""
     temperature = trainer.config.actor_rollout_ref.rollout.temperature
     part.extra_info.update(calculate_entropy=False, compute_loss=False, temperature=temperature)
     part.extra_info[zero_advantages.KEY] = ""
     trainer.actor_rollout_wg.compute_log_prob(part)
-    log_probs, mask = log_probs_of(part, part.keys)
-    return padded(log_probs), padded(mask)
+    numbers, mask = log_probs_of(part, part.keys)
+    return padded(numbers), padded(mask)
 
 
 def rows_by_turn(batch: KVBatchMeta) -> dict[int, list[str]]:
     """Return the keys of rows with a trained token, by turn number."""
     keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["response_mask"])
+    masks = read(batch.select_keys(keys), "response_mask")["response_mask"]
     rows: dict[int, list[str]] = {}
-    for key, mask in zip(keys, data["response_mask"].unbind(), strict=True):
+    for key, mask in zip(keys, masks.unbind(), strict=True):
         if mask.any():
             rows.setdefault(int(key.rpartition("_")[2]), []).append(key)
     return {turn: sorted(own) for turn, own in rows.items()}

@@ -27,7 +27,7 @@ class WindowRows:
         self._sides, self._devices = sides, 1
 
     def multiple(self, devices: int) -> int:
-        """Return the number to a multiple of which verl pads the number of rows.
+        """Return the number of rows to whose multiples verl pads a batch.
 
         All updates then have the same number of rows, and so have all passes on all devices.
         """
@@ -36,7 +36,7 @@ class WindowRows:
 
     @property
     def rows(self) -> int:
-        """The number to a multiple of which the rows of one update are padded; verl counts in n."""
+        """The number of rows to whose multiples an update is padded; verl counts in n."""
         return lcm(self._devices * self._rows_of_a_pass(), self._actor.rollout.n)
 
     def _parts(self) -> int:
@@ -67,8 +67,7 @@ class WindowRows:
 
     @contextmanager
     def mini_batches(self, node: DictConfig, batch: KVBatchMeta, updates: int = 0) -> Iterator[None]:
-        """Set verl's mini-batch size so that a batch has as many updates as without windows, or
-        ``updates``.
+        """Set verl's mini-batch size for ``updates`` of a batch; 0: as many as without windows.
 
         verl counts ``ppo_mini_batch_size`` x n rows; with windows an episode has several rows.
         """
