@@ -21,7 +21,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
-from turngrid.records.health.raising import ROLLBACK, NewAlarms, read_alarms
+from turngrid.records.health.raising import ROLLBACK, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed
@@ -198,7 +198,7 @@ class Progress:
 
     def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int) -> None:
         self._rl, self._prompts, self._samples, self._done = rl, prompts, samples, done
-        self._new_alarms = NewAlarms(rl.alarms)
+        self._alarms = len(read_alarms(rl))  # those that an earlier attempt has shown
         self._size, self._won, self._shown_at = -1, "", 0.0
         self._pause = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
@@ -206,10 +206,7 @@ class Progress:
     def update(self) -> None:
         """Read the files again; called a few times a second."""
         self._count_steps()
-        for alarm in self._new_alarms():
-            if not alarm.action:  # else the attempt ends with it
-                with tqdm.external_write_mode(file=sys.stderr):
-                    say(f"alarm: {alarm}")
+        self._show_alarms()
         if time.monotonic() - self._shown_at < self._pause:
             return
         ended, whole = int(self._bar.n), self._bar.total
@@ -217,6 +214,14 @@ class Progress:
         phase = doing(self._rl, ended + 1, first, self._prompts, self._samples) if ended < whole else ""
         self._shown_at = time.monotonic()
         self._bar.set_postfix_str(", ".join(filter(None, [phase, self._won])))
+
+    def _show_alarms(self) -> None:
+        raised = read_alarms(self._rl)
+        for alarm in raised[self._alarms :]:
+            if not alarm.action:  # else the attempt ends with it
+                with tqdm.external_write_mode(file=sys.stderr):
+                    say(f"alarm: {alarm}")
+        self._alarms = len(raised)
 
     def _count_steps(self) -> None:
         metrics = self._rl.metrics

@@ -7,23 +7,18 @@ ill step leaves no checkpoint.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from turngrid.records.files.json_lines import append_line, count_lines, read_lines
+from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.alarms import Alarm, Curves, alarms
 from turngrid.records.metrics import in_families, plain, read_metrics
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 
-WARN, STOP, ROLLBACK, OFF = "warn", "stop", "rollback", "off"
+STOP, ROLLBACK, OFF = "stop", "rollback", "off"
 MOST_ROLLBACKS = 2
 PAST = "RL goes on past this alarm, from its last checkpoint, if it is started again."
 Alert = Callable[[str, str], None]  # takes title and text
-
-
-class Unhealthy(Failure):
-    """An alarm ends the trainer."""
 
 
 def limits_of(health: Mapping[str, Any]) -> dict[str, float]:
@@ -48,7 +43,7 @@ class Watch:
         """Look at a step, after it is logged.
 
         Raises:
-            Unhealthy: an alarm ends the trainer.
+            Failure: an alarm ends the trainer.
         """
         if self._option == OFF:
             return
@@ -62,34 +57,13 @@ class Watch:
             append_line(self._rl.alarms, asdict(alarm))
             self._alert(f"turngrid: {alarm.name}", str(alarm))
         if ends := next((alarm for alarm in new if alarm.action), None):
-            raise Unhealthy(f"health={self._option}: {ends}\n{PAST}")
+            raise Failure(f"health={self._option}: {ends}\n{PAST}")
 
     def _with_action(self, alarm: Alarm) -> Alarm:
         """Return the alarm with what it does: a rollback only helps if the rate is the cause."""
         if self._option == STOP:
             return replace(alarm, action=STOP)
         if self._option == ROLLBACK and alarm.by_rate:
-            number, _ = count_lines(self._rl.rollbacks)
-            return replace(alarm, action=f"{ROLLBACK} {number + 1}" if number < MOST_ROLLBACKS else STOP)
+            number = len(read_lines(self._rl.rollbacks)) + 1
+            return replace(alarm, action=f"{ROLLBACK} {number}" if number <= MOST_ROLLBACKS else STOP)
         return alarm
-
-
-class NewAlarms:
-    """Yields the alarms that were added to a file since it was last read."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._size = self._bytes()
-        self._read = count_lines(path)[0]
-
-    def __call__(self) -> list[Alarm]:
-        size = self._bytes()
-        if size == self._size:
-            return []
-        self._size = size
-        lines = read_lines(self._path)
-        new, self._read = lines[self._read :], len(lines)
-        return [Alarm(**json.loads(line)) for line in new]
-
-    def _bytes(self) -> int:
-        return self._path.stat().st_size if self._path.exists() else 0
