@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from turngrid.records.files.checkpoints import flaw_in, folder_of, is_sealed, newest, seal, steps
-from turngrid.records.files.json_lines import broken_line, count_lines
+from turngrid.records.files.json_lines import whole_lines
 from turngrid.records.metrics import read_metrics
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
@@ -55,8 +55,8 @@ def _wrong(path: Path, filled: bool = True) -> str:
     if filled and not path.stat().st_size:
         return "is empty"
     if path.suffix != ".json":
-        number = broken_line(path)
-        return f"is broken in line {number}" if number else ""
+        whole = whole_lines(path)
+        return "" if all(whole) else f"is broken in line {whole.index(False) + 1}"
     try:
         json.loads(path.read_bytes())
     except ValueError:
@@ -92,7 +92,8 @@ def _damaged_record(rl: RlFolder, last: int) -> tuple[int, str] | None:
         if step not in metrics:
             return step, f"rl/metrics.jsonl lacks step {step}"
         file, wanted = rl.step_episodes(step), int(metrics[step].get("rollout/episodes") or 0)
-        whole, lines = count_lines(file)
-        if whole < max(wanted, lines):
-            return step, f"{file.relative_to(rl.root.parent)} has {whole} of {max(wanted, lines)} whole episodes"
+        whole = whole_lines(file)
+        wanted = max(wanted, len(whole))
+        if sum(whole) < wanted:
+            return step, f"{file.relative_to(rl.root.parent)} has {sum(whole)} of {wanted} whole episodes"
     return None

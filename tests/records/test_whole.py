@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from turngrid.records.damage import discard_damaged
 from turngrid.records.files import checkpoints
 from turngrid.records.files.checkpoints import MANIFEST, flaw_in, seal
-from turngrid.records.files.json_lines import broken_line, read_lines
+from turngrid.records.files.json_lines import read_lines, whole_lines
 from turngrid.records.metrics import append_metrics
 from turngrid.records.models import locate
 from turngrid.records.process.child import StageFailed
@@ -124,19 +124,20 @@ def test_a_converted_model_that_is_damaged_is_made_again(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("text", "whole", "broken"),
+    ("text", "whole"),
     [
-        ('{"a": 1}\n{"a": 2}\n', 2, None),
-        ('{"a": 1}\n{"a": 2}', 2, None),
-        ('{"a": 1}\n{"a": ', 1, 2),
-        ('{"a": 1}\nrubbish\n{"a": NaN}\n', 2, 2),
-        ('\x00\n"text"\nnull\n', 1, 1),
-        ("", 0, None),
+        ('{"a": 1}\n{"a": 2}\n', [True, True]),
+        ('{"a": 1}\n{"a": 2}', [True, True]),
+        ('{"a": 1}\n{"a": ', [True, False]),
+        ('{"a": 1}\nrubbish\n{"a": NaN}\n', [True, False, True]),
+        ('\x00\n"text"\nnull\n', [False, False, True]),
+        ("", []),
     ],
 )
-def test_whole_lines_and_the_first_broken_one(tmp_path: Path, text: str, whole: int, broken: int | None) -> None:
+def test_which_lines_are_whole(tmp_path: Path, text: str, whole: list[bool]) -> None:
     (tmp_path / "a.jsonl").write_text(text)
-    assert (len(read_lines(tmp_path / "a.jsonl")), broken_line(tmp_path / "a.jsonl")) == (whole, broken)
+    assert whole_lines(tmp_path / "a.jsonl") == whole
+    assert len(read_lines(tmp_path / "a.jsonl")) == sum(whole)
 
 
 def test_a_line_cut_by_a_kill_does_not_spoil_the_next_one(tmp_path: Path) -> None:
