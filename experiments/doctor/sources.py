@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -172,12 +171,8 @@ def _of_events(path: Path) -> Source:
     except (DataLossError, ValueError) as error:
         source.skipped[f"damaged part: {error}"] += 1
     for tag in events.Tags()[SCALARS]:
-        if source.curves.is_read(name := family_name(tag)):
-            for event in events.Scalars(tag):
-                lines.setdefault(event.step, {"step": event.step})[name] = event.value
-        else:
-            for step in {event.step for event in chain(events.Scalars(tag)[:1], events.Scalars(tag)[-1:])}:
-                lines.setdefault(step, {"step": step})
+        for event in events.Scalars(tag):
+            lines.setdefault(event.step, {"step": event.step})[family_name(tag)] = event.value
     for step in sorted(lines):
         source.curves.append(lines[step])
     return source
