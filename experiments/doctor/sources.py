@@ -6,7 +6,6 @@ read are skipped and counted.
 
 import csv
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -134,7 +133,7 @@ def _of_csv(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
 
     A column may be named ``RUN - METRIC``, as Weights & Biases exports it.
     """
-    csv.field_size_limit(min(sys.maxsize, LONGEST))
+    csv.field_size_limit(LONGEST)
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         rows = csv.reader(file)
         head = [name.rpartition(" - ")[2] for name in next(rows, [])]
