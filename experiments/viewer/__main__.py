@@ -22,8 +22,9 @@ from pathlib import Path
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.viewer.page import LIMIT, page
-from turngrid.experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, episode_files
+from turngrid.experiments.viewer.sources import TRAINING, EpisodeFile, episode_files
 from turngrid.records.process.exit_codes import Refusal, command, own_words
+from turngrid.records.provenance import ATTEMPTS
 from turngrid.rollouts.store import DamagedEpisodes
 
 PAGE = "trajectories.html"
@@ -57,7 +58,7 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     title = f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
     text = page(shown, options.title or title, limit=options.limit, note=note)
     # the report of a sweep links to the page in the run's folder
-    alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
+    alone = len(paths) == 1 and (paths[0] / ATTEMPTS).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
     write_whole(output, text)
     size = f"{min(options.limit, _count(files)):,} episodes, {len(text) / 1e6:.1f} MB"

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
 from turngrid.records.credit import Credit, Replayed, read_credit, read_replayed, tokens_of
-from turngrid.records.models.locate import ASSET, PACKAGED, local_folder
+from turngrid.records.models.locate import ASSET, PACKAGED, local_folder, run_of
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed
 from turngrid.rollouts.episode import Episode
@@ -25,7 +26,6 @@ from turngrid.rollouts.store import read_episodes
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
 EVALUATION = "evaluation"
-RUN_MARK = "attempts.jsonl"
 TOKENIZER = "tokenizer.json"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
@@ -144,10 +144,10 @@ def _files(path: Path) -> list[EpisodeFile]:
     sweep = record.read(path)
     folders = [path.parents[1] / run.folder for run in sweep.runs] if sweep else [path]
     files = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
-    if not files and not (path / RUN_MARK).exists():
+    if not files and not (path / ATTEMPTS).exists():
         files = sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
     if not files:
-        runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
+        runs = sorted(mark.parent.name for mark in path.glob(f"*/{ATTEMPTS}"))
         hint = f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
         raise Refusal(f"{path} holds no episodes{hint}")
     return [EpisodeFile(file, _run_around(file)) for file in files]
@@ -155,9 +155,8 @@ def _files(path: Path) -> list[EpisodeFile]:
 
 def _run_around(path: Path) -> Path | None:
     """Return the run folder, or the folder of an evaluation without a run, that contains a file."""
-    marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
     evaluated = (folder.parent for folder in path.parents if folder.name == EVALUATION)
-    return next(chain(marked, evaluated), None)
+    return run_of(str(path)) or next(evaluated, None)
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:

@@ -13,6 +13,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.records.files.checkpoints import METHODS, MODEL, flaw_in, folder_of, is_sealed, seal, steps
 from turngrid.records.process.child import run_child
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.resume import RlFolder
 
 ASSET = "asset://"
@@ -108,7 +109,7 @@ def run_of(path: str) -> Path | None:
     """Return the run folder that is or contains ``path``; None if there is none."""
     folder = local_folder(path)
     candidates = [folder, *folder.parents] if folder else []
-    return next((each for each in candidates if (each / "attempts.jsonl").exists()), None)
+    return next((each for each in candidates if (each / ATTEMPTS).exists()), None)
 
 
 def library_file(path: str) -> Path | None:
