@@ -21,9 +21,8 @@ import msgspec
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
-from turngrid.experiments.suite.extras import lacking
 from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import load, points, scale_of
+from turngrid.experiments.sweep.definition import lacking, load, points, scale_of
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
