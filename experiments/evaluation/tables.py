@@ -18,9 +18,9 @@ WIDTH = 110
 SHOWN_HEX = 8  # shown digits of an evaluation set's hash
 WORDS = ("stage", "environment", "model", "models", "task", "episodes not won")  # columns of words, aligned left
 
-
 T = TypeVar("T")
 Column = Callable[[T], str]
+OnSet = EvaluationResult | Rating | PairedComparison  # rows on one evaluation set
 
 
 def summary_table(result: RunResult) -> str:
@@ -132,11 +132,11 @@ def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
     return table
 
 
-def heading(evaluation: EvaluationResult | Rating, evaluations: Sequence[EvaluationResult | Rating]) -> str:
-    """Return the task, with environment and temperature if they vary."""
-    env = f"{evaluation.env}/" if len({other.env for other in evaluations}) > 1 else ""
-    temperature = f" t={evaluation.temperature:g}" if len({other.temperature for other in evaluations}) > 1 else ""
-    return f"{env}{evaluation.task}{temperature}"
+def heading(row: OnSet, rows: Sequence[OnSet]) -> str:
+    """Return a row's task, with environment and temperature if they vary over the rows."""
+    env = f"{row.env}/" if len({other.env for other in rows}) > 1 else ""
+    temperature = f" t={row.temperature:g}" if len({other.temperature for other in rows}) > 1 else ""
+    return f"{env}{row.task}{temperature}"
 
 
 def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
@@ -174,19 +174,16 @@ def _share(share: float | None) -> str:
 
 
 def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
-    """Compare each policy with each before it, game by game; return nothing for one policy."""
-    if not comparisons:
-        return []
-    several = len({comparison.temperature for comparison in comparisons}) > 1
+    """Compare each policy with each before it, game by game; [] for one policy."""
     columns: dict[str, Column[PairedComparison]] = {
         "models": lambda pair: f"{stage_name(pair.after)} - {stage_name(pair.before)}",
-        "task": lambda pair: pair.task + f" t={pair.temperature:g}" * several,
+        "task": lambda pair: heading(pair, comparisons),
         "gain, points [95 %]": lambda pair: f"{100 * pair.gain:+.1f} [{_share(pair.low)}, {_share(pair.high)}]",
         "better in": lambda pair: f"{pair.gained} games",
         "worse in": lambda pair: f"{pair.lost} games",
         "p": lambda pair: p_value(pair.p),
     }
-    return [filled("compared on the same games", columns, comparisons)]
+    return [filled("compared on the same games", columns, comparisons)] if comparisons else []
 
 
 def p_value(p: float) -> str:
