@@ -132,17 +132,16 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, 
     )
 
 
-def by_rating(results: Results) -> list[str]:
-    """Return the methods, best correlation first."""
-    return sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].mean, nan=-9))
-
-
 def markdown(results: Results, only: Sequence[str] = ()) -> str:
-    """Return a table of the measures (all, or those in ``only``) and of differences of r."""
+    """Return a table of the measures (all, or those in ``only``) and of differences of r.
+
+    The method with the best r comes first.
+    """
+    by_r = sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].mean, nan=-9))
     measures = [name for name in results.methods if not only or name in only]
     head = ["method", *measures, f"r less that of {results.against}"]
     columns = [*(results.methods[measure] for measure in measures), results.differences["r"]]
-    return table(head, [[f"`{name}`", *(shown(column[name]) for column in columns)] for name in by_rating(results)])
+    return table(head, [[f"`{name}`", *(shown(column[name]) for column in columns)] for name in by_r])
 
 
 def summary(results: Results) -> str:

@@ -14,9 +14,10 @@ from turngrid.config.base import ROOT
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
-from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, keys, prefixes
+from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, keys, prefixes
 from turngrid.experiments.credit_quality.policy_model import WEIGHTS, PolicyModel, critic_file, rows, run_critic
 from turngrid.experiments.credit_quality.study import ModelRollouts
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.policy import ContextLimit
@@ -93,7 +94,7 @@ def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, game
 def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
     """Its scores depend on how often it was reset."""
     measurement = Measurement(rollouts, Remembering.Game, spec_of(games[3]), "sparse")
-    with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
+    with pytest.raises(Refusal, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))
 
 
