@@ -16,8 +16,7 @@ from omegaconf import OmegaConf
 
 from turngrid.algorithms.chosen import algorithm
 from turngrid.envs.extensions import CONF
-from turngrid.records.health.alarms import Curves
-from turngrid.records.health.raising import limits_of
+from turngrid.records.health.alarms import Curves, limits_of
 from turngrid.records.metrics import family_name, in_families
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder

@@ -13,8 +13,7 @@ import pandas as pd
 
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, State, state
-from turngrid.records.health.alarms import Alarm
-from turngrid.records.health.raising import read_alarms
+from turngrid.records.health.alarms import Alarm, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
 from turngrid.records.resume import RlFolder

@@ -21,7 +21,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
-from turngrid.records.health.raising import ROLLBACK, read_alarms
+from turngrid.records.health.alarms import ROLLBACK, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed

@@ -13,8 +13,7 @@ from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
 from turngrid.experiments.stages.rl import Progress
-from turngrid.records.health.alarms import Curves, alarms
-from turngrid.records.health.raising import Watch, limits_of, read_alarms
+from turngrid.records.health.alarms import Curves, Watch, alarms, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
 from turngrid.records.metrics import append_metrics, read_metrics
 from turngrid.records.process.child import StageFailed
