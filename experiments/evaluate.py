@@ -47,7 +47,6 @@ from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.policy import RANDOM, START, ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.registry import non_default
-from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.window import summed_up
 from turngrid.tasks.evaluation_sets import (
     EvaluationSetting,
@@ -209,9 +208,7 @@ async def _roll_out_in_text(
                     several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.eval.seed
                     async with acting(run, candidate, item) as policy:
                         episodes = await stage.roll_out_in_text(policy, specs, pool, several, bar.update, seed)
-                    if cause := stage.common_failure(episodes):
-                        raise PolicyError(f"{candidate.label} could not play any game: {cause}")
-                    write_episodes(stage.episodes_file(run.folder, candidate.name, item.label), episodes)
+                    stage.write(run.folder, candidate.name, item, episodes)
 
 
 @asynccontextmanager

@@ -23,12 +23,9 @@ from omegaconf import OmegaConf
 from turngrid.config import precision
 from turngrid.experiments.evaluation import stage
 from turngrid.records.process.child import stage_exit_code
-from turngrid.records.process.exit_codes import Failure
 from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
-from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import SamplingParams
-from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, through_servers
 from turngrid.tasks.run import Run
 from turngrid.tasks.stage_process import tracked
@@ -46,7 +43,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapp
 
     ``models``: folders of opponents that are models, by name.
     """
-    numbers = itertools.count(1)
+    numbers, settings = itertools.count(1), evaluation_settings(run)
 
     def count() -> None:
         """Update the progress bar of the process that started this one."""
@@ -55,29 +52,17 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapp
 
     async with stage.open_pools(legal=run.prompt.admissible) as pool_of:
         for policy in policies:
-            if missing := _missing(run, policy["name"]):
+            name = policy["name"]
+            if missing := [item for item in settings if stage.missing_episodes(run.folder, name, item)]:
                 library = frozen_library(policy["path"]) if policy["library"] else None
                 async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
-                    for item, file in missing:
+                    for item in missing:
                         params = SamplingParams(item.temperature, max_action_tokens=run.env.max_action_tokens)
                         limit = run.limit(model.context, item.evaluation_set.max_response_length)
                         rules = Rules(params, limit, run.eval.seed, models or {})
                         specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
                         pool = await pool_of(run, item.evaluation_set.env)
-                        _write(file, policy["name"], item, await model.roll_out(specs, rules, pool, count))
-
-
-def _missing(run: Run, policy: str) -> list[tuple[EvaluationSetting, Path]]:
-    """Return the settings that a policy has no episodes of, and their files."""
-    files = [(item, stage.episodes_file(run.folder, policy, item.label)) for item in evaluation_settings(run)]
-    return [(item, file) for item, file in files if not file.exists()]
-
-
-def _write(file: Path, policy: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> None:
-    """Write episodes; raise Failure if every one of them failed."""
-    if cause := stage.common_failure(episodes):
-        raise Failure(f"{policy}: every game of {item.evaluation_set.task} failed: {cause}")
-    write_episodes(file, episodes)
+                        stage.write(run.folder, name, item, await model.roll_out(specs, rules, pool, count))
 
 
 @asynccontextmanager

@@ -16,13 +16,13 @@ from tqdm import tqdm
 from turngrid.envs.hosting.pool import EnvPool, pool_of
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.damage import discard
-from turngrid.records.process.exit_codes import say
+from turngrid.records.process.exit_codes import Failure, say
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import START, Policy
-from turngrid.rollouts.store import read_episodes
+from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks import stage_process
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings
 from turngrid.tasks.run import Run
@@ -94,6 +94,14 @@ def _show(bar: tqdm, folder: Path) -> None:
         bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
 
 
+def write(folder: Path, name: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> None:
+    """Write a policy's episodes in a setting; raise Failure if every one of them failed."""
+    if all(episode.outcome is Outcome.ERROR for episode in episodes):
+        error = " ".join(episodes[0].error.split())
+        raise Failure(f"{name}: every game of {item.evaluation_set.task} failed: {error}")
+    write_episodes(episodes_file(folder, name, item.label), episodes)
+
+
 def played(folder: Path, name: str, label: str = "") -> list[Episode]:
     return list(read_episodes(episodes_file(folder, name, label)))
 
@@ -131,13 +139,6 @@ async def roll_out_in_text(
         return episode
 
     return list(await asyncio.gather(*(play(spec) for spec in specs)))
-
-
-def common_failure(episodes: Sequence[Episode]) -> str:
-    """If every episode failed, return the first error in one line; else ""."""
-    if any(episode.outcome is not Outcome.ERROR for episode in episodes):
-        return ""
-    return " ".join(episodes[0].error.split())
 
 
 @asynccontextmanager
