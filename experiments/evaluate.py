@@ -73,7 +73,7 @@ class Options:
 @command(__doc__, refused=(EndpointError,))
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, PolicyError)
+    words, overrides = own_words(arguments, options)
     run = Run(composed(words, overrides))
     asked = policies(words, _endpoint(options), run)
     for slot in [slot for slot in ("roles", "library") if options.endpoint and run.config.get(slot)]:

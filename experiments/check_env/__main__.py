@@ -63,7 +63,7 @@ class Options:
 @command(__doc__, resumes=False)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, Refusal)
+    words, overrides = own_words(arguments, options)
     if len(words) != 1:
         raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
     run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]))

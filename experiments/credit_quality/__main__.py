@@ -60,7 +60,7 @@ class Options:
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, Refusal)
+    words, overrides = own_words(arguments, options)
     policy, overrides, run = asked(words, overrides)
     _refuse(options, run, policy)
     print(_measured(options, run, policy, _chosen(options, overrides, policy)), flush=True)

@@ -38,7 +38,7 @@ class Options:
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, Refusal)
+    words, overrides = own_words(arguments, options)
     if len(words) > 1:
         raise Refusal(f"one folder, not {len(words)}: name a sweep's folder, or none")
     sweep, folder = _recorded(Path(words[0])) if words else _usual(overrides)

@@ -40,7 +40,7 @@ class Options:
 @command(__doc__, refused=(OSError, DamagedEpisodes), resumes=False)
 def main(given: list[str]) -> int:
     options = Options()
-    words, others = own_words(given, options, Refusal)
+    words, others = own_words(given, options)
     if not words:
         raise Refusal("no run or file of episodes is named; use python -m experiments.viewer runs/NAME")
     if others:
