@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from turngrid.experiments.report.runs import EPISODES, SUCCESS, ReportedRun, apart, drawn, grouped, task_axes, title_of
+from turngrid.experiments.report.runs import EPISODES, SUCCESS, ReportedRun, apart, drawn, grouped, task_axes
 from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ def metric_panels(runs: Sequence[ReportedRun]) -> list[Panel]:
     """Return a panel for each metric of ``SHOWN`` that is not 0 throughout."""
     settings = grouped([run for run in runs if len(run.curve)], nameless="run")
     panels = []
-    for name in drawn(runs) if len(settings) <= MOST_LINES else ():
+    for name, title, unit in drawn(runs) if len(settings) <= MOST_LINES else ():
         have = {setting: [run for run in group if name in run.curve] for setting, group in settings.items()}
         lines = {setting: over_seeds(group, name) for setting, group in have.items() if group}
         if any(line["mean"].any() for line in lines.values()):
-            panels.append(Panel(*title_of(name), lines))
+            panels.append(Panel(title, unit, lines))
     return panels
 
 
