@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from turngrid.envs.utils.files import write_whole
@@ -156,15 +157,8 @@ class RunResult:
         if not path.exists():
             return None
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            parts = {
-                "stages": [StageResult(**stage) for stage in data["stages"]],
-                "matrix": [EvaluationResult(**evaluation) for evaluation in data.get("matrix", ())],
-                "comparisons": [PairedComparison(**comparison) for comparison in data.get("comparisons", ())],
-                "ratings": [Rating(**rating) for rating in data.get("ratings", ())],
-            }
-            return cls(**{**data, **parts})
-        except (ValueError, KeyError, TypeError) as error:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except msgspec.DecodeError as error:
             raise DamagedResult(f"{path} cannot be read; the same command makes it again") from error
 
 
