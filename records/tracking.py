@@ -50,16 +50,15 @@ class StageRun:
 
     def is_logged(self) -> bool:
         """Return whether trackers have the evaluation; other stages need no mark."""
-        marker, mark = self._mark()
-        return not self.trackers or (marker.exists() and marker.read_text(encoding="utf-8") == mark)
+        return not self.trackers or self._mark.exists()
 
     def mark_logged(self) -> None:
         """Record that the trackers have every line. A kill before this repeats the logging."""
-        marker, mark = self._mark()
-        marker.write_text(mark, encoding="utf-8")
+        self._mark.touch()
 
-    def _mark(self) -> tuple[Path, str]:
-        return Path(self.folder) / self.stage / ".tracked", json.dumps([self.id, self.trackers]) + "\n"
+    @property
+    def _mark(self) -> Path:
+        return Path(self.folder) / self.stage / ".tracked"
 
 
 class Tracker:
