@@ -215,12 +215,12 @@ def held(path: Path) -> Iterator[None]:
 
 
 def composed(run: Path) -> dict[str, Any]:
-    """Return the run's recorded config, {} without one; ValueError if it cannot be read."""
+    """Return the run's recorded config, {} without one; Refusal if it is not YAML."""
     config = run / "config.yaml"
     try:
         return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
     except yaml.YAMLError as error:
-        raise ValueError(f"{config} is not YAML") from error
+        raise Refusal(f"{config} is not YAML") from error
 
 
 def put_aside(path: Path) -> None:

@@ -93,17 +93,10 @@ def _of_sweep(folder: Path) -> Subject:
     sweep = record.read(folder)
     assert sweep is not None
     root = folder.parent.parent
-    runs = [_read(root / run.folder, run) for run in sweep.runs]
+    runs = [read_run(root / run.folder, run.coordinates, run.seed) for run in sweep.runs]
     if not sweep.scale:  # a grid
         sweep = msgspec.structs.replace(sweep, layout=_layout(runs))
     return Subject(sweep, runs, folder)
-
-
-def _read(folder: Path, run: record.SweepRun | None = None) -> ReportedRun:
-    try:
-        return read_run(folder, run.coordinates, run.seed) if run else read_run(folder)
-    except (ValueError, TypeError, KeyError) as error:
-        raise Refusal(f"{folder} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _runs_in(path: Path) -> list[Path]:
@@ -126,7 +119,7 @@ def _is_run(folder: Path) -> bool:
 
 def _of_runs(paths: Sequence[Path]) -> list[Subject]:
     folders = list(dict.fromkeys(folder for path in paths for folder in _runs_in(path)))
-    runs = [_read(folder) for folder in folders]
+    runs = [read_run(folder) for folder in folders]
     named = all(_is_run(path) for path in paths)
     groups, left_out = ({"": runs}, ()) if named else comparable(runs)
     parents = {folder.parent for folder in folders}

@@ -142,7 +142,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
     """Read a run folder; by default with the config's seed and without coordinates.
 
     Raises:
-        ValueError: ``config.yaml`` cannot be read.
+        Refusal: ``config.yaml`` is not YAML.
     """
     config = composed(folder)
     settings = dict(flattened(config)) if config else {}
