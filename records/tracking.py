@@ -19,7 +19,6 @@ from omegaconf import OmegaConf
 from turngrid.records.metrics import numbers, plain, read_metrics
 from turngrid.records.provenance import last_attempt
 
-TRACKERS = ("tensorboard", "wandb", "trackio")  # verl's loggers that are opened here
 TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids are in its URLs and folders
 Line = Mapping[str, Any]
 STAGES = ("sft", "rl", "evaluation")  # in their order
@@ -195,14 +194,15 @@ def steps_before(run: StageRun) -> int:
     return sum(last) + (run.stage == "evaluation")
 
 
-CLASSES: Mapping[str, Any] = {"tensorboard": Tensorboard, "wandb": Wandb, "trackio": Trackio}
+# verl's loggers that are opened here
+TRACKERS: Mapping[str, Any] = {"tensorboard": Tensorboard, "wandb": Wandb, "trackio": Trackio}
 
 
 class Trackers:
     """All trackers of a stage as one."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line] = ()) -> None:
-        self._all: list[Tracker] = [CLASSES[name](run, logged) for name in run.trackers]
+        self._all: list[Tracker] = [TRACKERS[name](run, logged) for name in run.trackers]
 
     def log(self, step: int, metrics: Line) -> None:
         values = plain(metrics)
