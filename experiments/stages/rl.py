@@ -159,7 +159,7 @@ def go_back(rl: RlFolder, rate: float) -> str:
         return ""
     number = int(asked.action.split()[1])
     if len(read_rollbacks(rl)) < number:
-        to = checkpoints.newest(rl.checkpoints, before=asked.since).step
+        to = checkpoints.newest(rl.checkpoints, before=asked.since)
         append_line(rl.rollbacks, asdict(Rollback(asked.step, asked.name, to, rate * FACTOR**number)))
     last = read_rollbacks(rl)[-1]
     for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):

@@ -72,7 +72,7 @@ def test_the_newest_whole_checkpoint_counts_and_no_note(
     for step in (*sealed_steps, *unsealed):
         checkpoint(tmp_path, step, whole=step in sealed_steps)
     (tmp_path / checkpoints.NOTE).write_text(said)
-    assert checkpoints.newest(tmp_path, content=True).step == expected
+    assert checkpoints.newest(tmp_path, content=True) == expected
 
 
 def test_what_verl_removes_for_a_new_checkpoint_is_none_any_more(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_verl_removes_for_a_new_checkpoint_is_none_any_more(tmp_path: Path)
     shutil.rmtree(checkpoints.folder_of(tmp_path, 5) / "actor")
     checkpoint(tmp_path, 15, whole=False)
     checkpoints.seal_newest(tmp_path, 15)
-    assert checkpoints.newest(tmp_path, content=True) == checkpoints.Newest(15, {})
+    assert checkpoints.newest(tmp_path, content=True) == 15
     assert checkpoints.steps(tmp_path) == [15, 10]
 
 
