@@ -27,7 +27,6 @@ CURVES_NOTE = (
     f"With more than {WINDOW} steps: a running mean of {WINDOW}, and each step as a thin line. "
     "Runs without a result are drawn only if no run of the setting has one."
 )
-METRICS_NOTE = "docs/tracking.md explains each metric. Metrics that no run has or that are 0 throughout are left out."
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Chart:
     """``note`` is the caption below the chart."""
 
     name: str
-    title: str
     svg: str
     note: str
 
@@ -82,19 +80,16 @@ def curves(runs: Sequence[ReportedRun]) -> list[Chart]:
     if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
         note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
     return [
-        Chart(f"curves-{by}", f"Learning curves by {by}", draw_panels(f"curves-{by}", panels, column), note)
+        Chart(f"curves-{by}", draw_panels(f"curves-{by}", panels, column), note)
         for by, column in (("steps", ""), ("episodes", "episodes"))
     ]
 
 
-def metrics(runs: Sequence[ReportedRun]) -> list[Chart]:
-    """Draw the further metrics; nothing if there are more settings than colours."""
-    panels = metric_panels(runs)
-    return [Chart("training", "While training", draw_panels("training", panels), METRICS_NOTE)] if panels else []
-
-
 def metric_panels(runs: Sequence[ReportedRun]) -> list[Panel]:
-    """Return a panel for each metric of ``SHOWN`` that is not 0 throughout."""
+    """Return a panel for each metric of ``SHOWN`` that is not 0 throughout.
+
+    There is none if there are more settings than colours.
+    """
     settings = grouped([run for run in runs if len(run.curve)], nameless="run")
     panels = []
     for name, title, unit in drawn(runs) if len(settings) <= MOST_LINES else ():

@@ -16,7 +16,7 @@ from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.experiments.evaluation.tables import p_value
 from turngrid.experiments.report.cells import table_cells, table_of
-from turngrid.experiments.report.charts import curves, metrics
+from turngrid.experiments.report.charts import curves, draw_panels, metric_panels
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject, shared_and_varied
 from turngrid.experiments.report.runs import LAST, ReportedRun, grouped, setting_names
@@ -45,7 +45,8 @@ def html(subject: Subject, folder: Path) -> str:
     """Return the page; links to run folders are relative to its own ``folder``."""
     runs, episodes = subject.runs, sampled(subject.runs)
     viewer = Markup(fragment(episodes, note=VIEWER_NOTE) if episodes else "")
-    drawn = {"curves": curves(runs), "training": metrics(runs)}
+    panels = metric_panels(runs)
+    drawn = {"curves": curves(runs), "training": Markup(draw_panels("training", panels)) if panels else ""}
     return _render("page.html.j2", subject, folder, **drawn, viewer=viewer, episodes=len(episodes))
 
 
