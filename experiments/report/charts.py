@@ -21,12 +21,6 @@ ACROSS = 3  # panels side by side
 MOST_LINES = 8  # in a panel of metrics: as many as there are colours
 COLOURS = ("#3a86c8", "#d1611b", "#2f9e5f", "#a855b5", "#b08a00", "#0a9aa5", "#d0486e", "#7a8490")
 STYLE = str(files("turngrid.experiments.report") / "templates" / "charts.mplstyle")
-CURVES_NOTE = (
-    "Success of the policy while it trains, on training games, at the training temperature: not the test. "
-    "Line: mean over seeds; band: from the lowest to the highest seed. "
-    f"With more than {WINDOW} steps: a running mean of {WINDOW}, and each step as a thin line. "
-    "Runs without a result are drawn only if no run of the setting has one."
-)
 
 
 @dataclass(frozen=True)
@@ -36,15 +30,6 @@ class Panel:
     title: str
     unit: str
     lines: Mapping[str, pd.DataFrame]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """``note`` is the caption below the chart."""
-
-    name: str
-    svg: str
-    note: str
 
 
 def over_seeds(runs: Sequence[ReportedRun], metric: str = SUCCESS) -> pd.DataFrame:
@@ -63,11 +48,11 @@ def over_seeds(runs: Sequence[ReportedRun], metric: str = SUCCESS) -> pd.DataFra
     )
 
 
-def curves(runs: Sequence[ReportedRun]) -> list[Chart]:
-    """Draw success by step and by training episodes, with a panel for each task."""
+def curves(runs: Sequence[ReportedRun]) -> dict[str, str]:
+    """Draw success by ``steps`` and by training ``episodes``, with a panel for each task."""
     trained = [run for run in runs if len(run.curve)]
     if not trained:
-        return []
+        return {}
     axes = task_axes([run for run in trained if run.result])
     tasks = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
     unit = "success, % of the step's episodes"
@@ -75,14 +60,10 @@ def curves(runs: Sequence[ReportedRun]) -> list[Chart]:
         Panel(task, unit, {name: over_seeds(of) for name, of in grouped(group, axes, "success").items()})
         for task, group in tasks.items()
     ]
-    note = CURVES_NOTE
-    raised = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in trained}
-    if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
-        note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
-    return [
-        Chart(f"curves-{by}", draw_panels(f"curves-{by}", panels, column), note)
-        for by, column in (("steps", ""), ("episodes", "episodes"))
-    ]
+    return {
+        "steps": draw_panels("curves-steps", panels),
+        "episodes": draw_panels("curves-episodes", panels, "episodes"),
+    }
 
 
 def metric_panels(runs: Sequence[ReportedRun]) -> list[Panel]:
