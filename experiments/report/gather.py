@@ -21,7 +21,6 @@ from turngrid.records.run_folder import outside_identity
 
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9
-WITHOUT_SCALE = "as run"
 NAMED = {  # config key -> name of the axis if the runs belong to no sweep
     "env.name": "env",
     "env.task": "task",
@@ -133,7 +132,7 @@ def _of_group(name: str, runs: Sequence[ReportedRun], folder: Path, left_out: tu
     """Make up a sweep's record for runs that belong to no sweep."""
     placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
     name, title = (placed[0].name,) * 2 if len(placed) == 1 else (name, f"Runs in {name}")
-    sweep = Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(placed), (), [], [])
+    sweep = Sweep(name, "", title, "", None, "", _layout(placed), (), [], [])
     return Subject(sweep, placed, folder, True, left_out)
 
 
