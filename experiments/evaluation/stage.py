@@ -7,11 +7,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
 from turngrid.envs.hosting.pool import EnvPool, pool_of
 from turngrid.envs.utils.bar import ticking_bar
@@ -58,7 +56,11 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
     OmegaConf.save(process_config(run, checkpoints, tracked), path)
     progress_file(folder).unlink(missing_ok=True)  # left by a killed evaluation
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
-        update = partial(_show, bar, folder)
+
+        def update() -> None:
+            with suppress(FileNotFoundError, ValueError):  # not there yet, or being written
+                bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
+
         stage_process.run_stage(run, "evaluation", "turngrid.experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)
 
@@ -87,11 +89,6 @@ def set_evaluation_aside(folder: Path, name: str) -> None:
 
 def progress_file(folder: Path) -> Path:
     return folder / "evaluation" / ".progress"
-
-
-def _show(bar: tqdm, folder: Path) -> None:
-    with suppress(FileNotFoundError, ValueError):  # not there yet, or being written
-        bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
 
 
 def write(folder: Path, name: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> None:
