@@ -103,9 +103,9 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
     run = Run(config)
-    names = ("unknown_task", "reward_not_offered", "bad_evaluation", "bad_opponents", "not_where_evaluated")
-    rules = [getattr(environment, name) for name in names]
-    for problem in (problem for rule in rules for problem in rule(run)):
+    checks = [environment.unknown_task, environment.reward_not_offered, environment.bad_evaluation]
+    checks += [environment.bad_opponents, environment.not_where_evaluated]
+    for problem in (problem for check in checks for problem in check(run)):
         raise ConfigError(problem)
     if START in run.opponents:
         raise ConfigError(f"eval.opponents: a run knows with which model RL began; use eval.opponents=[{RANDOM}]")

@@ -28,7 +28,6 @@ from turngrid.records.step_metrics import repeated_share
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.store import DamagedEpisodes, read_episodes
 
-USAGE = "python -m experiments.doctor PATH..."
 # Alarms of answers -> which turns have them; ``longest``: tokens of the step's longest answer
 TURNS: dict[str, Callable[[Turn, int], bool]] = {
     "invalid_actions": lambda turn, longest: not turn.valid,
@@ -43,7 +42,7 @@ UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "
 
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    parser = Parser(usage=USAGE, add_help=False, allow_abbrev=False)
+    parser = Parser(usage="python -m experiments.doctor PATH...", add_help=False, allow_abbrev=False)
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path)
     ill = False
     for path in parser.parse_args(given).paths:

@@ -23,12 +23,12 @@ from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
 WIDTH = 160  # of the terminal's text
-USAGE = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]"
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    parser = Parser(usage=USAGE, add_help=False, allow_abbrev=False)
+    usage = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]"
+    parser = Parser(usage=usage, add_help=False, allow_abbrev=False)
     parser.add_argument("paths", metavar="RUN_OR_SWEEP", nargs="+", type=Path)
     parser.add_argument("--out", metavar="FOLDER", type=Path)
     asked = parser.parse_intermixed_args(given)
