@@ -144,9 +144,9 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
         checkpoint(rl, step)
     with pytest.raises(Failure, match="health=rollback: step 8: success"):
         watched(rl, "rollback", fallen)
-    assert stage.is_asked(rl)
+    assert stage.asking(rl)
     assert "back to the checkpoint of step 5 with actor_rollout_ref.actor.optim.lr=0.05" in stage.go_back(rl, 0.1)
-    assert not stage.is_asked(rl) and stage.go_back(rl, 0.1) == ""
+    assert not stage.asking(rl) and stage.go_back(rl, 0.1) == ""
     assert (rl.saved_step(), [line["step"] for line in read_metrics(rl.metrics)]) == (5, [1, 2, 3, 4, 5])
     for line in lines_of("out_of_context", 0, [0.5])[:1]:
         assert len(watched(rl, "rollback", [{**line, "step": 6}])) == 1
@@ -156,7 +156,7 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
     assert stage.rate_after(rl, 0.1) == 0.025
     with pytest.raises(Failure, match="health=rollback"):
         watched(rl, "rollback", [{"step": 6, "actor/ppo_kl": 9.0}])
-    assert not stage.is_asked(rl) and read_alarms(rl)[-1].action == "stop"
+    assert not stage.asking(rl) and read_alarms(rl)[-1].action == "stop"
     first, second = stage.read_rollbacks(rl)
     assert (first.step, first.name, first.to, second.step, second.to) == (8, "success", 5, 7, 5)
 
@@ -169,7 +169,7 @@ def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
         killed.setattr(stage, "discard_beyond_checkpoint", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         stage.go_back(rl, 1.0)
-    assert stage.is_asked(rl) and "step 1" in stage.go_back(rl, 1.0)
+    assert stage.asking(rl) and "step 1" in stage.go_back(rl, 1.0)
     assert len(stage.read_rollbacks(rl)) == 1 and stage.rate_after(rl, 1.0) == 0.5
 
 
