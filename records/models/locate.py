@@ -101,8 +101,7 @@ def _last(run: Path) -> Path | None:
     saved = folder_of(rl.checkpoints, step)
     if is_sealed(saved) and (flaw := flaw_in(saved, content=False, inside=MODEL)):
         raise ModelError(f"model.path={run}: {saved.relative_to(run)}/{flaw}; name another model of that run")
-    models = [model for model in (rl.model(step), run / "sft" / "model") if (model / "config.json").exists()]
-    return models[0] if models else None
+    return next((model for model in (rl.model(step), run / "sft" / "model") if (model / "config.json").exists()), None)
 
 
 def run_of(path: str) -> Path | None:
@@ -164,7 +163,7 @@ def check_hub(path: str) -> None:
 
     transformers would ask the hub only when a stage loads the model, and for 40 seconds.
     """
-    if "://" in path or Path(path).is_dir() or local_folder(path):
+    if "://" in path or local_folder(path):
         return
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 
