@@ -64,9 +64,9 @@ def main(arguments: list[str]) -> int:
     if len(words) != 1:
         raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
     run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]))
-    found = asyncio.run(check(run, options))
-    Console().print(table(words[0], found))
-    return int(any(finding.verdict == FAIL for finding in found))
+    findings = asyncio.run(check(run, options))
+    Console().print(table(words[0], findings))
+    return int(any(finding.verdict == FAIL for finding in findings))
 
 
 async def check(run: Run, options: Options) -> list[Finding]:
@@ -77,14 +77,14 @@ async def check(run: Run, options: Options) -> list[Finding]:
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
         games = await rollouts(pool, listed["test"], options.turns)
-        found = [splits(listed, opened), *(one(games) for one in CHECKS)]
-        found += [no_answer_in_prompt(run.environment.prompt, games), speed(games)]
-        return [*found, memory(await memory_growth(pool, listed["test"][0]))]
+        findings = [splits(listed, opened), *(one(games) for one in CHECKS)]
+        findings += [no_answer_in_prompt(run.environment.prompt, games), speed(games)]
+        return [*findings, memory(await memory_growth(pool, listed["test"][0]))]
 
 
-def table(name: str, found: Iterable[Finding]) -> Table:
+def table(name: str, findings: Iterable[Finding]) -> Table:
     made = Table("check", "", "what was seen", title=f"env={name}", title_justify="left")
-    for finding in found:
+    for finding in findings:
         made.add_row(finding.check, finding.verdict, finding.seen)
     return made
 
