@@ -1,6 +1,6 @@
 """Write episodes into a page that needs nothing but a browser.
 
-    python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000] [title=TEXT]
+    python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000]
     python -m experiments.viewer runs/NAME
     python -m experiments.viewer runs/NAME/rl/episodes/00002*.jsonl output=late.html
 
@@ -9,7 +9,6 @@ FILE_OR_RUN a run folder, a sweep's folder (runs/sweeps/NAME-SCALE), or a folder
 output=     the page; by default trajectories.html, in the run folder if one run is named, else in
             the current folder
 limit=      episodes in the page; if a run has more, training steps are left out evenly
-title=      title of the page; by default the runs' names
 
 docs/viewer.md shows what the page can do."""
 
@@ -34,7 +33,6 @@ PAGE = "trajectories.html"
 class Options:
     output: str = ""
     limit: int = LIMIT
-    title: str = ""
 
 
 @command(__doc__, refused=(OSError, DamagedEpisodes), resumes=False)
@@ -56,7 +54,7 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     shown = (item for file in files for item in file.shown())
     names = list(dict.fromkeys(file.run.name if file.run else file.path.name for file in files))
     title = f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
-    text = page(shown, options.title or title, limit=options.limit, note=note)
+    text = page(shown, title, limit=options.limit, note=note)
     # the report of a sweep links to the page in the run's folder
     alone = len(paths) == 1 and (paths[0] / ATTEMPTS).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
