@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.envs.utils.names import meant
 from turngrid.experiments.viewer.page import LIMIT, page
 from turngrid.experiments.viewer.sources import TRAINING, EpisodeFile, episode_files
 from turngrid.records.process.exit_codes import Refusal, command, own_words
@@ -42,8 +41,7 @@ def main(given: list[str]) -> int:
     if not words:
         raise Refusal("no run or file of episodes is named; use python -m experiments.viewer runs/NAME")
     if others:
-        key = others[0].partition("=")[0]
-        raise Refusal(f"unknown key {key}{meant(key, vars(options)) or '; there are: ' + ', '.join(vars(options))}")
+        raise Refusal(f"unknown key {others[0].partition('=')[0]}; use {' or '.join(vars(options))}")
     print(_write([Path(word) for word in words], options))
     return 0
 
