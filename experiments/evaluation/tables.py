@@ -125,10 +125,8 @@ def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
         turns = f"{first.max_turns}" + (f" / {first.optimal_turns:.3g}" if first.optimal_turns else "")
         table.add_column(heading(first, evaluations), footer=f"{games}\n{turns}", justify="right")
     for policy in dict.fromkeys(evaluation.policy for evaluation in evaluations):
-        own = {evaluation.column: evaluation for evaluation in evaluations if evaluation.policy == policy}
-        table.add_row(
-            stage_name(policy), *(own[column].interval.percent() if column in own else "" for column in columns)
-        )
+        own = {evaluation.column: evaluation.interval for evaluation in evaluations if evaluation.policy == policy}
+        table.add_row(stage_name(policy), *(own[column].percent() for column in columns))
     return table
 
 
