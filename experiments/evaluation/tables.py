@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from operator import itemgetter
 from shlex import quote
 from typing import Any, TypeVar
 
@@ -84,17 +83,16 @@ def matrix_tables(evaluations: Sequence[EvaluationResult]) -> list[Table]:
 
 def matches_table(evaluations: Sequence[EvaluationResult]) -> list[Table]:
     """Return won, drawn and lost matches from each seat, and the score; [] without matches."""
-    rows = [(one, seat) for one in evaluations for seat in one.matches]
-    columns: dict[str, Column[tuple[EvaluationResult, str]]] = {
+    rows = [(one, seat, of_seat) for one in evaluations for seat, of_seat in one.matches.items()]
+    columns: dict[str, Column[tuple[EvaluationResult, str, Mapping[str, float]]]] = {
         "model": lambda row: stage_name(row[0].policy),
         "task": lambda row: heading(row[0], evaluations),
         "seat": lambda row: row[1],
-        "matches": lambda row: f"{row[0].matches[row[1]]['matches']:.0f}",
+        "matches": lambda row: f"{row[2]['matches']:.0f}",
     }
     for name in ("won", "drawn", "lost"):
-        columns[f"{name} %"] = lambda row, name=name: _share(row[0].matches[row[1]][name])
-    score = itemgetter("score", "low", "high")
-    columns["score % [95 %]"] = lambda row: Interval(*score(row[0].matches[row[1]])).percent()
+        columns[f"{name} %"] = lambda row, name=name: _share(row[2][name])
+    columns["score % [95 %]"] = lambda row: Interval(*(row[2][name] for name in ("score", "low", "high"))).percent()
     return [filled("matches", columns, rows)] if rows else []
 
 
