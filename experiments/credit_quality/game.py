@@ -73,9 +73,7 @@ class GameTree:
         return node.graded
 
     def _arrive(self, node: Node) -> None:
-        result = node.result
-        over = result and (result.won or result.lost or result.terminated or result.truncated)
-        self._at = None if over else node
+        self._at = None if node.result and node.result.over else node
 
     def _go_to(self, node: Node) -> None:
         if self._at is not node:
