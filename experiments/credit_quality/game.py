@@ -41,8 +41,7 @@ class GameTree:
         self._make, self.task, self._env = make, task, make()
         self.steps = 0  # steps that the environment has run
         self.root = Node((), self._env.reset(task, task.seed))
-        self._at: Node | None = None  # the live environment's node; None: its episode is over
-        self._arrive(self.root)
+        self._at: Node | None = self.root  # the live environment's node; None: its episode is over
 
     async def open(self) -> ReplaySession:
         return ReplaySession(self, self.root)
@@ -62,7 +61,7 @@ class GameTree:
             self.steps += 1
             result = self._env.step(action)
             node.children[action] = child = Node((*node.actions, action), result.observation, result)
-            self._arrive(child)
+            self._at = None if result.over else child
         return node.children[action]
 
     def graded(self, node: Node) -> StepResult:
@@ -71,9 +70,6 @@ class GameTree:
             self._go_to(node)
             node.graded, self._at = self._env.finish(), None
         return node.graded
-
-    def _arrive(self, node: Node) -> None:
-        self._at = None if node.result and node.result.over else node
 
     def _go_to(self, node: Node) -> None:
         if self._at is not node:
@@ -85,11 +81,8 @@ class GameTree:
         node = self.root
         for action in actions:
             node = self.child(node, action)
-        env = self._make()
-        try:
+        with closing(self._make()) as env:
             self._repeat(env, node)
-        finally:
-            env.close()
 
     def _repeat(self, env: TextEnv, node: Node) -> None:
         at = self.root
