@@ -13,7 +13,7 @@ alarm. docs/doctor.md lists which illnesses it finds, and which it does not."""
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from turngrid.experiments.doctor.sources import Source, read
@@ -21,7 +21,7 @@ from turngrid.experiments.stages.rl import read_rollbacks
 from turngrid.records.credit import read_credit
 from turngrid.records.health.alarms import Alarm, Curves, alarms
 from turngrid.records.health.conditions import FIRST, LAST
-from turngrid.records.health.rules import RULES, Rule
+from turngrid.records.health.rules import RULES
 from turngrid.records.process.exit_codes import Parser, command
 from turngrid.records.resume import RlFolder
 from turngrid.records.step_metrics import repeated_share
@@ -53,22 +53,19 @@ def main(given: list[str]) -> int:
     return int(ill)
 
 
-def _blind(curves: Curves) -> Iterator[tuple[str, str]]:
-    """Yield the rules that read nothing, each with a metric that it lacks.
-
-    If several rules share a name, one of them must read.
-    """
-    by_name: dict[str, list[Rule]] = {}
+def _blind(curves: Curves) -> dict[str, str]:
+    """Return the names under which no rule reads anything, each with a metric that is missing."""
+    able = {rule.name for rule in RULES if any(curves.readings(rule))}
+    blind: dict[str, str] = {}
     for rule in RULES:
-        by_name.setdefault(rule.name, []).append(rule)
-    for name, rules in by_name.items():
-        if not any(True for rule in rules for _ in curves.readings(rule)):
-            yield name, rules[0].metrics[0]
+        if rule.name not in able:
+            blind.setdefault(rule.name, rule.metrics[0])
+    return blind
 
 
 def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
     """Return the diagnosis of a run as lines for a terminal; ``raised``: its alarms in order."""
-    steps, blind = source.curves.steps, dict(_blind(source.curves))
+    steps, blind = source.curves.steps, _blind(source.curves)
     lines = [f"{path}: {source.kind}, {len(steps)} steps ({steps[0]} to {steps[-1]})"]
     lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
     lines += [f"  {rollback}" for rollback in (read_rollbacks(source.rl) if source.rl else ())]
