@@ -70,12 +70,7 @@ def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
     lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
     lines += [f"  {rollback}" for rollback in (read_rollbacks(source.rl) if source.rl else ())]
     if raised:
-        first, *others = raised
-        where = _where(source.rl, first) if source.rl else ""
-        facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
-        lines += [f"first, at step {first.step}: {first.name}"]
-        lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
-        lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
+        lines += _diagnosis(source.rl, *raised)
     else:
         able = len(NAMES) - len(blind)
         lines += [f"no alarm: {able} of {len(NAMES)} rules have their metrics; none sees an illness"]
@@ -85,8 +80,16 @@ def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
     if blind:
         missing = ", ".join(f"{name} ({metric})" for name, metric in blind.items())
         lines += [f"  without their metrics: {missing}"]
-    lines += ["  what metrics do not show: docs/doctor.md#what-it-cannot-detect"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "  what metrics do not show: docs/doctor.md#what-it-cannot-detect"])
+
+
+def _diagnosis(rl: RlFolder | None, first: Alarm, *others: Alarm) -> list[str]:
+    where = _where(rl, first) if rl else ""
+    facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
+    lines = [f"first, at step {first.step}: {first.name}"]
+    lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
+    then = [f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others]
+    return [*lines, "then:", *then] if then else lines
 
 
 # ---- where in the step's episodes
