@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -53,29 +53,20 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapp
     async with stage.open_pools(legal=run.prompt.admissible) as pool_of:
         for policy in policies:
             missing = [item for item in settings if stage.missing_episodes(run.folder, policy["name"], item)]
-            if missing:
-                await _evaluate(run, policy, missing, models or {}, pool_of, count)
+            if not missing:
+                continue
+            library = frozen_library(policy["path"]) if policy["library"] else None
+            async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
+                for item in missing:
+                    specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
+                    pool = await pool_of(run, item.evaluation_set.env)
+                    episodes = await model.roll_out(specs, _rules(run, item, model.context, models or {}), pool, count)
+                    stage.write(run.folder, policy["name"], item, episodes)
 
 
-async def _evaluate(
-    run: Run,
-    policy: Mapping[str, Any],
-    settings: Sequence[EvaluationSetting],
-    models: Mapping[str, str],
-    pool_of: stage.PoolOf,
-    done: Callable[[], None],
-) -> None:
-    """Evaluate a policy in these settings; ``done`` is called after each episode."""
-    library = frozen_library(policy["path"]) if policy["library"] else None
-    async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
-        for item in settings:
-            params = SamplingParams(item.temperature, max_action_tokens=run.env.max_action_tokens)
-            limit = run.limit(model.context, item.evaluation_set.max_response_length)
-            rules = Rules(params, limit, run.eval.seed, models)
-            specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
-            pool = await pool_of(run, item.evaluation_set.env)
-            episodes = await model.roll_out(specs, rules, pool, done)
-            stage.write(run.folder, policy["name"], item, episodes)
+def _rules(run: Run, item: EvaluationSetting, context: int, models: Mapping[str, str]) -> Rules:
+    params = SamplingParams(item.temperature, max_action_tokens=run.env.max_action_tokens)
+    return Rules(params, run.limit(context, item.evaluation_set.max_response_length), run.eval.seed, models)
 
 
 @asynccontextmanager
