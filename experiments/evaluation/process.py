@@ -22,7 +22,9 @@ from omegaconf import OmegaConf
 
 from turngrid.config import precision
 from turngrid.experiments.evaluation import stage
+from turngrid.experiments.evaluation.result import EvaluationResult, evaluations_of
 from turngrid.records.process.child import stage_exit_code
+from turngrid.records.step_metrics import success_by_type
 from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.sampling import SamplingParams
@@ -34,7 +36,6 @@ from turngrid.verl_plugin.shared_state import frozen_library
 from turngrid.verl_plugin.training import watchdog
 
 if TYPE_CHECKING:
-    from turngrid.experiments.evaluation.result import EvaluationResult
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 
@@ -83,9 +84,6 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     """Log all episodes to the run's trackers, a step for each checkpoint in order."""
-    from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
-    from turngrid.records.step_metrics import success_by_type
-
     stage_run, settings = tracked(run, "evaluation"), evaluation_settings(run)
     if not stage_run.trackers:
         return

@@ -51,9 +51,9 @@ def html(subject: Subject, folder: Path) -> str:
     return _render("page.html.j2", subject, folder, **drawn, window=WINDOW, viewer=viewer, episodes=len(episodes))
 
 
-def markdown(subject: Subject, folder: Path) -> str:
-    """Return the report without charts and episodes."""
-    return _render("report.md.j2", subject, folder)
+def markdown(subject: Subject) -> str:
+    """Return the report without charts, episodes and links."""
+    return _render("report.md.j2", subject, subject.folder)
 
 
 def _render(template: str, subject: Subject, folder: Path, **more: Any) -> str:
