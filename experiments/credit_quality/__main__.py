@@ -33,14 +33,17 @@ from typing import TYPE_CHECKING
 from turngrid.config.base import CONF
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
+from turngrid.experiments.credit_quality.methods import STANDARD, Method, methods
+from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
+from turngrid.experiments.credit_quality.study import Size, study_of
 from turngrid.experiments.evaluate import composed
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies
 from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
+from turngrid.records.run_folder import held
 from turngrid.tasks.run import Run
 
 if TYPE_CHECKING:
-    from turngrid.experiments.credit_quality.methods import Method
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
 EPISODES, TABLE = "episodes.html", "table.md"
@@ -99,8 +102,6 @@ def _refuse(options: Options, run: Run, policy: PolicyRef) -> None:
 
 def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
     """Return the methods to rate."""
-    from turngrid.experiments.credit_quality.methods import STANDARD, methods
-
     named, missing = listed(options.methods), _missing(policy)
     chosen = methods(named or STANDARD, overrides)
     for method in chosen if named else []:
@@ -121,10 +122,6 @@ def _missing(policy: PolicyRef) -> dict[str, str]:
 
 
 def _measured(options: Options, run: Run, policy: PolicyRef, chosen: Sequence[Method]) -> str:
-    from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
-    from turngrid.experiments.credit_quality.study import Size, study_of
-    from turngrid.records.run_folder import held
-
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
     study, reward = study_of(run, policy, float(options.noise)), str(run.config.turn_reward.name)
     folder, env = study.run.folder, run.env
