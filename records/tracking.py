@@ -5,8 +5,6 @@ stay the same after a kill. A ``StageRun`` is passed to the stage's process in i
 environment variables would leak from one run into the next.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

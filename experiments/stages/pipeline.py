@@ -4,8 +4,6 @@ Each stage writes its result atomically, and is skipped if the result exists. So
 command resumes the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
