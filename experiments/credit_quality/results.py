@@ -92,8 +92,8 @@ def results(
     if model and gradients and len(groups) * (len(credits) + PARTS) * model.size <= MOST:
         from turngrid.experiments.credit_quality.policy_model import of_games  # imports torch
 
-        products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
-        statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
+        of_tokens = {name: credit.tokens for name, credit in credits.items()}
+        statistics[GRADIENT] = of_games(model, groups, of_tokens, known)
     ratings, less = rated(statistics, against, len(groups))
     measured = {**about, **asdict(size), "games": [game.key for game in games], **_counts(groups)}
     made = Results(measured, of_truth(sums[against]), ratings, against, less)
