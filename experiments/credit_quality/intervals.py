@@ -106,8 +106,8 @@ def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
 def cosine(method: np.ndarray, truth: np.ndarray) -> Statistic:
     """Return the cosine of (T, P) gradients with the true ones, (T, F, P) for F parts.
 
-    It is NaN if the truth is only noise. A game drawn twice is paired with its copy too, so only the
-    draws' spread is used.
+    It is NaN if the truth is only noise. A game drawn twice is paired with its copy too, so only
+    the draws' spread is used.
     """
     method, mean = method.astype(float), truth.mean(axis=1, dtype=float)
     squares = mean @ mean.T
