@@ -13,11 +13,10 @@ Prints a table, which docs/env.md explains. The exit code is 1 if a line says FA
 import asyncio
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.hosting.pool import EnvPool
@@ -32,6 +31,7 @@ from turngrid.experiments.check_env.rollouts import (
     rollouts,
 )
 from turngrid.experiments.evaluate import composed
+from turngrid.experiments.evaluation.tables import filled
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.records.statistics import wilson
 from turngrid.tasks.run import Run
@@ -65,7 +65,8 @@ def main(arguments: list[str]) -> int:
         raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
     run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]))
     findings = asyncio.run(check(run, options))
-    Console().print(table(words[0], findings))
+    columns = {"check": lambda one: one.check, "": lambda one: one.verdict, "what was seen": lambda one: one.seen}
+    Console().print(filled(f"env={words[0]}", columns, findings))
     return int(any(finding.verdict == FAIL for finding in findings))
 
 
@@ -80,13 +81,6 @@ async def check(run: Run, options: Options) -> list[Finding]:
         findings = [splits(listed, opened), *(one(games) for one in CHECKS)]
         findings += [no_answer_in_prompt(run.environment.prompt, games), speed(games)]
         return [*findings, memory(await memory_growth(pool, listed["test"][0]))]
-
-
-def table(name: str, findings: Iterable[Finding]) -> Table:
-    made = Table("check", "", "what was seen", title=f"env={name}", title_justify="left")
-    for finding in findings:
-        made.add_row(finding.check, finding.verdict, finding.seen)
-    return made
 
 
 # ---- what the episodes say, one finding each

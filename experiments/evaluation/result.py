@@ -144,11 +144,9 @@ class RunResult:
     def stage(self, name: str) -> StageResult | None:
         return next((stage for stage in self.stages if stage.name == name), None)
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder: Path) -> None:
         """Write ``result.json`` atomically."""
-        path = folder / FILE
-        write_whole(path, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
-        return path
+        write_whole(folder / FILE, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> RunResult | None:

@@ -15,7 +15,8 @@ from turngrid.records.statistics import Interval
 
 WIDTH = 110
 SHOWN_HEX = 8  # shown digits of an evaluation set's hash
-WORDS = ("stage", "environment", "model", "models", "task", "episodes not won")  # columns of words, aligned left
+# columns of words, aligned left
+WORDS = ("stage", "environment", "model", "models", "task", "episodes not won", "check", "", "what was seen")
 
 T = TypeVar("T")
 Column = Callable[[T], str]
