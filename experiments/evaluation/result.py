@@ -30,7 +30,7 @@ FILE = "result.json"
 class Measures:
     """The result of one policy on one evaluation set."""
 
-    successes: int  # episodes won; an episode that ended is not won by that
+    successes: int  # episodes won; that an episode ended is no win
     games: int  # games of the evaluation set
     low: float  # 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a bootstrap over games
     high: float
