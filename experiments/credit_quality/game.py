@@ -39,7 +39,6 @@ class GameTree:
 
     def __init__(self, make: Callable[[], TextEnv], task: TaskRef) -> None:
         self._make, self.task, self._env = make, task, make()
-        self.steps = 0  # steps that the environment has run
         self.root = Node((), self._env.reset(task, task.seed))
         self._at: Node | None = self.root  # the live environment's node; None: its episode is over
 
@@ -58,7 +57,6 @@ class GameTree:
         """
         if action not in node.children:
             self._go_to(node)
-            self.steps += 1
             result = self._env.step(action)
             node.children[action] = child = Node((*node.actions, action), result.observation, result)
             self._at = None if result.over else child
@@ -90,7 +88,6 @@ class GameTree:
             raise Refusal(f"{self.task.key} begins otherwise when it is reset again: {REASON}")
         for number, action in enumerate(node.actions, 1):
             at = at.children[action]
-            self.steps += 1
             if env.step(action) != at.result:
                 again = f"{action!r}, action {number}, is answered otherwise when the same actions are repeated"
                 raise Refusal(f"{self.task.key}: {again}: {REASON}")
