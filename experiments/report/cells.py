@@ -141,11 +141,8 @@ class Table:
         return f"table {number[1]}" if number else self.name.replace("_", " ")
 
     def figure(self, row: str, column: str) -> float | None:
-        """Return a success rate; None if the paper has no such row or column.
-
-        A protocol may have one figure for the untrained model, for a row or column ``BASE``.
-        """
-        if BASE in (row, column) and BASE in self.protocol:
+        """Return a success rate; None if the paper has no such row or column."""
+        if BASE in (row, column) and BASE in self.protocol:  # one figure for the untrained model
             return float(self.protocol[BASE])
         return self.rows.get(row, {}).get(column)
 
