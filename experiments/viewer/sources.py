@@ -93,24 +93,36 @@ class EpisodeFile:
         reward = _reward(self.run) if self.run else ""
         file = self.path.parent.parent / "credit" / self.path.name
         credits = read_credit(file) if self.stage == TRAINING and file.exists() else []
-        replayed = _replays(self.run) if self.run and self.step else []
-        instead = {
-            one.instead: one.sampled_in for step, one in replayed if step == self.step and one.instead is not None
-        }
-        later: dict[str, list[tuple[int, float | None]]] = defaultdict(list)  # by an episode's tokens
-        for step, one in replayed:
-            if one.sampled_in == self.step:
-                later[one.tokens].append((step, one.advantage))
+        instead, later = self._replayed()
         for line, episode in enumerate(islice(read_episodes(self.path), self.first)):
             credit = credits[line] if line < len(credits) else None
-            tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
-            if credit is not None and len(credit.advantages) != tokens:
-                words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
-                raise Refusal(f"{self.path}, line {line + 1}: {words}")
+            if credit is not None:
+                self._check(credit, episode, line)
             place = f"{self.relative.as_posix()}:{line}"
             rows = to_rows(episode, "") if later and episode.turns else []
             again = later.get(tokens_of([(row.prompt_ids, row.response_ids) for row in rows]), ())
             yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, instead.get(line))
+
+    def _replayed(self) -> tuple[dict[int, int], dict[str, list[tuple[int, float | None]]]]:
+        """Return what was learned from in place of this step's episodes, and again from them later.
+
+        The first is by line, as the step of the other episode; the second by an episode's tokens.
+        """
+        replayed = _replays(self.run) if self.run and self.step else []
+        instead = {
+            one.instead: one.sampled_in for step, one in replayed if step == self.step and one.instead is not None
+        }
+        later = defaultdict(list)
+        for step, one in replayed:
+            if one.sampled_in == self.step:
+                later[one.tokens].append((step, one.advantage))
+        return instead, later
+
+    def _check(self, credit: Credit, episode: Episode, line: int) -> None:
+        tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
+        if len(credit.advantages) != tokens:
+            words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
+            raise Refusal(f"{self.path}, line {line + 1}: {words}")
 
     @property
     def step(self) -> int:
