@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from turngrid.config.base import CONF
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
-from turngrid.experiments.credit_quality.methods import STANDARD, Method, methods
+from turngrid.experiments.credit_quality.methods import STANDARD, Method, critic_file, methods
 from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
 from turngrid.experiments.credit_quality.study import Size, study_of
 from turngrid.experiments.evaluate import composed
@@ -114,8 +114,6 @@ def _missing(policy: PolicyRef) -> dict[str, str]:
     """Return the inputs of methods that this policy cannot provide, each with the reason."""
     if policy.kind != "checkpoint":
         return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
-    from turngrid.experiments.credit_quality.policy_model import critic_file  # imports torch, so only when needed
-
     if critic_file(policy.path):
         return {}
     return {"values": f"and {policy.label} has no critic: name a run of a method with one, such as algo=ppo"}

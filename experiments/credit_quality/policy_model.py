@@ -21,8 +21,6 @@ from turngrid.records.models.locate import load_whole
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import Row, to_rows
 
-WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of the weights' file
-
 
 class PolicyModel:
     """A model folder of transformers, sampled at ``temperature``."""
@@ -87,15 +85,6 @@ def of_games(
             bar.update()
     whole = np.stack(by_game)  # (games, methods and parts, P)
     return {name: cosine(whole[:, index], whole[:, len(credits) :]) for index, name in enumerate(credits)}
-
-
-def critic_file(policy: str) -> Path | None:
-    """Return the weights of the critic beside ``policy`` (``global_step_N/actor/huggingface``).
-
-    Return None if the run has no critic, or if its critic is sharded over several devices.
-    """
-    file = Path(policy).parents[1] / "critic" / WEIGHTS
-    return file if file.exists() else None
 
 
 def run_critic(file: Path) -> Callable[[Episode], np.ndarray]:

@@ -14,7 +14,7 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score, token_counts
 from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table, of_truth, rated, statistics_of
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
-from turngrid.experiments.credit_quality.methods import Groups, Method
+from turngrid.experiments.credit_quality.methods import Groups, Method, critic_file
 from turngrid.experiments.credit_quality.study import Size
 from turngrid.experiments.tables import interval, rounded, shown, table
 from turngrid.experiments.viewer.page import page
@@ -102,7 +102,7 @@ def results(
 
 def _inputs(groups: Groups, needs: Collection[str], model: PolicyModel) -> dict[str, np.ndarray]:
     """Return what methods need of the models, of all action tokens."""
-    from turngrid.experiments.credit_quality.policy_model import critic_file, run_critic  # imports torch
+    from turngrid.experiments.credit_quality.policy_model import run_critic  # imports torch
 
     compute = {"entropy": model.entropy} if "entropy" in needs else {}
     if "values" in needs and (file := critic_file(model.path)):

@@ -15,7 +15,8 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, keys, prefixes
-from turngrid.experiments.credit_quality.policy_model import WEIGHTS, PolicyModel, critic_file, rows, run_critic
+from turngrid.experiments.credit_quality.methods import WEIGHTS, critic_file
+from turngrid.experiments.credit_quality.policy_model import PolicyModel, rows, run_critic
 from turngrid.experiments.credit_quality.study import ModelRollouts
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rewards.registry import reward
