@@ -38,7 +38,6 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.evaluation import stage, tables
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies, trained_on
-from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import results_of
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
@@ -180,7 +179,7 @@ def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[Evaluat
     def by_policy(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {candidate.label: stage.played(folder, candidate.name, item.label) for candidate in asked}
 
-    (evaluations, paired), ratings = results_of(settings, by_policy), ratings_of(settings, by_policy)
+    evaluations, paired, ratings = results_of(settings, by_policy)
     rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
     result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
     result |= {"comparisons": [asdict(item) for item in paired], "ratings": [asdict(item) for item in ratings]}

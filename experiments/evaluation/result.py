@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.evaluation.ratings import Rating
+from turngrid.experiments.evaluation.ratings import Played, Rating, ratings_of
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.run_folder import read_failure
@@ -161,16 +161,16 @@ class RunResult:
 
 
 def results_of(
-    settings: Sequence[EvaluationSetting], played: Callable[[EvaluationSetting], Mapping[str, Sequence[Episode]]]
-) -> tuple[list[EvaluationResult], list[PairedComparison]]:
-    """Return the results setting by setting. ``played``: returns a setting's episodes by policy."""
+    settings: Sequence[EvaluationSetting], played: Played
+) -> tuple[list[EvaluationResult], list[PairedComparison], list[Rating]]:
+    """Return the results and comparisons setting by setting, and the ratings."""
     evaluations: list[EvaluationResult] = []
     paired: list[PairedComparison] = []
     for item in settings:
         episodes = played(item)
         evaluations += evaluations_of(item, episodes)
         paired += [_compared(item, *names, episodes) for names in itertools.combinations(episodes, 2)]
-    return evaluations, paired
+    return evaluations, paired, ratings_of(settings, played)
 
 
 def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[EvaluationResult]:

@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 
 from turngrid.config import precision
 from turngrid.envs.games.catalogue import cache_root
-from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
@@ -97,7 +96,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {made.name: played(folder, made.name, item.label) for made in checkpoints}
 
-    matrix, paired = results_of(settings, by_checkpoint)
+    matrix, paired, ratings = results_of(settings, by_checkpoint)
     stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
     units = sum(entry.units for entry in entries)
     result = RunResult(
@@ -116,7 +115,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
         },
         matrix=matrix,
         comparisons=paired,
-        ratings=ratings_of(settings, by_checkpoint),
+        ratings=ratings,
     )
     result.write(folder)
     return result
