@@ -4,8 +4,7 @@ Each stage writes its result atomically, and is skipped if the result exists. So
 command resumes the run.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from omegaconf import OmegaConf
 
@@ -90,7 +89,6 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
     folder = run.folder
     entries, seconds, settings = ledger(run), stage_seconds(folder), evaluation_settings(run)
-    metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
@@ -111,7 +109,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "spent": spent(run.budget, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(run.config),
-            "no_signal": _no_signal(run, metrics),
+            "no_signal": _no_signal(run),
         },
         matrix=matrix,
         comparisons=paired,
@@ -121,11 +119,11 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     return result
 
 
-def _no_signal(run: Run, metrics: Sequence[Mapping[str, Any]]) -> str:
+def _no_signal(run: Run) -> str:
     """Return the first alarm of steps without signal, also with ``health=off``; "" without one."""
     if (limit := run.config.health.no_signal) is None:
         return ""
-    raised = alarms(Curves.of(metrics, run.algorithm.needs_group), {"no_signal": limit})
+    raised = alarms(Curves.of(read_metrics(run.rl.metrics), run.algorithm.needs_group), {"no_signal": limit})
     return str(raised[0]) if raised else ""
 
 
