@@ -122,15 +122,15 @@ def _missing(policy: PolicyRef) -> dict[str, str]:
 def _measured(options: Options, run: Run, policy: PolicyRef, chosen: Sequence[Method]) -> str:
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
     study, reward = study_of(run, policy, float(options.noise)), str(run.config.turn_reward.name)
-    folder, env = study.run.folder, run.env
+    about = {"env": str(run.env.name), "task": str(run.env.task), "policy": policy.label, "reward": reward}
+    folder = study.run.folder
     with held(folder):
         say(f"credit quality folder {folder}")
         taken = study.measured(size)
-        about = {"env": str(env.name), "task": str(env.task), "policy": policy.label, "reward": reward}
-        rated = results(taken, chosen, reward, size, about, _model(run, policy), options.gradients)
+        rated = results(taken, chosen, size, about, _model(run, policy), options.gradients)
         rounded = rated.results.write(folder)
         write_whole(folder / TABLE, markdown(rounded))
-        write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
+        write_whole(folder / EPISODES, episodes_page(rated, policy.path))
     return f"{summary(rounded)}\n\n{markdown(rounded)}\nepisodes: {folder / EPISODES}"
 
 

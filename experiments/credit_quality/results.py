@@ -71,7 +71,6 @@ class Rated:
 def results(
     games: Sequence[MeasuredGame],
     methods: Sequence[Method],
-    reward: str,
     size: Size,
     about: Mapping[str, Any],
     model: PolicyModel | None,
@@ -79,11 +78,14 @@ def results(
 ) -> Rated:
     """Rate the methods; with ``gradients`` by cosines too, of at most ``MOST`` numbers.
 
+    Args:
+        about: ``env``, ``task``, ``policy`` and ``reward`` by name.
+
     Raises:
         ValueError: an episode's advantages do not add up to R - V(s0).
     """
     groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
-    known = true_advantages(games, groups, reward, size.k)
+    known = true_advantages(games, groups, about["reward"], size.k)
     inputs = _inputs(groups, {need for method in methods for need in method.needs}, model) if model else {}
     credits = {method.label: method.credit(groups, inputs) for method in methods}
     sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
@@ -154,13 +156,13 @@ def summary(results: Results) -> str:
     )
 
 
-def episodes_page(rated: Rated, reward: str, model: str) -> str:
+def episodes_page(rated: Rated, model: str) -> str:
     """Return the viewer's page. ``model``: the policy's model folder, or "" if it is no model."""
     title = "{env} {task}, {policy}: credit".format(**rated.results.about)
-    return page(_measured(rated, reward, model), title, note=NOTE)
+    return page(_measured(rated, model), title, note=NOTE)
 
 
-def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
+def _measured(rated: Rated, model: str) -> Iterator[Shown]:
     columns = {"true advantage": rated.truth.advantage, **rated.credits}
     scaled = {name: column / (np.sqrt(np.mean(column**2)) or 1) for name, column in columns.items()}
     tokenizer, first = Path(model), 0
@@ -174,7 +176,7 @@ def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
                 place=f"{number}:{episode.sample}",
                 credit=Credit(truth, []),
                 tokenizer=tokenizer if (tokenizer / TOKENIZER).exists() else None,
-                reward=reward,
+                reward=rated.results.about["reward"],
                 compared={name: column[first:end].round(2).tolist() for name, column in scaled.items()},
             )
             first = end
