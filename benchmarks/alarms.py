@@ -7,8 +7,7 @@ import random
 import time
 
 from turngrid.config.compose import compose
-from turngrid.records.health.alarms import Curves, alarms
-from turngrid.records.health.raising import limits_of
+from turngrid.records.health.alarms import Curves, alarms, limits_of
 from turngrid.records.health.rules import RULES
 
 STEPS = (25, 100, 1_000)

@@ -42,7 +42,7 @@ class Options:
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, others = own_words(arguments, options, Refusal)
+    words, others = own_words(arguments, options)
     if others:
         raise Refusal(f"{others[0]}: this command takes later= and run folders; use later=3")
     runs = [points(Path(word), options.later) for word in words]

@@ -27,7 +27,7 @@ from turngrid.config.base import ROOT
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.experiments.sweep.definition import load
 from turngrid.records.files.json_lines import append_line, read_lines
-from turngrid.records.health.raising import read_alarms
+from turngrid.records.health.alarms import read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.resume import RlFolder
 from turngrid.tasks.run import Run

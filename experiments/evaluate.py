@@ -38,7 +38,6 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.evaluation import stage, tables
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies, trained_on
-from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import results_of
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import command, own_words, say
@@ -47,7 +46,6 @@ from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.policy import RANDOM, START, ExpertPolicy, Policy, RandomPolicy
 from turngrid.rollouts.prompt_forms.registry import non_default
-from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.window import summed_up
 from turngrid.tasks.evaluation_sets import (
     EvaluationSetting,
@@ -74,7 +72,7 @@ class Options:
 @command(__doc__, refused=(EndpointError,))
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, PolicyError)
+    words, overrides = own_words(arguments, options)
     run = Run(composed(words, overrides))
     asked = policies(words, _endpoint(options), run)
     for slot in [slot for slot in ("roles", "library") if options.endpoint and run.config.get(slot)]:
@@ -104,9 +102,9 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
     run = Run(config)
-    names = ("unknown_task", "reward_not_offered", "bad_evaluation", "bad_opponents", "not_where_evaluated")
-    rules = [getattr(environment, name) for name in names]
-    for problem in (problem for rule in rules for problem in rule(run)):
+    checks = [environment.unknown_task, environment.reward_not_offered, environment.bad_evaluation]
+    checks += [environment.bad_opponents, environment.not_where_evaluated]
+    for problem in (problem for check in checks for problem in check(run)):
         raise ConfigError(problem)
     if START in run.opponents:
         raise ConfigError(f"eval.opponents: a run knows with which model RL began; use eval.opponents=[{RANDOM}]")
@@ -181,7 +179,7 @@ def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[Evaluat
     def by_policy(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {candidate.label: stage.played(folder, candidate.name, item.label) for candidate in asked}
 
-    (evaluations, paired), ratings = results_of(settings, by_policy), ratings_of(settings, by_policy)
+    evaluations, paired, ratings = results_of(settings, by_policy)
     rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
     result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
     result |= {"comparisons": [asdict(item) for item in paired], "ratings": [asdict(item) for item in ratings]}
@@ -209,9 +207,7 @@ async def _roll_out_in_text(
                     several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.eval.seed
                     async with acting(run, candidate, item) as policy:
                         episodes = await stage.roll_out_in_text(policy, specs, pool, several, bar.update, seed)
-                    if cause := stage.common_failure(episodes):
-                        raise PolicyError(f"{candidate.label} could not play any game: {cause}")
-                    write_episodes(stage.episodes_file(run.folder, candidate.name, item.label), episodes)
+                    stage.write(run.folder, candidate.name, item, episodes)
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ RL resumes from the newest whole checkpoint before the damage. A finished run is
 import json
 from pathlib import Path
 
-from turngrid.records.files.checkpoints import flaw_in, folder_of, is_sealed, newest, seal, steps
-from turngrid.records.files.json_lines import broken_line, count_lines
+from turngrid.records.files.checkpoints import flaw_at, flaw_in, folder_of, is_sealed, newest, seal, steps
+from turngrid.records.files.json_lines import whole_lines
 from turngrid.records.metrics import read_metrics
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
@@ -55,8 +55,8 @@ def _wrong(path: Path, filled: bool = True) -> str:
     if filled and not path.stat().st_size:
         return "is empty"
     if path.suffix != ".json":
-        number = broken_line(path)
-        return f"is broken in line {number}" if number else ""
+        whole = whole_lines(path)
+        return "" if all(whole) else f"is broken in line {whole.index(False) + 1}"
     try:
         json.loads(path.read_bytes())
     except ValueError:
@@ -71,17 +71,19 @@ def _moved(folder: Path, path: Path) -> str:
 def _checkpoints(folder: Path) -> list[str]:
     """Discard checkpoints that RL cannot resume from; the newest one that is kept is sealed."""
     rl, root = RlFolder(folder), RlFolder(folder).checkpoints
-    last = newest(root, content=True)
-    wrong = {step: f"rl/checkpoints/{flaw}" for step, flaw in last.flaws.items()}
-    if record := _damaged_record(rl, last.step):
-        last = newest(root, content=True, before=record[0])
-        if not last.step:
-            raise Refusal(f"{folder}: {record[1]}, and no checkpoint before step {record[0]} is left; use fresh=true")
-        wrong = {step: wrong.get(step, record[1]) for step in steps(root) if step > last.step}
-    then = f"RL goes on from step {last.step}" if last.step else "RL begins again"
-    lines = [f"{why}; {then}{_moved(folder, folder_of(root, step))}" for step, why in wrong.items()]
-    if last.step and not is_sealed(folder_of(root, last.step)):
-        seal(folder_of(root, last.step))
+    last, damage = newest(root, content=True), ""
+    if record := _damaged_record(rl, last):
+        before, damage = record
+        last = newest(root, content=True, before=before)
+        if not last:
+            raise Refusal(f"{folder}: {damage}, and no checkpoint before step {before} is left; use fresh=true")
+    then, lines = f"RL goes on from step {last}" if last else "RL begins again", []
+    for step in (step for step in steps(root) if step > last):
+        saved = folder_of(root, step)
+        why = damage or f"rl/checkpoints/{saved.name}/{flaw_at(root, step, content=True)}"
+        lines.append(f"{why}; {then}{_moved(folder, saved)}")
+    if last and not is_sealed(folder_of(root, last)):
+        seal(folder_of(root, last))
     return lines
 
 
@@ -92,7 +94,8 @@ def _damaged_record(rl: RlFolder, last: int) -> tuple[int, str] | None:
         if step not in metrics:
             return step, f"rl/metrics.jsonl lacks step {step}"
         file, wanted = rl.step_episodes(step), int(metrics[step].get("rollout/episodes") or 0)
-        whole, lines = count_lines(file)
-        if whole < max(wanted, lines):
-            return step, f"{file.relative_to(rl.root.parent)} has {whole} of {max(wanted, lines)} whole episodes"
+        whole = whole_lines(file)
+        wanted = max(wanted, len(whole))
+        if sum(whole) < wanted:
+            return step, f"{file.relative_to(rl.root.parent)} has {sum(whole)} of {wanted} whole episodes"
     return None

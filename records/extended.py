@@ -37,7 +37,7 @@ def copy_run(source: Path, target: Path, evaluation: bool) -> int:
         Refusal: the run has no whole checkpoint.
     """
     rl = RlFolder(source)
-    step = checkpoints.newest(rl.checkpoints, content=True).step
+    step = checkpoints.newest(rl.checkpoints, content=True)
     if not step:
         raise Refusal(f"extend={source} has no whole RL checkpoint; repeat its own command to go on with it")
     draft = target.parent / DRAFTS / target.name

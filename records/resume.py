@@ -43,7 +43,7 @@ class RlFolder:
 
     def saved_step(self) -> int:
         """Return the newest checkpoint's step, checked by file sizes only; 0 if there is none."""
-        return checkpoints.newest(self.checkpoints).step
+        return checkpoints.newest(self.checkpoints)
 
     def model(self, step: int) -> Path:
         return checkpoints.folder_of(self.checkpoints, step) / checkpoints.MODEL

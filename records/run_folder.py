@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.records.damage import discard_damaged
 from turngrid.records.extended import copy_run
-from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.process.exit_codes import Refusal, say
 from turngrid.records.provenance import ATTEMPTS, Attempt
 from turngrid.rollouts.prompt_forms.registry import non_default
 
@@ -45,14 +44,6 @@ CORRECTION = "algorithm.rollout_correction.rollout_is"
 OLD = ".old"
 FAILURE = "failure.json"
 Plain = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """A folder that this process holds; ``notes`` are lines for the user."""
-
-    path: Path
-    notes: tuple[str, ...] = ()
 
 
 @cache
@@ -153,8 +144,8 @@ def trains_rl(config: DictConfig) -> bool:
 
 
 @contextmanager
-def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> Iterator[RunFolder]:
-    """Make and hold the run's folder until the block ends. A killed process releases it.
+def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> Iterator[Path]:
+    """Make the run's folder, yield its path and hold it until the block ends.
 
     With ``config.fresh`` an earlier run of that name is moved to ``root/.old/``. With
     ``config.extend`` a new folder begins as a copy of that run. Damaged parts are discarded.
@@ -166,29 +157,29 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> I
     path = (root / run_name(config)).absolute()
     if config.fresh:
         put_aside(path)
-    begun = _begin_extension(config, path) if config.get("extend") and not path.exists() else ()
+    if config.get("extend") and not path.exists():
+        _begin_extension(config, path)
     with held(path):
-        damage = discard_damaged(path)
-        notes = Attempt.now(overrides).record(path / ATTEMPTS)
+        for note in (*discard_damaged(path), *Attempt.now(overrides).record(path / ATTEMPTS)):
+            say(f"note: {note}")
         write_whole(path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
         (path / FAILURE).unlink(missing_ok=True)
         try:
-            yield RunFolder(path, (*begun, *damage, *notes))
+            yield path
         except Exception as error:
             record = {"message": str(error) or type(error).__name__, "ended": time.time()}
             write_whole(path / FAILURE, json.dumps(record) + "\n")
             raise
 
 
-def _begin_extension(config: DictConfig, path: Path) -> tuple[str, ...]:
-    """Copy the extended run to ``path`` and return notes for the user."""
+def _begin_extension(config: DictConfig, path: Path) -> None:
+    """Copy the extended run to ``path``, unless another process has done so."""
     source = Path(config.extend).expanduser().absolute()
     with held(source):
-        if path.exists():  # another process was first
-            return ()
-        same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
-        step = copy_run(source, path, same_evaluation)
-    return (f"this run goes on from step {step} of {source.name}, which stays as it is",)
+        if not path.exists():
+            same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
+            step = copy_run(source, path, same_evaluation)
+            say(f"note: this run goes on from step {step} of {source.name}, which stays as it is")
 
 
 def read_failure(path: Path) -> dict[str, Any] | None:
@@ -199,7 +190,11 @@ def read_failure(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Make a folder and hold it until the block ends, as ``open_run`` says."""
+    """Make a folder and hold it until the block ends or the process is killed.
+
+    Raises:
+        Refusal: another process holds it, or it cannot be made.
+    """
     lock = FileLock(path / ".lock", timeout=0)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -215,12 +210,12 @@ def held(path: Path) -> Iterator[None]:
 
 
 def composed(run: Path) -> dict[str, Any]:
-    """Return the run's recorded config, {} without one; ValueError if it cannot be read."""
+    """Return the run's recorded config, {} without one; Refusal if it is not YAML."""
     config = run / "config.yaml"
     try:
         return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
     except yaml.YAMLError as error:
-        raise ValueError(f"{config} is not YAML") from error
+        raise Refusal(f"{config} is not YAML") from error
 
 
 def put_aside(path: Path) -> None:

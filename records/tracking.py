@@ -5,8 +5,6 @@ stay the same after a kill. A ``StageRun`` is passed to the stage's process in i
 environment variables would leak from one run into the next.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +17,6 @@ from omegaconf import OmegaConf
 from turngrid.records.metrics import numbers, plain, read_metrics
 from turngrid.records.provenance import last_attempt
 
-TRACKERS = ("tensorboard", "wandb", "trackio")  # verl's loggers that are opened here
 TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids are in its URLs and folders
 Line = Mapping[str, Any]
 STAGES = ("sft", "rl", "evaluation")  # in their order
@@ -50,16 +47,15 @@ class StageRun:
 
     def is_logged(self) -> bool:
         """Return whether trackers have the evaluation; other stages need no mark."""
-        marker, mark = self._mark()
-        return not self.trackers or (marker.exists() and marker.read_text(encoding="utf-8") == mark)
+        return not self.trackers or self._mark.exists()
 
     def mark_logged(self) -> None:
         """Record that the trackers have every line. A kill before this repeats the logging."""
-        marker, mark = self._mark()
-        marker.write_text(mark, encoding="utf-8")
+        self._mark.touch()
 
-    def _mark(self) -> tuple[Path, str]:
-        return Path(self.folder) / self.stage / ".tracked", json.dumps([self.id, self.trackers]) + "\n"
+    @property
+    def _mark(self) -> Path:
+        return Path(self.folder) / self.stage / ".tracked"
 
 
 class Tracker:
@@ -196,14 +192,15 @@ def steps_before(run: StageRun) -> int:
     return sum(last) + (run.stage == "evaluation")
 
 
-CLASSES: Mapping[str, Any] = {"tensorboard": Tensorboard, "wandb": Wandb, "trackio": Trackio}
+# verl's loggers that are opened here
+TRACKERS: Mapping[str, Any] = {"tensorboard": Tensorboard, "wandb": Wandb, "trackio": Trackio}
 
 
 class Trackers:
     """All trackers of a stage as one."""
 
     def __init__(self, run: StageRun, logged: Sequence[Line] = ()) -> None:
-        self._all: list[Tracker] = [CLASSES[name](run, logged) for name in run.trackers]
+        self._all: list[Tracker] = [TRACKERS[name](run, logged) for name in run.trackers]
 
     def log(self, step: int, metrics: Line) -> None:
         values = plain(metrics)

@@ -97,9 +97,7 @@ def run(config: DictConfig, overrides: Sequence[str]) -> int:
     The config must have been checked.
     """
     with open_run(config, Path(config.output_dir).expanduser(), overrides) as folder:
-        for note in folder.notes:
-            say(f"note: {note}")
-        print(_finish(Run(config, folder.path)), flush=True)
+        print(_finish(Run(config, folder)), flush=True)
     return 0
 
 

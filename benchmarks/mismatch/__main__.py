@@ -55,7 +55,7 @@ class Options:
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, Refusal)
+    words, overrides = own_words(arguments, options)
     if words:
         raise Refusal(f"{words[0]}: this command takes KEY=VALUE only; use samplers={words[0]}")
     _refuse(options)

@@ -13,13 +13,12 @@ Prints a table, which docs/env.md explains. The exit code is 1 if a line says FA
 import asyncio
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
-from turngrid.envs.environment import Environment
+from turngrid.envs.environment import PromptStyle
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.check_env.rollouts import (
@@ -32,6 +31,7 @@ from turngrid.experiments.check_env.rollouts import (
     rollouts,
 )
 from turngrid.experiments.evaluate import composed
+from turngrid.experiments.evaluation.tables import filled
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.records.statistics import wilson
 from turngrid.tasks.run import Run
@@ -51,9 +51,6 @@ class Finding:
     seen: str
 
 
-Check = Callable[[Environment, Sequence[GameRollouts]], Finding]
-
-
 @dataclass
 class Options:
     games: int = 8
@@ -63,13 +60,14 @@ class Options:
 @command(__doc__, resumes=False)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, Refusal)
+    words, overrides = own_words(arguments, options)
     if len(words) != 1:
         raise Refusal("python -m experiments.check_env ENV [KEY=VALUE ...] takes one environment")
     run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]))
-    found = asyncio.run(check(run, options))
-    Console().print(table(words[0], found))
-    return int(any(finding.verdict == FAIL for finding in found))
+    findings = asyncio.run(check(run, options))
+    columns = {"check": lambda one: one.check, "": lambda one: one.verdict, "what was seen": lambda one: one.seen}
+    Console().print(filled(f"env={words[0]}", columns, findings))
+    return int(any(finding.verdict == FAIL for finding in findings))
 
 
 async def check(run: Run, options: Options) -> list[Finding]:
@@ -80,15 +78,9 @@ async def check(run: Run, options: Options) -> list[Finding]:
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
         games = await rollouts(pool, listed["test"], options.turns)
-        found = [splits(listed, opened), *(one(run.environment, games) for one in CHECKS)]
-        return [*found, memory(await memory_growth(pool, listed["test"][0]))]
-
-
-def table(name: str, found: Iterable[Finding]) -> Table:
-    made = Table("check", "", "what was seen", title=f"env={name}", title_justify="left")
-    for finding in found:
-        made.add_row(finding.check, finding.verdict, finding.seen)
-    return made
+        findings = [splits(listed, opened), *(one(games) for one in CHECKS)]
+        findings += [no_answer_in_prompt(run.environment.prompt, games), speed(games)]
+        return [*findings, memory(await memory_growth(pool, listed["test"][0]))]
 
 
 # ---- what the episodes say, one finding each
@@ -119,12 +111,12 @@ def splits(listed: Mapping[str, Sequence[TaskRef]], opened: Mapping[str, str]) -
     return Finding("splits", FAIL if unseen else NOTE if twice else OK, seen + hidden)
 
 
-def errors(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def errors(games: Sequence[GameRollouts]) -> Finding:
     broken = [f"{game.task.key}: {game.error}" for game in games if game.error]
     return Finding("no errors", FAIL if broken else OK, broken[0] if broken else f"{len(games)} games played")
 
 
-def repeats(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def repeats(games: Sequence[GameRollouts]) -> Finding:
     """The same actions give the same episode: after another game, and in another session."""
     pairs = [pair for game in games for pair in game.again]
     if outcomes := [first for first, again in pairs if first.outcome != again.outcome]:
@@ -135,7 +127,7 @@ def repeats(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     return Finding("repeats", OK if pairs else NONE, f"{len(pairs)} repetitions are equal")
 
 
-def expert_wins(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def expert_wins(games: Sequence[GameRollouts]) -> Finding:
     rollouts = [game.expert for game in games if game.expert]
     if not rollouts:
         return Finding("expert", NONE, "no expert: no demonstrations, no SFT")
@@ -145,7 +137,7 @@ def expert_wins(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     return Finding("expert", OK if won == len(rollouts) else FAIL, seen)
 
 
-def random_bound(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def random_bound(games: Sequence[GameRollouts]) -> Finding:
     """What is won without reading; too much leaves nothing to learn."""
     rollouts = [rollout for game in games for rollout in game.random if rollout.results]
     if not rollouts:
@@ -156,14 +148,14 @@ def random_bound(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     return Finding("random", NOTE if between.low > 0.5 else OK, seen)
 
 
-def reachable(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def reachable(games: Sequence[GameRollouts]) -> Finding:
     rewarded = [rollout for rollout in _all(games) if rollout.score > 0 or rollout.won]
     early = sum(any(r.score_delta > 0 for r in rollout.results[:-1]) for rollout in rewarded)
     seen = f"{len(rewarded)} of {sum(1 for _ in _all(games))} episodes were rewarded, {early} before their last turn"
     return Finding("reward", OK if rewarded else FAIL, seen)
 
 
-def pays_only_for_winning(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def pays_only_for_winning(games: Sequence[GameRollouts]) -> Finding:
     """No episode that is not won scores as much as a win: at random, or by repeating one action."""
     lost = [(game.task.max_score, rollout) for game in games for rollout in [*game.random, *filter(None, [game.paid])]]
     shares = [rollout.score / most for most, rollout in lost if most > 0 and not rollout.won]
@@ -172,7 +164,7 @@ def pays_only_for_winning(_: Environment, games: Sequence[GameRollouts]) -> Find
     return Finding("pays for winning", FAIL if best >= 1 else NOTE if best > 0.9 else OK, seen)
 
 
-def hostile(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def hostile(games: Sequence[GameRollouts]) -> Finding:
     """Nonsense is answered: it is neither rewarded nor won, and its length does not matter."""
     results = [result for game in games for result in game.hostile]
     paid = [result for result in results if result.won or result.score_delta > 0]
@@ -181,9 +173,8 @@ def hostile(_: Environment, games: Sequence[GameRollouts]) -> Finding:
     return Finding("hostile actions", FAIL if paid else NOTE if valid else OK, seen)
 
 
-def no_answer_in_prompt(environment: Environment, games: Sequence[GameRollouts]) -> Finding:
+def no_answer_in_prompt(style: PromptStyle, games: Sequence[GameRollouts]) -> Finding:
     """Look in the first message for the expert's plan and answers of 20 characters or more."""
-    style = environment.prompt
     leaks = []
     for game in (game for game in games if game.random):
         opening = game.random[0].opening
@@ -194,7 +185,7 @@ def no_answer_in_prompt(environment: Environment, games: Sequence[GameRollouts])
     return Finding("prompt", FAIL if leaks else OK, seen)
 
 
-def speed(_: Environment, games: Sequence[GameRollouts]) -> Finding:
+def speed(games: Sequence[GameRollouts]) -> Finding:
     rollouts = [rollout for rollout in _all(games) if rollout.seconds]
     steps, seconds = sum(len(rollout.results) for rollout in rollouts), sum(rollout.seconds for rollout in rollouts)
     return Finding("speed", OK if steps else NONE, f"{steps / seconds if seconds else 0:,.0f} steps/s, one session")
@@ -212,17 +203,7 @@ def _all(games: Sequence[GameRollouts]) -> Iterator[Rollout]:
             yield game.expert
 
 
-CHECKS: tuple[Check, ...] = (
-    errors,
-    repeats,
-    expert_wins,
-    random_bound,
-    reachable,
-    pays_only_for_winning,
-    hostile,
-    no_answer_in_prompt,
-    speed,
-)
+CHECKS = (errors, repeats, expert_wins, random_bound, reachable, pays_only_for_winning, hostile)
 
 
 if __name__ == "__main__":

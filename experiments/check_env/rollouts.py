@@ -72,26 +72,26 @@ async def rollouts(pool: EnvPool, tasks: Sequence[TaskRef], turns: int) -> list[
 
 
 async def _of_game(pool: EnvPool, task: TaskRef, other: TaskRef, turns: int) -> GameRollouts:
-    found, session = GameRollouts(task), await pool.open()
+    game, session = GameRollouts(task), await pool.open()
     try:
         for seed in range(RANDOM_ROLLOUTS):
-            found.random.append(await at_random(session, task, turns, seed))
+            game.random.append(await at_random(session, task, turns, seed))
         if task.expert_plan:
-            found.expert = await follow(session, task, task.expert_plan)
-        first = found.expert or found.random[0]
+            game.expert = await follow(session, task, task.expert_plan)
+        first = game.expert or game.random[0]
         await at_random(session, other, turns, 0)
-        found.again.append((first, await follow(session, task, first.actions)))  # after another game
+        game.again.append((first, await follow(session, task, first.actions)))  # after another game
         fresh = await pool.open()
-        found.again.append((first, await follow(fresh, task, first.actions)))  # beside it
-        found.paid = await _again_and_again(session, task, found.random, turns)
+        game.again.append((first, await follow(fresh, task, first.actions)))  # beside it
+        game.paid = await _again_and_again(session, task, game.random, turns)
         await session.reset(task, 0)
         for action in HOSTILE:
-            found.hostile.append(await session.step(action))
-            if found.hostile[-1].over:
+            game.hostile.append(await session.step(action))
+            if game.hostile[-1].over:
                 break
     except EnvError as error:
-        found.error = str(error)
-    return found
+        game.error = str(error)
+    return game
 
 
 async def follow(session: Session, task: TaskRef, actions: Sequence[str]) -> Rollout:
@@ -133,12 +133,12 @@ async def _again_and_again(session: Session, task: TaskRef, played: Sequence[Rol
 
 async def openings(pool: EnvPool, tasks: Iterable[TaskRef]) -> dict[str, str]:
     """Return goal and first text of each game, by its key."""
-    session, found = await pool.open(), {}
+    session, texts = await pool.open(), {}
     for task in tasks:
         with suppress(EnvError):  # ``rollouts`` reports it
             opening = await session.reset(task, 0)
-            found[task.key] = f"{task.goal}\n{opening.goal}\n{opening.text}"
-    return found
+            texts[task.key] = f"{task.goal}\n{opening.goal}\n{opening.text}"
+    return texts
 
 
 async def memory_growth(pool: EnvPool, task: TaskRef) -> float:

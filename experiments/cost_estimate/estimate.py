@@ -12,7 +12,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.machine import check_gpus, checkpoint_bytes
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.cost_estimate.amounts import GAMES, STEPS, Amounts, amounts, forecast, machine, recorded
-from turngrid.experiments.cost_estimate.memory import demand, devices, problems
+from turngrid.experiments.cost_estimate.memory import Devices, demand, devices, problems
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.tables import duration
 from turngrid.records.models.gpus import GB, GpuError
@@ -74,19 +74,26 @@ def make(run: Run) -> tuple[str, list[str]]:
         if here and needed > USABLE * free:
             reasons.append(f"disk: {needed / GIB:.1f} GiB needed{there}; use {key}=FOLDER on a larger disk")
     if shape and where:
-        needed, saved = demand(run, shape, where).peak(), checkpoint_bytes(run.config, shape)
-        rows.append((f"memory of {where.name}", f"{needed / GB:.0f} of {where.memory / GB:.0f} GB"))
-        rows.append(("a checkpoint", f"{saved / GB:.1f} GB, after every {run.config.trainer.save_freq} steps"))
+        rows += _memory(run, shape, where)
         reasons += problems(run, shape, where)
     each = recorded(run) if here else {}
-    if each:
-        times = forecast(wanted, each).items()
-        rows += [(f"time: {stage}", "not recorded" if time is None else duration(time)) for stage, time in times]
+    rows += _times(forecast(wanted, each)) if each else []
     table = Table(title=run_name(run.config), title_justify="left", show_header=False)
     for row in rows:
         table.add_row(*map(escape, row))  # rich takes [NAME] for a style
     note = f"time: as recorded on {machine()}, without making games" if each else NOT_RECORDED * here
     return plain_text([table]) + note, reasons
+
+
+def _memory(run: Run, shape: Shape, where: Devices) -> Iterator[tuple[str, str]]:
+    needed, saved = demand(run, shape, where).peak(), checkpoint_bytes(run.config, shape)
+    yield f"memory of {where.name}", f"{needed / GB:.0f} of {where.memory / GB:.0f} GB"
+    yield "a checkpoint", f"{saved / GB:.1f} GB, after every {run.config.trainer.save_freq} steps"
+
+
+def _times(seconds: dict[str, float | None]) -> Iterator[tuple[str, str]]:
+    for stage, time in seconds.items():
+        yield f"time: {stage}", "not recorded" if time is None else duration(time)
 
 
 def _amounts(run: Run, wanted: Amounts) -> Iterator[tuple[str, str]]:

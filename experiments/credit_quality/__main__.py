@@ -33,14 +33,17 @@ from typing import TYPE_CHECKING
 from turngrid.config.base import CONF
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
+from turngrid.experiments.credit_quality.methods import STANDARD, Method, critic_file, methods
+from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
+from turngrid.experiments.credit_quality.study import Size, study_of
 from turngrid.experiments.evaluate import composed
 from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies
 from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
+from turngrid.records.run_folder import held
 from turngrid.tasks.run import Run
 
 if TYPE_CHECKING:
-    from turngrid.experiments.credit_quality.methods import Method
     from turngrid.experiments.credit_quality.policy_model import PolicyModel
 
 EPISODES, TABLE = "episodes.html", "table.md"
@@ -60,7 +63,7 @@ class Options:
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, Refusal)
+    words, overrides = own_words(arguments, options)
     policy, overrides, run = asked(words, overrides)
     _refuse(options, run, policy)
     print(_measured(options, run, policy, _chosen(options, overrides, policy)), flush=True)
@@ -99,8 +102,6 @@ def _refuse(options: Options, run: Run, policy: PolicyRef) -> None:
 
 def _chosen(options: Options, overrides: list[str], policy: PolicyRef) -> list[Method]:
     """Return the methods to rate."""
-    from turngrid.experiments.credit_quality.methods import STANDARD, methods
-
     named, missing = listed(options.methods), _missing(policy)
     chosen = methods(named or STANDARD, overrides)
     for method in chosen if named else []:
@@ -113,29 +114,23 @@ def _missing(policy: PolicyRef) -> dict[str, str]:
     """Return the inputs of methods that this policy cannot provide, each with the reason."""
     if policy.kind != "checkpoint":
         return dict.fromkeys(("values", "entropy"), f"and {policy.label} is no model that has any")
-    from turngrid.experiments.credit_quality.policy_model import critic_file  # imports torch, so only when needed
-
     if critic_file(policy.path):
         return {}
     return {"values": f"and {policy.label} has no critic: name a run of a method with one, such as algo=ppo"}
 
 
 def _measured(options: Options, run: Run, policy: PolicyRef, chosen: Sequence[Method]) -> str:
-    from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
-    from turngrid.experiments.credit_quality.study import Size, study_of
-    from turngrid.records.run_folder import held
-
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
     study, reward = study_of(run, policy, float(options.noise)), str(run.config.turn_reward.name)
-    folder, env = study.run.folder, run.env
+    about = {"env": str(run.env.name), "task": str(run.env.task), "policy": policy.label, "reward": reward}
+    folder = study.run.folder
     with held(folder):
         say(f"credit quality folder {folder}")
         taken = study.measured(size)
-        about = {"env": str(env.name), "task": str(env.task), "policy": policy.label, "reward": reward}
-        rated = results(taken, chosen, reward, size, about, _model(run, policy), options.gradients)
+        rated = results(taken, chosen, size, about, _model(run, policy), options.gradients)
         rounded = rated.results.write(folder)
         write_whole(folder / TABLE, markdown(rounded))
-        write_whole(folder / EPISODES, episodes_page(rated, reward, policy.path))
+        write_whole(folder / EPISODES, episodes_page(rated, policy.path))
     return f"{summary(rounded)}\n\n{markdown(rounded)}\nepisodes: {folder / EPISODES}"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
+from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.envs.utils.files import write_whole
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode
@@ -21,10 +21,6 @@ from turngrid.rollouts.loop import EpisodeSpec
 
 REASON = "the value of a state is measured by going back to it, so the environment must replay exactly"
 EPISODES = ("screened", "episodes")  # fields of MeasuredGame that hold episodes
-
-
-class NotReplayed(Refusal):
-    """Repeating the same actions led to another state."""
 
 
 @dataclass(eq=False)
@@ -43,13 +39,11 @@ class GameTree:
 
     def __init__(self, make: Callable[[], TextEnv], task: TaskRef) -> None:
         self._make, self.task, self._env = make, task, make()
-        self.steps = 0  # steps that the environment has run
         self.root = Node((), self._env.reset(task, task.seed))
-        self._at: Node | None = None  # the live environment's node; None: its episode is over
-        self._arrive(self.root)
+        self._at: Node | None = self.root  # the live environment's node; None: its episode is over
 
     async def open(self) -> ReplaySession:
-        return ReplaySession(self)
+        return ReplaySession(self, self.root)
 
     def close(self) -> None:
         self._env.close()
@@ -59,14 +53,13 @@ class GameTree:
 
         Raises:
             EnvError: the environment failed.
-            NotReplayed: repeating the actions led to another state.
+            Refusal: repeating the actions led to another state.
         """
         if action not in node.children:
             self._go_to(node)
-            self.steps += 1
             result = self._env.step(action)
             node.children[action] = child = Node((*node.actions, action), result.observation, result)
-            self._arrive(child)
+            self._at = None if result.over else child
         return node.children[action]
 
     def graded(self, node: Node) -> StepResult:
@@ -76,37 +69,28 @@ class GameTree:
             node.graded, self._at = self._env.finish(), None
         return node.graded
 
-    def _arrive(self, node: Node) -> None:
-        result = node.result
-        over = result and (result.won or result.lost or result.terminated or result.truncated)
-        self._at = None if over else node
-
     def _go_to(self, node: Node) -> None:
         if self._at is not node:
             self._repeat(self._env, node)
             self._at = node
 
     def check(self, actions: Sequence[str]) -> None:
-        """Repeat the actions on a fresh environment; raise NotReplayed if the results differ."""
+        """Repeat the actions on a fresh environment; raise Refusal if the results differ."""
         node = self.root
         for action in actions:
             node = self.child(node, action)
-        env = self._make()
-        try:
+        with closing(self._make()) as env:
             self._repeat(env, node)
-        finally:
-            env.close()
 
     def _repeat(self, env: TextEnv, node: Node) -> None:
         at = self.root
         if env.reset(self.task, self.task.seed) != at.observation:
-            raise NotReplayed(f"{self.task.key} begins otherwise when it is reset again: {REASON}")
+            raise Refusal(f"{self.task.key} begins otherwise when it is reset again: {REASON}")
         for number, action in enumerate(node.actions, 1):
             at = at.children[action]
-            self.steps += 1
             if env.step(action) != at.result:
                 again = f"{action!r}, action {number}, is answered otherwise when the same actions are repeated"
-                raise NotReplayed(f"{self.task.key}: {again}: {REASON}")
+                raise Refusal(f"{self.task.key}: {again}: {REASON}")
 
 
 @dataclass
@@ -114,14 +98,9 @@ class ReplaySession:
     """A ``rollouts.begin.Session`` that runs on a ``GameTree``."""
 
     tree: GameTree
-    node: Node = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.node = self.tree.root
+    node: Node
 
     async def reset(self, task: TaskRef, seed: int) -> Observation:
-        if (task, seed) != (self.tree.task, self.tree.task.seed):
-            raise EnvError(f"this is the game {self.tree.task.key}, not {task.key}")
         self.node = self.tree.root
         return self.node.observation
 
@@ -221,7 +200,7 @@ class Measurement:
         """Run the missing episodes and the ``k`` continuations of each prefix.
 
         Raises:
-            NotReplayed: the environment is not deterministic.
+            Refusal: the environment is not deterministic.
             EnvError: the environment failed.
         """
         missing = range(len(game.episodes), samples)

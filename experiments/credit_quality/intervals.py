@@ -6,7 +6,6 @@ itself. For that product, different parts of the continuations are multiplied.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -104,30 +103,23 @@ def of_truth(sums: Sums, draws: int = DRAWS) -> dict[str, Interval]:
 # ---- cosines of policy gradients
 
 
-@dataclass(frozen=True)
-class Products:
-    """Inner products of gradients between games, (T, T) each."""
+def cosine(method: np.ndarray, truth: np.ndarray) -> Statistic:
+    """Return the cosine of (T, P) gradients with the true ones, (T, F, P) for F parts.
 
-    cross: np.ndarray  # a method's gradients with the true gradients
-    own: np.ndarray  # the method's gradients with each other
-    truth: np.ndarray  # the true gradients with each other, corrected for noise
+    It is NaN if the truth is only noise. A game drawn twice is paired with its copy too, so only
+    the draws' spread is used.
+    """
+    method, mean = method.astype(float), truth.mean(axis=1, dtype=float)
+    squares = mean @ mean.T
+    for task, parts in enumerate(truth):
+        squares[task, task] = without_noise(parts.T.astype(float)).sum()
+    products = (method @ mean.T, method @ method.T, squares)  # between games, (T, T) each
 
-    def cosine(self, several: np.ndarray) -> np.ndarray:
-        """Return cosines of (draws, T) counts of games; NaN if the truth is only noise.
-
-        A game drawn twice is paired with its copy too, so only the draws' spread is used.
-        """
-        pairs = (self.cross, self.own, self.truth)  # summed over all pairs of games of a draw
-        cross, own, truth = (((several @ product) * several).sum(axis=1) for product in pairs)
-        known = (truth > 0) & (own >= 0)
-        size = np.sqrt(np.where(known, own * truth, 0))
+    def statistic(several: np.ndarray) -> np.ndarray:
+        # summed over all pairs of games of a draw
+        cross, own, true = (((several @ product) * several).sum(axis=1) for product in products)
+        known = (true > 0) & (own >= 0)
+        size = np.sqrt(np.where(known, own * true, 0))
         return np.where(known, np.where(size > 0, cross / np.where(size > 0, size, 1), 0.0), np.nan)
 
-
-def products(method: np.ndarray, truth: np.ndarray) -> Products:
-    """Return the products of (T, P) gradients with the true ones, (T, F, P) for F parts."""
-    method, mean = method.astype(float), truth.mean(axis=1, dtype=float)
-    own = mean @ mean.T
-    for task, parts in enumerate(truth):
-        own[task, task] = without_noise(parts.T.astype(float)).sum()
-    return Products(method @ mean.T, method @ method.T, own)
+    return statistic

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ STANDARD = (
     *("graft", "graft:state=history", "grpo+graft:backup=max", "aem", "ppo", "turn_ppo", "bi_level_gae"),
 )
 SEPARATOR = re.compile(r"\+(?!(?:goal|turn)(?:[:+]|$))")  # not the plus sign of state=observation+turn
+WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of the weights' file
 OTHERWISE = ("roles", "library", "shaping", "filter", "buffer")  # slots that change the training data, not its credit
 
 Groups = Sequence[Sequence[Episode]]
@@ -121,6 +123,15 @@ def _refuse(method: Method) -> None:
         raise Refusal(f"methods: {word} compares branches of a rollout form, and these episodes have none")
     for problem in bad_methods(method.run):
         raise Refusal(f"methods: {word}: {problem}")
+
+
+def critic_file(policy: str) -> Path | None:
+    """Return the weights of the critic beside ``policy`` (``global_step_N/actor/huggingface``).
+
+    Return None if the run has no critic, or if its critic is sharded over several devices.
+    """
+    file = Path(policy).parents[1] / "critic" / WEIGHTS
+    return file if file.exists() else None
 
 
 def methods(words: Sequence[str], overrides: Sequence[str]) -> list[Method]:

@@ -14,14 +14,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.credit_quality.game import token_counts
-from turngrid.experiments.credit_quality.intervals import PARTS, Products, products
+from turngrid.experiments.credit_quality.intervals import PARTS, Statistic, cosine
 from turngrid.experiments.credit_quality.measures import Truth
 from turngrid.experiments.credit_quality.methods import Groups
 from turngrid.records.models.locate import load_whole
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.row import Row, to_rows
-
-WEIGHTS = "model_world_size_1_rank_0.pt"  # verl's name of the weights' file
 
 
 class PolicyModel:
@@ -74,8 +72,8 @@ def positions(row: Row, device: str = "cpu") -> tuple[Tensor, Tensor]:
 
 def of_games(
     model: PolicyModel, groups: Groups, credits: Mapping[str, np.ndarray], truth: Truth
-) -> dict[str, Products]:
-    """Return the inner products of each method's gradients of all games."""
+) -> dict[str, Statistic]:
+    """Return the cosine of each method's gradients of all games with the true ones."""
     counts = [[count for episode in group for count in token_counts(episode)] for group in groups]
     parts = np.array_split(truth.replicas, min(PARTS, truth.k), axis=1)
     true = [np.repeat(part.mean(axis=1), np.concatenate(counts)) for part in parts]
@@ -86,16 +84,7 @@ def of_games(
             by_game.append(model.gradients(group, own))
             bar.update()
     whole = np.stack(by_game)  # (games, methods and parts, P)
-    return {name: products(whole[:, index], whole[:, len(credits) :]) for index, name in enumerate(credits)}
-
-
-def critic_file(policy: str) -> Path | None:
-    """Return the weights of the critic beside ``policy`` (``global_step_N/actor/huggingface``).
-
-    Return None if the run has no critic, or if its critic is sharded over several devices.
-    """
-    file = Path(policy).parents[1] / "critic" / WEIGHTS
-    return file if file.exists() else None
+    return {name: cosine(whole[:, index], whole[:, len(credits) :]) for index, name in enumerate(credits)}
 
 
 def run_critic(file: Path) -> Callable[[Episode], np.ndarray]:

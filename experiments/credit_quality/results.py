@@ -14,7 +14,7 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.credit_quality.game import MeasuredGame, keys, score, token_counts
 from turngrid.experiments.credit_quality.intervals import GRADIENT, PARTS, Table, of_truth, rated, statistics_of
 from turngrid.experiments.credit_quality.measures import Truth, task_sums, truth
-from turngrid.experiments.credit_quality.methods import Groups, Method
+from turngrid.experiments.credit_quality.methods import Groups, Method, critic_file
 from turngrid.experiments.credit_quality.study import Size
 from turngrid.experiments.tables import interval, rounded, shown, table
 from turngrid.experiments.viewer.page import page
@@ -71,7 +71,6 @@ class Rated:
 def results(
     games: Sequence[MeasuredGame],
     methods: Sequence[Method],
-    reward: str,
     size: Size,
     about: Mapping[str, Any],
     model: PolicyModel | None,
@@ -79,11 +78,14 @@ def results(
 ) -> Rated:
     """Rate the methods; with ``gradients`` by cosines too, of at most ``MOST`` numbers.
 
+    Args:
+        about: ``env``, ``task``, ``policy`` and ``reward`` by name.
+
     Raises:
         ValueError: an episode's advantages do not add up to R - V(s0).
     """
     groups = [[episode for episode in game.episodes[: size.samples] if episode.turns] for game in games]
-    known = true_advantages(games, groups, reward, size.k)
+    known = true_advantages(games, groups, about["reward"], size.k)
     inputs = _inputs(groups, {need for method in methods for need in method.needs}, model) if model else {}
     credits = {method.label: method.credit(groups, inputs) for method in methods}
     sums = {name: task_sums(known, credit.turns) for name, credit in credits.items()}
@@ -92,8 +94,8 @@ def results(
     if model and gradients and len(groups) * (len(credits) + PARTS) * model.size <= MOST:
         from turngrid.experiments.credit_quality.policy_model import of_games  # imports torch
 
-        products = of_games(model, groups, {name: credit.tokens for name, credit in credits.items()}, known)
-        statistics[GRADIENT] = {name: product.cosine for name, product in products.items()}
+        of_tokens = {name: credit.tokens for name, credit in credits.items()}
+        statistics[GRADIENT] = of_games(model, groups, of_tokens, known)
     ratings, less = rated(statistics, against, len(groups))
     measured = {**about, **asdict(size), "games": [game.key for game in games], **_counts(groups)}
     made = Results(measured, of_truth(sums[against]), ratings, against, less)
@@ -102,7 +104,7 @@ def results(
 
 def _inputs(groups: Groups, needs: Collection[str], model: PolicyModel) -> dict[str, np.ndarray]:
     """Return what methods need of the models, of all action tokens."""
-    from turngrid.experiments.credit_quality.policy_model import critic_file, run_critic  # imports torch
+    from turngrid.experiments.credit_quality.policy_model import run_critic  # imports torch
 
     compute = {"entropy": model.entropy} if "entropy" in needs else {}
     if "values" in needs and (file := critic_file(model.path)):
@@ -132,17 +134,16 @@ def true_advantages(games: Sequence[MeasuredGame], groups: Groups, reward: str, 
     )
 
 
-def by_rating(results: Results) -> list[str]:
-    """Return the methods, best correlation first."""
-    return sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].mean, nan=-9))
-
-
 def markdown(results: Results, only: Sequence[str] = ()) -> str:
-    """Return a table of the measures (all, or those in ``only``) and of differences of r."""
+    """Return a table of the measures (all, or those in ``only``) and of differences of r.
+
+    The method with the best r comes first.
+    """
+    by_r = sorted(results.methods["r"], key=lambda name: -np.nan_to_num(results.methods["r"][name].mean, nan=-9))
     measures = [name for name in results.methods if not only or name in only]
     head = ["method", *measures, f"r less that of {results.against}"]
     columns = [*(results.methods[measure] for measure in measures), results.differences["r"]]
-    return table(head, [[f"`{name}`", *(shown(column[name]) for column in columns)] for name in by_rating(results)])
+    return table(head, [[f"`{name}`", *(shown(column[name]) for column in columns)] for name in by_r])
 
 
 def summary(results: Results) -> str:
@@ -155,13 +156,13 @@ def summary(results: Results) -> str:
     )
 
 
-def episodes_page(rated: Rated, reward: str, model: str) -> str:
+def episodes_page(rated: Rated, model: str) -> str:
     """Return the viewer's page. ``model``: the policy's model folder, or "" if it is no model."""
     title = "{env} {task}, {policy}: credit".format(**rated.results.about)
-    return page(_measured(rated, reward, model), title, note=NOTE)
+    return page(_measured(rated, model), title, note=NOTE)
 
 
-def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
+def _measured(rated: Rated, model: str) -> Iterator[Shown]:
     columns = {"true advantage": rated.truth.advantage, **rated.credits}
     scaled = {name: column / (np.sqrt(np.mean(column**2)) or 1) for name, column in columns.items()}
     tokenizer, first = Path(model), 0
@@ -175,7 +176,7 @@ def _measured(rated: Rated, reward: str, model: str) -> Iterator[Shown]:
                 place=f"{number}:{episode.sample}",
                 credit=Credit(truth, []),
                 tokenizer=tokenizer if (tokenizer / TOKENIZER).exists() else None,
-                reward=reward,
+                reward=rated.results.about["reward"],
                 compared={name: column[first:end].round(2).tolist() for name, column in scaled.items()},
             )
             first = end

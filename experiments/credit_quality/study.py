@@ -67,7 +67,20 @@ class Study:
 
     @cached_property
     def rollouts(self) -> Rollouts:
-        return rollouts_of(self.run, self.policy, self.noise)
+        policy, seed = self.policy, self.run.seed
+        if policy.kind == "expert":
+            return TextRollouts(NoisyExpert(self.noise, seed))
+        if policy.kind == "random":
+            return TextRollouts(RandomPolicy(seed))
+        import torch  # this and the next import take seconds
+
+        from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
+
+        torch.set_num_threads(1)  # more threads do not speed up small models and slow a busy machine down
+        config, rollout = self.run.config, self.run.config.actor_rollout_ref.rollout
+        model = LoadedModel(policy.path, config.trainer.device, policy.chat, self.run.prompt.marks)
+        params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, config.env.max_action_tokens)
+        return ModelRollouts(model, Rules(params, self.run.limit(model.context), seed))
 
     @cached_property
     def games(self) -> Sequence[TaskRef]:
@@ -210,21 +223,3 @@ class ModelRollouts:
         if new:
             self._answers |= zip(new, await self.model([*new.values()]), strict=True)
         return [self._answers[key] for key in keys]
-
-
-def rollouts_of(run: Run, policy: PolicyRef, noise: float) -> Rollouts:
-    """Return the policy's rollouts; ``noise``: probability of a random action of the expert."""
-    config, seed = run.config, run.seed
-    if policy.kind == "expert":
-        return TextRollouts(NoisyExpert(noise, seed))
-    if policy.kind == "random":
-        return TextRollouts(RandomPolicy(seed))
-    import torch  # this and the next import take seconds
-
-    from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
-
-    torch.set_num_threads(1)  # more threads do not speed up small models and slow a busy machine down
-    model = LoadedModel(policy.path, config.trainer.device, policy.chat, run.prompt.marks)
-    rollout = config.actor_rollout_ref.rollout
-    params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, config.env.max_action_tokens)
-    return ModelRollouts(model, Rules(params, run.limit(model.context), seed))

@@ -13,7 +13,7 @@ alarm. docs/doctor.md lists which illnesses it finds, and which it does not."""
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from turngrid.experiments.doctor.sources import Source, read
@@ -21,14 +21,13 @@ from turngrid.experiments.stages.rl import read_rollbacks
 from turngrid.records.credit import read_credit
 from turngrid.records.health.alarms import Alarm, Curves, alarms
 from turngrid.records.health.conditions import FIRST, LAST
-from turngrid.records.health.rules import RULES, Rule
+from turngrid.records.health.rules import RULES
 from turngrid.records.process.exit_codes import Parser, command
 from turngrid.records.resume import RlFolder
 from turngrid.records.step_metrics import repeated_share
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.store import DamagedEpisodes, read_episodes
 
-USAGE = "python -m experiments.doctor PATH..."
 # Alarms of answers -> which turns have them; ``longest``: tokens of the step's longest answer
 TURNS: dict[str, Callable[[Turn, int], bool]] = {
     "invalid_actions": lambda turn, longest: not turn.valid,
@@ -43,7 +42,7 @@ UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "
 
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    parser = Parser(usage=USAGE, add_help=False, allow_abbrev=False)
+    parser = Parser(usage="python -m experiments.doctor PATH...", add_help=False, allow_abbrev=False)
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path)
     ill = False
     for path in parser.parse_args(given).paths:
@@ -54,32 +53,24 @@ def main(given: list[str]) -> int:
     return int(ill)
 
 
-def _blind(curves: Curves) -> Iterator[tuple[str, str]]:
-    """Yield the rules that read nothing, each with a metric that it lacks.
-
-    If several rules share a name, one of them must read.
-    """
-    by_name: dict[str, list[Rule]] = {}
+def _blind(curves: Curves) -> dict[str, str]:
+    """Return the names under which no rule reads anything, each with a metric that is missing."""
+    able = {rule.name for rule in RULES if any(curves.readings(rule))}
+    blind: dict[str, str] = {}
     for rule in RULES:
-        by_name.setdefault(rule.name, []).append(rule)
-    for name, rules in by_name.items():
-        if not any(True for rule in rules for _ in curves.readings(rule)):
-            yield name, rules[0].metrics[0]
+        if rule.name not in able:
+            blind.setdefault(rule.name, rule.metrics[0])
+    return blind
 
 
 def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
     """Return the diagnosis of a run as lines for a terminal; ``raised``: its alarms in order."""
-    steps, blind = source.curves.steps, dict(_blind(source.curves))
+    steps, blind = source.curves.steps, _blind(source.curves)
     lines = [f"{path}: {source.kind}, {len(steps)} steps ({steps[0]} to {steps[-1]})"]
     lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
     lines += [f"  {rollback}" for rollback in (read_rollbacks(source.rl) if source.rl else ())]
     if raised:
-        first, *others = raised
-        where = _where(source.rl, first) if source.rl else ""
-        facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
-        lines += [f"first, at step {first.step}: {first.name}"]
-        lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
-        lines += ["then:", *(f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others)] if others else []
+        lines += _diagnosis(source.rl, *raised)
     else:
         able = len(NAMES) - len(blind)
         lines += [f"no alarm: {able} of {len(NAMES)} rules have their metrics; none sees an illness"]
@@ -89,8 +80,16 @@ def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
     if blind:
         missing = ", ".join(f"{name} ({metric})" for name, metric in blind.items())
         lines += [f"  without their metrics: {missing}"]
-    lines += ["  what metrics do not show: docs/doctor.md#what-it-cannot-detect"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "  what metrics do not show: docs/doctor.md#what-it-cannot-detect"])
+
+
+def _diagnosis(rl: RlFolder | None, first: Alarm, *others: Alarm) -> list[str]:
+    where = _where(rl, first) if rl else ""
+    facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
+    lines = [f"first, at step {first.step}: {first.name}"]
+    lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
+    then = [f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others]
+    return [*lines, "then:", *then] if then else lines
 
 
 # ---- where in the step's episodes

@@ -6,11 +6,9 @@ read are skipped and counted.
 
 import csv
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,7 @@ from omegaconf import OmegaConf
 
 from turngrid.algorithms.chosen import algorithm
 from turngrid.envs.extensions import CONF
-from turngrid.records.health.alarms import Curves
-from turngrid.records.health.raising import limits_of
+from turngrid.records.health.alarms import Curves, limits_of
 from turngrid.records.metrics import family_name, in_families
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
@@ -135,7 +132,7 @@ def _of_csv(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
 
     A column may be named ``RUN - METRIC``, as Weights & Biases exports it.
     """
-    csv.field_size_limit(min(sys.maxsize, LONGEST))
+    csv.field_size_limit(LONGEST)
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         rows = csv.reader(file)
         head = [name.rpartition(" - ")[2] for name in next(rows, [])]
@@ -172,12 +169,8 @@ def _of_events(path: Path) -> Source:
     except (DataLossError, ValueError) as error:
         source.skipped[f"damaged part: {error}"] += 1
     for tag in events.Tags()[SCALARS]:
-        if source.curves.is_read(name := family_name(tag)):
-            for event in events.Scalars(tag):
-                lines.setdefault(event.step, {"step": event.step})[name] = event.value
-        else:
-            for step in {event.step for event in chain(events.Scalars(tag)[:1], events.Scalars(tag)[-1:])}:
-                lines.setdefault(step, {"step": step})
+        for event in events.Scalars(tag):
+            lines.setdefault(event.step, {"step": event.step})[family_name(tag)] = event.value
     for step in sorted(lines):
         source.curves.append(lines[step])
     return source

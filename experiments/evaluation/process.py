@@ -22,13 +22,12 @@ from omegaconf import OmegaConf
 
 from turngrid.config import precision
 from turngrid.experiments.evaluation import stage
+from turngrid.experiments.evaluation.result import EvaluationResult, evaluations_of
 from turngrid.records.process.child import stage_exit_code
-from turngrid.records.process.exit_codes import Failure
+from turngrid.records.step_metrics import success_by_type
 from turngrid.records.tracking import Trackers
 from turngrid.rollouts.chat_settings import ChatSettings
-from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.sampling import SamplingParams
-from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, through_servers
 from turngrid.tasks.run import Run
 from turngrid.tasks.stage_process import tracked
@@ -37,7 +36,6 @@ from turngrid.verl_plugin.shared_state import frozen_library
 from turngrid.verl_plugin.training import watchdog
 
 if TYPE_CHECKING:
-    from turngrid.experiments.evaluation.result import EvaluationResult
     from turngrid.verl_plugin.rollout.served_rollouts import ServedModel
 
 
@@ -46,7 +44,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapp
 
     ``models``: folders of opponents that are models, by name.
     """
-    numbers = itertools.count(1)
+    numbers, settings = itertools.count(1), evaluation_settings(run)
 
     def count() -> None:
         """Update the progress bar of the process that started this one."""
@@ -55,29 +53,21 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapp
 
     async with stage.open_pools(legal=run.prompt.admissible) as pool_of:
         for policy in policies:
-            if missing := _missing(run, policy["name"]):
-                library = frozen_library(policy["path"]) if policy["library"] else None
-                async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
-                    for item, file in missing:
-                        params = SamplingParams(item.temperature, max_action_tokens=run.env.max_action_tokens)
-                        limit = run.limit(model.context, item.evaluation_set.max_response_length)
-                        rules = Rules(params, limit, run.eval.seed, models or {})
-                        specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
-                        pool = await pool_of(run, item.evaluation_set.env)
-                        _write(file, policy["name"], item, await model.roll_out(specs, rules, pool, count))
+            missing = [item for item in settings if stage.missing_episodes(run.folder, policy["name"], item)]
+            if not missing:
+                continue
+            library = frozen_library(policy["path"]) if policy["library"] else None
+            async with _model(run, policy["path"], ChatSettings(**policy["chat"])) as model:
+                for item in missing:
+                    specs = [replace(spec, library=library) for spec in stage.episode_specs(run, item)]
+                    pool = await pool_of(run, item.evaluation_set.env)
+                    episodes = await model.roll_out(specs, _rules(run, item, model.context, models or {}), pool, count)
+                    stage.write(run.folder, policy["name"], item, episodes)
 
 
-def _missing(run: Run, policy: str) -> list[tuple[EvaluationSetting, Path]]:
-    """Return the settings that a policy has no episodes of, and their files."""
-    files = [(item, stage.episodes_file(run.folder, policy, item.label)) for item in evaluation_settings(run)]
-    return [(item, file) for item, file in files if not file.exists()]
-
-
-def _write(file: Path, policy: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> None:
-    """Write episodes; raise Failure if every one of them failed."""
-    if cause := stage.common_failure(episodes):
-        raise Failure(f"{policy}: every game of {item.evaluation_set.task} failed: {cause}")
-    write_episodes(file, episodes)
+def _rules(run: Run, item: EvaluationSetting, context: int, models: Mapping[str, str]) -> Rules:
+    params = SamplingParams(item.temperature, max_action_tokens=run.env.max_action_tokens)
+    return Rules(params, run.limit(context, item.evaluation_set.max_response_length), run.eval.seed, models)
 
 
 @asynccontextmanager
@@ -94,9 +84,6 @@ async def _model(run: Run, path: str, chat: ChatSettings) -> AsyncIterator[Loade
 
 def log_evaluation(run: Run, policies: Sequence[str]) -> None:
     """Log all episodes to the run's trackers, a step for each checkpoint in order."""
-    from turngrid.experiments.evaluation.result import evaluations_of  # imports scipy, so only when needed
-    from turngrid.records.step_metrics import success_by_type
-
     stage_run, settings = tracked(run, "evaluation"), evaluation_settings(run)
     if not stage_run.trackers:
         return

@@ -40,10 +40,6 @@ class Rating:
     high: float
     matches: int
 
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.rating, self.low, self.high)
-
 
 def ratings_of(settings: Sequence[EvaluationSetting], played: Played) -> list[Rating]:
     """Return the ratings on each evaluation set with matches against ``ANCHOR``."""

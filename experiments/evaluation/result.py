@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.experiments.evaluation.ratings import Rating
+from turngrid.experiments.evaluation.ratings import Played, Rating, ratings_of
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.run_folder import read_failure
@@ -29,7 +30,7 @@ FILE = "result.json"
 class Measures:
     """The result of one policy on one evaluation set."""
 
-    successes: int  # episodes won; an episode that ended is not won by that
+    successes: int  # episodes won; that an episode ended is no win
     games: int  # games of the evaluation set
     low: float  # 95 % bounds of the success rate, in [0, 1]; Wilson's, with several samples a bootstrap over games
     high: float
@@ -143,11 +144,9 @@ class RunResult:
     def stage(self, name: str) -> StageResult | None:
         return next((stage for stage in self.stages if stage.name == name), None)
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder: Path) -> None:
         """Write ``result.json`` atomically."""
-        path = folder / FILE
-        write_whole(path, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
-        return path
+        write_whole(folder / FILE, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> RunResult | None:
@@ -156,29 +155,22 @@ class RunResult:
         if not path.exists():
             return None
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            parts = {
-                "stages": [StageResult(**stage) for stage in data["stages"]],
-                "matrix": [EvaluationResult(**evaluation) for evaluation in data.get("matrix", ())],
-                "comparisons": [PairedComparison(**comparison) for comparison in data.get("comparisons", ())],
-                "ratings": [Rating(**rating) for rating in data.get("ratings", ())],
-            }
-            return cls(**{**data, **parts})
-        except (ValueError, KeyError, TypeError) as error:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except msgspec.DecodeError as error:
             raise DamagedResult(f"{path} cannot be read; the same command makes it again") from error
 
 
 def results_of(
-    settings: Sequence[EvaluationSetting], played: Callable[[EvaluationSetting], Mapping[str, Sequence[Episode]]]
-) -> tuple[list[EvaluationResult], list[PairedComparison]]:
-    """Return the results setting by setting. ``played``: returns a setting's episodes by policy."""
+    settings: Sequence[EvaluationSetting], played: Played
+) -> tuple[list[EvaluationResult], list[PairedComparison], list[Rating]]:
+    """Return the results and comparisons setting by setting, and the ratings."""
     evaluations: list[EvaluationResult] = []
     paired: list[PairedComparison] = []
     for item in settings:
         episodes = played(item)
         evaluations += evaluations_of(item, episodes)
         paired += [_compared(item, *names, episodes) for names in itertools.combinations(episodes, 2)]
-    return evaluations, paired
+    return evaluations, paired, ratings_of(settings, played)
 
 
 def evaluations_of(item: EvaluationSetting, played: Mapping[str, Sequence[Episode]]) -> list[EvaluationResult]:

@@ -7,22 +7,20 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
 from turngrid.envs.hosting.pool import EnvPool, pool_of
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.damage import discard
-from turngrid.records.process.exit_codes import say
+from turngrid.records.process.exit_codes import Failure, say
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.failed_episodes import EpisodeFailed, failed_episode, run_with_retries
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import START, Policy
-from turngrid.rollouts.store import read_episodes
+from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.tasks import stage_process
 from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings
 from turngrid.tasks.run import Run
@@ -58,7 +56,11 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
     OmegaConf.save(process_config(run, checkpoints, tracked), path)
     progress_file(folder).unlink(missing_ok=True)  # left by a killed evaluation
     with ticking_bar(total=left, desc="evaluation", unit="game") as bar:
-        update = partial(_show, bar, folder)
+
+        def update() -> None:
+            with suppress(FileNotFoundError, ValueError):  # not there yet, or being written
+                bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
+
         stage_process.run_stage(run, "evaluation", "turngrid.experiments.evaluation.process", [str(path)], update)
     progress_file(folder).unlink(missing_ok=True)
 
@@ -89,9 +91,12 @@ def progress_file(folder: Path) -> Path:
     return folder / "evaluation" / ".progress"
 
 
-def _show(bar: tqdm, folder: Path) -> None:
-    with suppress(FileNotFoundError, ValueError):  # not there yet, or being written
-        bar.update(max(0, int(progress_file(folder).read_text()) - bar.n))
+def write(folder: Path, name: str, item: EvaluationSetting, episodes: Sequence[Episode]) -> None:
+    """Write a policy's episodes in a setting; raise Failure if every one of them failed."""
+    if all(episode.outcome is Outcome.ERROR for episode in episodes):
+        error = " ".join(episodes[0].error.split())
+        raise Failure(f"{name}: every game of {item.evaluation_set.task} failed: {error}")
+    write_episodes(episodes_file(folder, name, item.label), episodes)
 
 
 def played(folder: Path, name: str, label: str = "") -> list[Episode]:
@@ -131,13 +136,6 @@ async def roll_out_in_text(
         return episode
 
     return list(await asyncio.gather(*(play(spec) for spec in specs)))
-
-
-def common_failure(episodes: Sequence[Episode]) -> str:
-    """If every episode failed, return the first error in one line; else ""."""
-    if any(episode.outcome is not Outcome.ERROR for episode in episodes):
-        return ""
-    return " ".join(episodes[0].error.split())
 
 
 @asynccontextmanager

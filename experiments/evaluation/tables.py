@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from operator import itemgetter
 from shlex import quote
 from typing import Any, TypeVar
 
@@ -16,11 +15,12 @@ from turngrid.records.statistics import Interval
 
 WIDTH = 110
 SHOWN_HEX = 8  # shown digits of an evaluation set's hash
-WORDS = ("stage", "environment", "model", "models", "task", "episodes not won")  # columns of words, aligned left
-
+# columns of words, aligned left
+WORDS = ("stage", "environment", "model", "models", "task", "episodes not won", "check", "", "what was seen")
 
 T = TypeVar("T")
 Column = Callable[[T], str]
+OnSet = EvaluationResult | Rating | PairedComparison  # rows on one evaluation set
 
 
 def summary_table(result: RunResult) -> str:
@@ -84,17 +84,16 @@ def matrix_tables(evaluations: Sequence[EvaluationResult]) -> list[Table]:
 
 def matches_table(evaluations: Sequence[EvaluationResult]) -> list[Table]:
     """Return won, drawn and lost matches from each seat, and the score; [] without matches."""
-    rows = [(one, seat) for one in evaluations for seat in one.matches]
-    columns: dict[str, Column[tuple[EvaluationResult, str]]] = {
+    rows = [(one, seat, of_seat) for one in evaluations for seat, of_seat in one.matches.items()]
+    columns: dict[str, Column[tuple[EvaluationResult, str, Mapping[str, float]]]] = {
         "model": lambda row: stage_name(row[0].policy),
         "task": lambda row: heading(row[0], evaluations),
         "seat": lambda row: row[1],
-        "matches": lambda row: f"{row[0].matches[row[1]]['matches']:.0f}",
+        "matches": lambda row: f"{row[2]['matches']:.0f}",
     }
     for name in ("won", "drawn", "lost"):
-        columns[f"{name} %"] = lambda row, name=name: _share(row[0].matches[row[1]][name])
-    score = itemgetter("score", "low", "high")
-    columns["score % [95 %]"] = lambda row: Interval(*score(row[0].matches[row[1]])).percent()
+        columns[f"{name} %"] = lambda row, name=name: _share(row[2][name])
+    columns["score % [95 %]"] = lambda row: Interval(*(row[2][name] for name in ("score", "low", "high"))).percent()
     return [filled("matches", columns, rows)] if rows else []
 
 
@@ -125,18 +124,16 @@ def success_table(evaluations: Sequence[EvaluationResult]) -> Table:
         turns = f"{first.max_turns}" + (f" / {first.optimal_turns:.3g}" if first.optimal_turns else "")
         table.add_column(heading(first, evaluations), footer=f"{games}\n{turns}", justify="right")
     for policy in dict.fromkeys(evaluation.policy for evaluation in evaluations):
-        own = {evaluation.column: evaluation for evaluation in evaluations if evaluation.policy == policy}
-        table.add_row(
-            stage_name(policy), *(own[column].interval.percent() if column in own else "" for column in columns)
-        )
+        own = {evaluation.column: evaluation.interval for evaluation in evaluations if evaluation.policy == policy}
+        table.add_row(stage_name(policy), *(own[column].percent() for column in columns))
     return table
 
 
-def heading(evaluation: EvaluationResult | Rating, evaluations: Sequence[EvaluationResult | Rating]) -> str:
-    """Return the task, with environment and temperature if they vary."""
-    env = f"{evaluation.env}/" if len({other.env for other in evaluations}) > 1 else ""
-    temperature = f" t={evaluation.temperature:g}" if len({other.temperature for other in evaluations}) > 1 else ""
-    return f"{env}{evaluation.task}{temperature}"
+def heading(row: OnSet, rows: Sequence[OnSet]) -> str:
+    """Return a row's task, with environment and temperature if they vary over the rows."""
+    env = f"{row.env}/" if len({other.env for other in rows}) > 1 else ""
+    temperature = f" t={row.temperature:g}" if len({other.temperature for other in rows}) > 1 else ""
+    return f"{env}{row.task}{temperature}"
 
 
 def manner_table(evaluations: Sequence[EvaluationResult]) -> Table:
@@ -174,19 +171,16 @@ def _share(share: float | None) -> str:
 
 
 def comparisons_table(comparisons: Sequence[PairedComparison]) -> list[Table]:
-    """Compare each policy with each before it, game by game; return nothing for one policy."""
-    if not comparisons:
-        return []
-    several = len({comparison.temperature for comparison in comparisons}) > 1
+    """Compare each policy with each before it, game by game; [] for one policy."""
     columns: dict[str, Column[PairedComparison]] = {
         "models": lambda pair: f"{stage_name(pair.after)} - {stage_name(pair.before)}",
-        "task": lambda pair: pair.task + f" t={pair.temperature:g}" * several,
+        "task": lambda pair: heading(pair, comparisons),
         "gain, points [95 %]": lambda pair: f"{100 * pair.gain:+.1f} [{_share(pair.low)}, {_share(pair.high)}]",
         "better in": lambda pair: f"{pair.gained} games",
         "worse in": lambda pair: f"{pair.lost} games",
         "p": lambda pair: p_value(pair.p),
     }
-    return [filled("compared on the same games", columns, comparisons)]
+    return [filled("compared on the same games", columns, comparisons)] if comparisons else []
 
 
 def p_value(p: float) -> str:

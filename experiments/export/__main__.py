@@ -104,7 +104,11 @@ def export(asked: str, target: Path) -> str:
     if run.chat.template:
         (draft / TEMPLATE).write_text(run.chat.template, encoding="utf-8")
     if library_file(str(model)):
-        _export_library(str(model), draft / LIBRARY)
+        import torch  # seconds
+
+        from turngrid.verl_plugin.shared_state import saved_library
+
+        torch.save(saved_library(str(model)), draft / LIBRARY)
     if (sampling := draft / "generation_config.json").exists():  # servers would sample with the base model's top_p
         kept = {key: value for key, value in json.loads(sampling.read_text()).items() if key.endswith("_token_id")}
         sampling.write_text(json.dumps(kept, indent=2) + "\n")
@@ -115,14 +119,6 @@ def export(asked: str, target: Path) -> str:
     draft.rename(target)
     size = sum(file.stat().st_size for file in target.iterdir())
     return f"{target}: {stage or model.parents[1].name} of {run.folder.name}, {size / 1e6:,.1f} MB"
-
-
-def _export_library(model: str, target: Path) -> None:
-    import torch  # seconds
-
-    from turngrid.verl_plugin.shared_state import saved_library
-
-    torch.save(saved_library(model), target)
 
 
 def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:

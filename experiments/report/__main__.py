@@ -17,18 +17,22 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from rich.markdown import Markdown
+
 from turngrid.envs.utils.files import write_whole
+from turngrid.experiments.evaluation.tables import plain_text
+from turngrid.experiments.report.contents import html, markdown
 from turngrid.experiments.report.gather import Subject, subjects
 from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
 WIDTH = 160  # of the terminal's text
-USAGE = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]"
 
 
 @command(__doc__, refused=(OSError,), resumes=False)
 def main(given: list[str]) -> int:
-    parser = Parser(usage=USAGE, add_help=False, allow_abbrev=False)
+    usage = "python -m experiments.report RUN_OR_SWEEP... [--out FOLDER]"
+    parser = Parser(usage=usage, add_help=False, allow_abbrev=False)
     parser.add_argument("paths", metavar="RUN_OR_SWEEP", nargs="+", type=Path)
     parser.add_argument("--out", metavar="FOLDER", type=Path)
     asked = parser.parse_intermixed_args(given)
@@ -45,11 +49,9 @@ def main(given: list[str]) -> int:
 
 def write(subject: Subject, folder: Path) -> str:
     """Write the report as HTML and as Markdown, atomically; return a line on the page."""
-    from turngrid.experiments.report.contents import html, markdown  # imports scipy, so only when needed
-
     start = time.perf_counter()
     write_whole(folder / HTML, html(subject, folder))
-    write_whole(folder / MARKDOWN, markdown(subject, folder))
+    write_whole(folder / MARKDOWN, markdown(subject))
     size = (folder / HTML).stat().st_size / 1e6
     states = ", ".join(f"{count} {state}" for state, count in Counter(run.state for run in subject.runs).items())
     runs = f"{len(subject.runs)} run{'s' * (len(subject.runs) != 1)}"
@@ -58,12 +60,7 @@ def write(subject: Subject, folder: Path) -> str:
 
 def text(subject: Subject) -> str:
     """Return the report in Markdown as text for a terminal."""
-    from rich.markdown import Markdown
-
-    from turngrid.experiments.evaluation.tables import plain_text
-    from turngrid.experiments.report.contents import markdown
-
-    return plain_text([Markdown(markdown(subject, subject.folder))], WIDTH).rstrip("\n")
+    return plain_text([Markdown(markdown(subject))], WIDTH).rstrip("\n")
 
 
 if __name__ == "__main__":

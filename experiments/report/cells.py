@@ -17,13 +17,12 @@ import yaml
 
 from turngrid.envs.utils.names import nearest
 from turngrid.experiments.report.runs import ReportedRun
-from turngrid.experiments.report.samples import Sample, Unfilled, samples
+from turngrid.experiments.report.samples import BASE, Sample, Unfilled, samples
 from turngrid.experiments.sweep.definition import SUCCESS, Layout, Selector
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.statistics import Interval, mean_interval, wilson
 
 FILE = Path(__file__).with_name("arxiv_2510_01132.yaml")
-BASE = "base"  # row or column of a table whose protocol has one figure for the untrained model
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class Table:
 
     def figure(self, row: str, column: str) -> float | None:
         """Return a success rate; None if the paper has no such row or column."""
-        if BASE in (row, column) and BASE in self.protocol:
+        if BASE in (row, column) and BASE in self.protocol:  # one figure for the untrained model
             return float(self.protocol[BASE])
         return self.rows.get(row, {}).get(column)
 

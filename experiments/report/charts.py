@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from turngrid.experiments.report.runs import EPISODES, SUCCESS, ReportedRun, apart, drawn, grouped, task_axes, title_of
+from turngrid.experiments.report.runs import EPISODES, SUCCESS, ReportedRun, apart, drawn, grouped, task_axes
 from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
@@ -21,13 +21,6 @@ ACROSS = 3  # panels side by side
 MOST_LINES = 8  # in a panel of metrics: as many as there are colours
 COLOURS = ("#3a86c8", "#d1611b", "#2f9e5f", "#a855b5", "#b08a00", "#0a9aa5", "#d0486e", "#7a8490")
 STYLE = str(files("turngrid.experiments.report") / "templates" / "charts.mplstyle")
-CURVES_NOTE = (
-    "Success of the policy while it trains, on training games, at the training temperature: not the test. "
-    "Line: mean over seeds; band: from the lowest to the highest seed. "
-    f"With more than {WINDOW} steps: a running mean of {WINDOW}, and each step as a thin line. "
-    "Runs without a result are drawn only if no run of the setting has one."
-)
-METRICS_NOTE = "docs/tracking.md explains each metric. Metrics that no run has or that are 0 throughout are left out."
 
 
 @dataclass(frozen=True)
@@ -37,16 +30,6 @@ class Panel:
     title: str
     unit: str
     lines: Mapping[str, pd.DataFrame]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """``note`` is the caption below the chart."""
-
-    name: str
-    title: str
-    svg: str
-    note: str
 
 
 def over_seeds(runs: Sequence[ReportedRun], metric: str = SUCCESS) -> pd.DataFrame:
@@ -65,11 +48,11 @@ def over_seeds(runs: Sequence[ReportedRun], metric: str = SUCCESS) -> pd.DataFra
     )
 
 
-def curves(runs: Sequence[ReportedRun]) -> list[Chart]:
-    """Draw success by step and by training episodes, with a panel for each task."""
+def curves(runs: Sequence[ReportedRun]) -> dict[str, str]:
+    """Draw success by ``steps`` and by training ``episodes``, with a panel for each task."""
     trained = [run for run in runs if len(run.curve)]
     if not trained:
-        return []
+        return {}
     axes = task_axes([run for run in trained if run.result])
     tasks = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
     unit = "success, % of the step's episodes"
@@ -77,31 +60,24 @@ def curves(runs: Sequence[ReportedRun]) -> list[Chart]:
         Panel(task, unit, {name: over_seeds(of) for name, of in grouped(group, axes, "success").items()})
         for task, group in tasks.items()
     ]
-    note = CURVES_NOTE
-    raised = {run.name: ", ".join(f"{alarm.name} in step {alarm.step}" for alarm in run.alarms) for run in trained}
-    if texts := [f"{name}: {text}" for name, text in raised.items() if text]:
-        note += f" Triangles are alarms (docs/health.md): {'; '.join(texts)}."
-    return [
-        Chart(f"curves-{by}", f"Learning curves by {by}", draw_panels(f"curves-{by}", panels, column), note)
-        for by, column in (("steps", ""), ("episodes", "episodes"))
-    ]
-
-
-def metrics(runs: Sequence[ReportedRun]) -> list[Chart]:
-    """Draw the further metrics; nothing if there are more settings than colours."""
-    panels = metric_panels(runs)
-    return [Chart("training", "While training", draw_panels("training", panels), METRICS_NOTE)] if panels else []
+    return {
+        "steps": draw_panels("curves-steps", panels),
+        "episodes": draw_panels("curves-episodes", panels, "episodes"),
+    }
 
 
 def metric_panels(runs: Sequence[ReportedRun]) -> list[Panel]:
-    """Return a panel for each metric of ``SHOWN`` that is not 0 throughout."""
+    """Return a panel for each metric of ``SHOWN`` that is not 0 throughout.
+
+    There is none if there are more settings than colours.
+    """
     settings = grouped([run for run in runs if len(run.curve)], nameless="run")
     panels = []
-    for name in drawn(runs) if len(settings) <= MOST_LINES else ():
+    for name, title, unit in drawn(runs) if len(settings) <= MOST_LINES else ():
         have = {setting: [run for run in group if name in run.curve] for setting, group in settings.items()}
         lines = {setting: over_seeds(group, name) for setting, group in have.items() if group}
         if any(line["mean"].any() for line in lines.values()):
-            panels.append(Panel(*title_of(name), lines))
+            panels.append(Panel(title, unit, lines))
     return panels
 
 

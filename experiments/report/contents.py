@@ -16,7 +16,7 @@ from turngrid.experiments.evaluation.result import State
 from turngrid.experiments.evaluation.stage import episodes_file
 from turngrid.experiments.evaluation.tables import p_value
 from turngrid.experiments.report.cells import table_cells, table_of
-from turngrid.experiments.report.charts import curves, metrics
+from turngrid.experiments.report.charts import curves, draw_panels, metric_panels
 from turngrid.experiments.report.comparisons import Word, differences, verdicts
 from turngrid.experiments.report.gather import Subject, shared_and_varied
 from turngrid.experiments.report.runs import LAST, ReportedRun, grouped, setting_names
@@ -25,6 +25,7 @@ from turngrid.experiments.sweep.definition import SCORE, SUCCESS
 from turngrid.experiments.tables import duration
 from turngrid.experiments.viewer.page import fragment
 from turngrid.experiments.viewer.sources import EpisodeFile, Shown
+from turngrid.records.statistics import WINDOW
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (
@@ -45,13 +46,14 @@ def html(subject: Subject, folder: Path) -> str:
     """Return the page; links to run folders are relative to its own ``folder``."""
     runs, episodes = subject.runs, sampled(subject.runs)
     viewer = Markup(fragment(episodes, note=VIEWER_NOTE) if episodes else "")
-    drawn = {"curves": curves(runs), "training": metrics(runs)}
-    return _render("page.html.j2", subject, folder, **drawn, viewer=viewer, episodes=len(episodes))
+    panels = metric_panels(runs)
+    drawn = {"curves": curves(runs), "training": draw_panels("training", panels) if panels else ""}
+    return _render("page.html.j2", subject, folder, **drawn, window=WINDOW, viewer=viewer, episodes=len(episodes))
 
 
-def markdown(subject: Subject, folder: Path) -> str:
-    """Return the report without charts and episodes."""
-    return _render("report.md.j2", subject, folder)
+def markdown(subject: Subject) -> str:
+    """Return the report without charts, episodes and links."""
+    return _render("report.md.j2", subject, subject.folder)
 
 
 def _render(template: str, subject: Subject, folder: Path, **more: Any) -> str:
@@ -99,6 +101,7 @@ def contents(subject: Subject) -> dict[str, Any]:
         "played": played(runs),
         "verdicts": judged,
         "pairs": [] if sweep.takeaways else differences(runs),
+        "alarms": alarms(runs),
         "costs": costs(runs),
         "origins": origins(runs),
         "shared": shared,
@@ -122,6 +125,12 @@ def played(runs: Sequence[ReportedRun]) -> str:
     }
     turns = sorted({evaluation.max_turns for run in runs for evaluation in run.evaluations})
     return f"{'; or '.join(sorted(ways)[:4])}, at most {' or '.join(map(str, turns))} turns" if ways else ""
+
+
+def alarms(runs: Sequence[ReportedRun]) -> list[str]:
+    """Return a line for each run with alarms."""
+    raised = {run.name: [f"{alarm.name} in step {alarm.step}" for alarm in run.alarms] for run in runs if run.alarms}
+    return [f"{name}: {', '.join(own)}" for name, own in raised.items()]
 
 
 def costs(runs: Sequence[ReportedRun]) -> pd.DataFrame:

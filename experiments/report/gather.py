@@ -21,7 +21,6 @@ from turngrid.records.run_folder import outside_identity
 
 MARKS = (result.FILE, ATTEMPTS, "config.yaml")
 MOST_COLUMNS = 9
-WITHOUT_SCALE = "as run"
 NAMED = {  # config key -> name of the axis if the runs belong to no sweep
     "env.name": "env",
     "env.task": "task",
@@ -93,17 +92,10 @@ def _of_sweep(folder: Path) -> Subject:
     sweep = record.read(folder)
     assert sweep is not None
     root = folder.parent.parent
-    runs = [_read(root / run.folder, run) for run in sweep.runs]
+    runs = [read_run(root / run.folder, run.coordinates, run.seed) for run in sweep.runs]
     if not sweep.scale:  # a grid
         sweep = msgspec.structs.replace(sweep, layout=_layout(runs))
     return Subject(sweep, runs, folder)
-
-
-def _read(folder: Path, run: record.SweepRun | None = None) -> ReportedRun:
-    try:
-        return read_run(folder, run.coordinates, run.seed) if run else read_run(folder)
-    except (ValueError, TypeError, KeyError) as error:
-        raise Refusal(f"{folder} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _runs_in(path: Path) -> list[Path]:
@@ -126,7 +118,7 @@ def _is_run(folder: Path) -> bool:
 
 def _of_runs(paths: Sequence[Path]) -> list[Subject]:
     folders = list(dict.fromkeys(folder for path in paths for folder in _runs_in(path)))
-    runs = [_read(folder) for folder in folders]
+    runs = [read_run(folder) for folder in folders]
     named = all(_is_run(path) for path in paths)
     groups, left_out = ({"": runs}, ()) if named else comparable(runs)
     parents = {folder.parent for folder in folders}
@@ -140,7 +132,7 @@ def _of_group(name: str, runs: Sequence[ReportedRun], folder: Path, left_out: tu
     """Make up a sweep's record for runs that belong to no sweep."""
     placed = [replace(run, coordinates=position) for run, position in zip(runs, coordinates(runs), strict=True)]
     name, title = (placed[0].name,) * 2 if len(placed) == 1 else (name, f"Runs in {name}")
-    sweep = Sweep(name, WITHOUT_SCALE, title, "", None, "", _layout(placed), (), [], [])
+    sweep = Sweep(name, "", title, "", None, "", _layout(placed), (), [], [])
     return Subject(sweep, placed, folder, True, left_out)
 
 

@@ -3,7 +3,7 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,8 +13,7 @@ import pandas as pd
 
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, State, state
-from turngrid.records.health.alarms import Alarm
-from turngrid.records.health.raising import read_alarms
+from turngrid.records.health.alarms import Alarm, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
 from turngrid.records.resume import RlFolder
@@ -143,7 +142,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
     """Read a run folder; by default with the config's seed and without coordinates.
 
     Raises:
-        ValueError: ``config.yaml`` cannot be read.
+        Refusal: ``config.yaml`` is not YAML.
     """
     config = composed(folder)
     settings = dict(flattened(config)) if config else {}
@@ -184,17 +183,13 @@ def family(name: str) -> str | None:
     return next((key for key in SHOWN if name == key or (key.endswith("/") and name.startswith(key))), None)
 
 
-def drawn(runs: Sequence[ReportedRun]) -> list[str]:
-    """Return the metrics of ``SHOWN`` that the runs have, in its order."""
-    names = {name for run in runs for name in run.curve if family(name)}
-    return sorted(names, key=lambda name: (list(SHOWN).index(str(family(name))), name))
-
-
-def title_of(name: str) -> tuple[str, str]:
-    """Return title and unit of a drawn metric."""
-    key = str(family(name))
-    title, unit = SHOWN[key]
-    return f"{title} {name.removeprefix(key).replace('/', ' ').replace('_', ' ')}".rstrip(), unit
+def drawn(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, title and unit of the metrics of ``SHOWN`` that the runs have, in its order."""
+    names = sorted({name for run in runs for name in run.curve})
+    for key, (title, unit) in SHOWN.items():
+        for name in (name for name in names if family(name) == key):
+            own = name.removeprefix(key).replace("/", " ").replace("_", " ")
+            yield name, f"{title} {own}".rstrip(), unit
 
 
 def curve_of(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

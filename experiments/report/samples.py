@@ -86,16 +86,9 @@ def sample(runs: Sequence[ReportedRun], selector: Selector) -> Sample:
     chosen = [run for run in runs if wanted <= run.coordinates.items()]
     rows = _measured(chosen, selector)
     first = rows[0][1]
-    if len({evaluation.games_hash for _, evaluation in rows}) > 1:
-        raise Unfilled("the runs were evaluated on different games")
     base = first.policy == BASE
-    bases = ((run.result and run.result.stage(BASE), evaluation) for run, evaluation in rows)
-    models = {(made and made.checkpoint, tested.temperature, tested.max_turns) for made, tested in bases}
-    if base and len(models) > 1:
-        raise Unfilled("several base models at once")
-    settings = dict.fromkeys(" ".join(f"{axis}={value}" for axis, value in run.coordinates.items()) for run, _ in rows)
-    if not base and len(settings) > 1:
-        raise Unfilled(f"several settings at once: {'; '.join(settings)}")
+    if problem := _mixed(rows, base):
+        raise Unfilled(problem)
     by_seed = dict(sorted({run.seed: (run, evaluation) for run, evaluation in rows}.items()))
     measured = rows if base else by_seed.values()
     shares = np.stack([shares_of(*row, selector.get("measure", SUCCESS)) for row in measured])
@@ -103,6 +96,18 @@ def sample(runs: Sequence[ReportedRun], selector: Selector) -> Sample:
         return Sample((), 1, shares.mean(axis=0, keepdims=True), first.games_hash, first.samples_per_game)
     expected = len({run.seed for run in chosen})
     return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game)
+
+
+def _mixed(rows: Sequence[tuple[ReportedRun, EvaluationResult]], base: bool) -> str:
+    """Return why these results are no sample of one model (``base``) or one setting, or ""."""
+    if len({evaluation.games_hash for _, evaluation in rows}) > 1:
+        return "the runs were evaluated on different games"
+    if base:
+        bases = ((run.result and run.result.stage(BASE), evaluation) for run, evaluation in rows)
+        models = {(made and made.checkpoint, tested.temperature, tested.max_turns) for made, tested in bases}
+        return "several base models at once" if len(models) > 1 else ""
+    settings = dict.fromkeys(" ".join(f"{axis}={value}" for axis, value in run.coordinates.items()) for run, _ in rows)
+    return f"several settings at once: {'; '.join(settings)}" if len(settings) > 1 else ""
 
 
 def _measured(chosen: Sequence[ReportedRun], selector: Selector) -> list[tuple[ReportedRun, EvaluationResult]]:

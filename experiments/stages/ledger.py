@@ -1,10 +1,6 @@
-"""The budget spent by a run, read from its folder. An episode that was not recorded is not charged.
+"""The budget spent by a run, read from its folder; docs/budget.md lists what is charged.
 
-Charged: demonstrations, their alternatives (``demos.experience``), and RL episodes.
-
-Listed but not charged: the run whose model this one starts from (``prior``); the run that
-demonstrations were taken from; SFT passes; dropped groups; groups that were too old to be trained
-on; steps after a killed attempt's last checkpoint; library texts; validation; evaluation.
+An episode that was not recorded is not charged.
 """
 
 import json

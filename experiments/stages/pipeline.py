@@ -4,16 +4,12 @@ Each stage writes its result atomically, and is skipped if the result exists. So
 command resumes the run.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from omegaconf import OmegaConf
 
 from turngrid.config import precision
 from turngrid.envs.games.catalogue import cache_root
-from turngrid.experiments.evaluation.ratings import ratings_of
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
@@ -93,13 +89,12 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
     folder = run.folder
     entries, seconds, settings = ledger(run), stage_seconds(folder), evaluation_settings(run)
-    metrics = list(read_metrics(run.rl.metrics))
     write_ledger(folder / "ledger.jsonl", entries)
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {made.name: played(folder, made.name, item.label) for made in checkpoints}
 
-    matrix, paired = results_of(settings, by_checkpoint)
+    matrix, paired, ratings = results_of(settings, by_checkpoint)
     stages = [_stage(*made, entries, seconds) for made in zip(checkpoints, matrix, strict=False)]
     units = sum(entry.units for entry in entries)
     result = RunResult(
@@ -114,21 +109,21 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "spent": spent(run.budget, entries),
             "skipped": skipped_games(folder),
             "precision": precision.explained(run.config),
-            "no_signal": _no_signal(run, metrics),
+            "no_signal": _no_signal(run),
         },
         matrix=matrix,
         comparisons=paired,
-        ratings=ratings_of(settings, by_checkpoint),
+        ratings=ratings,
     )
     result.write(folder)
     return result
 
 
-def _no_signal(run: Run, metrics: Sequence[Mapping[str, Any]]) -> str:
+def _no_signal(run: Run) -> str:
     """Return the first alarm of steps without signal, also with ``health=off``; "" without one."""
     if (limit := run.config.health.no_signal) is None:
         return ""
-    raised = alarms(Curves.of(metrics, run.algorithm.needs_group), {"no_signal": limit})
+    raised = alarms(Curves.of(read_metrics(run.rl.metrics), run.algorithm.needs_group), {"no_signal": limit})
     return str(raised[0]) if raised else ""
 
 

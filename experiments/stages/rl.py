@@ -21,7 +21,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
-from turngrid.records.health.raising import ROLLBACK, NewAlarms, read_alarms
+from turngrid.records.health.alarms import ROLLBACK, Alarm, read_alarms
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed
@@ -70,7 +70,7 @@ def _attempt(run: Run, allocation: Allocation, model: str) -> bool:
         try:
             run_stage(run, "rl", PROCESS, [str(rl.config)], bar.update)
         except StageFailed:
-            if not is_asked(rl):
+            if asking(rl) is None:
                 raise
             return True
         finally:
@@ -143,9 +143,9 @@ def rate_after(rl: RlFolder, rate: float) -> float:
     return rate * FACTOR ** len(read_rollbacks(rl))
 
 
-def is_asked(rl: RlFolder) -> bool:
-    """Return whether an alarm asked for a rollback that was not made yet."""
-    return any(alarm.action.startswith(ROLLBACK) for alarm in read_alarms(rl))
+def asking(rl: RlFolder) -> Alarm | None:
+    """Return the alarm that asks for a rollback that was not made yet."""
+    return next((alarm for alarm in read_alarms(rl) if alarm.action.startswith(ROLLBACK)), None)
 
 
 def go_back(rl: RlFolder, rate: float) -> str:
@@ -153,19 +153,18 @@ def go_back(rl: RlFolder, rate: float) -> str:
 
     A kill amid this repeats it: the alarm is dropped last. ``rate`` is the config's.
     """
-    raised = read_alarms(rl)
-    asked = next((alarm for alarm in raised if alarm.action.startswith(ROLLBACK)), None)
-    if asked is None:
+    alarm = asking(rl)
+    if alarm is None:
         return ""
-    number = int(asked.action.split()[1])
+    number = int(alarm.action.split()[1])
     if len(read_rollbacks(rl)) < number:
-        to = checkpoints.newest(rl.checkpoints, before=asked.since).step
-        append_line(rl.rollbacks, asdict(Rollback(asked.step, asked.name, to, rate * FACTOR**number)))
+        to = checkpoints.newest(rl.checkpoints, before=alarm.since)
+        append_line(rl.rollbacks, asdict(Rollback(alarm.step, alarm.name, to, rate * FACTOR**number)))
     last = read_rollbacks(rl)[-1]
     for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):
         remove_folder(checkpoints.folder_of(rl.checkpoints, step))
     discard_beyond_checkpoint(rl)
-    write_lines(rl.alarms, [asdict(alarm) for alarm in raised if alarm.step <= last.to])
+    write_lines(rl.alarms, [asdict(one) for one in read_alarms(rl) if one.step <= last.to])
     return str(last)
 
 
@@ -198,7 +197,7 @@ class Progress:
 
     def __init__(self, rl: RlFolder, steps: int, done: int, prompts: int, samples: int) -> None:
         self._rl, self._prompts, self._samples, self._done = rl, prompts, samples, done
-        self._new_alarms = NewAlarms(rl.alarms)
+        self._alarms = len(read_alarms(rl))  # those that an earlier attempt has shown
         self._size, self._won, self._shown_at = -1, "", 0.0
         self._pause = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         self._bar = tqdm(total=steps, initial=done, desc="RL", unit="step")
@@ -206,10 +205,7 @@ class Progress:
     def update(self) -> None:
         """Read the files again; called a few times a second."""
         self._count_steps()
-        for alarm in self._new_alarms():
-            if not alarm.action:  # else the attempt ends with it
-                with tqdm.external_write_mode(file=sys.stderr):
-                    say(f"alarm: {alarm}")
+        self._show_alarms()
         if time.monotonic() - self._shown_at < self._pause:
             return
         ended, whole = int(self._bar.n), self._bar.total
@@ -217,6 +213,14 @@ class Progress:
         phase = doing(self._rl, ended + 1, first, self._prompts, self._samples) if ended < whole else ""
         self._shown_at = time.monotonic()
         self._bar.set_postfix_str(", ".join(filter(None, [phase, self._won])))
+
+    def _show_alarms(self) -> None:
+        raised = read_alarms(self._rl)
+        for alarm in raised[self._alarms :]:
+            if not alarm.action:  # else the attempt ends with it
+                with tqdm.external_write_mode(file=sys.stderr):
+                    say(f"alarm: {alarm}")
+        self._alarms = len(raised)
 
     def _count_steps(self) -> None:
         metrics = self._rl.metrics

@@ -1,8 +1,7 @@
 """The SFT stage: verl's SFT trainer on the demonstration episodes, in a process of its own.
 
-A killed SFT stage starts from the beginning, which gives the same weights without any resume code.
-On one core the tiny model takes seconds. An epoch over a hundred demonstrations, as in arXiv
-2510.01132, takes minutes on a GPU.
+A killed SFT stage starts from the beginning, which gives the same weights without any resume code:
+it takes seconds with the tiny model, minutes on a GPU.
 """
 
 import os

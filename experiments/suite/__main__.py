@@ -21,9 +21,8 @@ import msgspec
 
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
-from turngrid.experiments.suite.extras import lacking
 from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import load, points, scale_of
+from turngrid.experiments.sweep.definition import lacking, load, points, scale_of
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
@@ -39,7 +38,7 @@ class Options:
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     options = Options()
-    words, overrides = own_words(arguments, options, Refusal)
+    words, overrides = own_words(arguments, options)
     if len(words) > 1:
         raise Refusal(f"one folder, not {len(words)}: name a sweep's folder, or none")
     sweep, folder = _recorded(Path(words[0])) if words else _usual(overrides)

@@ -1,7 +1,5 @@
 """An environment's measurements (success, speed, lengths, repeated states) and their tables."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Sequence

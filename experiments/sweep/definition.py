@@ -7,6 +7,9 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from turngrid.envs.extensions import shipped
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import meant, nearest
 from turngrid.records.process.exit_codes import Refusal
 
@@ -15,6 +18,7 @@ SUCCESS, SCORE = "success", "score"
 MEASURES = (SUCCESS, SCORE)
 RESERVED = ("stage", "evaluation_set", "measure", "published", "minus")
 STAGES = ("base", "sft", "rl", "last")
+INSTALL = "install "  # the messages on missing extras name a command that installs them
 NO_QUOTES = str.maketrans("", "", "'\"[]")
 
 Selector = dict[str, str]
@@ -194,3 +198,22 @@ def _named(axis: str, text: str, choices: Sequence[str]) -> list[str]:
 def _unknown(axis: str, what: str, name: str, choices: Sequence[str]) -> SweepError:
     hint = f"{meant(name, choices)} (choices: {', '.join(choices)})"
     return SweepError(f"only.{axis}: this sweep has no {what} {name}{hint}")
+
+
+def lacking(overrides: Sequence[str]) -> str:
+    """Return the message on the extra that the environment of these overrides lacks; "" if none.
+
+    Raises:
+        TaskError: there is no such environment or task.
+    """
+    values = dict(item.split("=", 1) for item in overrides)
+    name = values["env"]
+    settings = {key.removeprefix("env."): value for key, value in values.items() if key in ("env.task", "env.id")}
+    node = {**shipped("env", name), **settings}
+    try:
+        make_environment(name, settings).parse_task(node.get("task") or node["id"])
+    except TaskError as error:
+        if INSTALL in str(error):
+            return str(error)
+        raise
+    return ""

@@ -1,6 +1,6 @@
 """Write episodes into a page that needs nothing but a browser.
 
-    python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000] [title=TEXT]
+    python -m experiments.viewer FILE_OR_RUN... [output=PAGE.html] [limit=5000]
     python -m experiments.viewer runs/NAME
     python -m experiments.viewer runs/NAME/rl/episodes/00002*.jsonl output=late.html
 
@@ -9,7 +9,6 @@ FILE_OR_RUN a run folder, a sweep's folder (runs/sweeps/NAME-SCALE), or a folder
 output=     the page; by default trajectories.html, in the run folder if one run is named, else in
             the current folder
 limit=      episodes in the page; if a run has more, training steps are left out evenly
-title=      title of the page; by default the runs' names
 
 docs/viewer.md shows what the page can do."""
 
@@ -20,10 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.envs.utils.names import meant
 from turngrid.experiments.viewer.page import LIMIT, page
-from turngrid.experiments.viewer.sources import RUN_MARK, TRAINING, EpisodeFile, episode_files
+from turngrid.experiments.viewer.sources import TRAINING, EpisodeFile, episode_files
 from turngrid.records.process.exit_codes import Refusal, command, own_words
+from turngrid.records.provenance import ATTEMPTS
 from turngrid.rollouts.store import DamagedEpisodes
 
 PAGE = "trajectories.html"
@@ -33,18 +32,16 @@ PAGE = "trajectories.html"
 class Options:
     output: str = ""
     limit: int = LIMIT
-    title: str = ""
 
 
 @command(__doc__, refused=(OSError, DamagedEpisodes), resumes=False)
 def main(given: list[str]) -> int:
     options = Options()
-    words, others = own_words(given, options, Refusal)
+    words, others = own_words(given, options)
     if not words:
         raise Refusal("no run or file of episodes is named; use python -m experiments.viewer runs/NAME")
     if others:
-        key = others[0].partition("=")[0]
-        raise Refusal(f"unknown key {key}{meant(key, vars(options)) or '; there are: ' + ', '.join(vars(options))}")
+        raise Refusal(f"unknown key {others[0].partition('=')[0]}; use {' or '.join(vars(options))}")
     print(_write([Path(word) for word in words], options))
     return 0
 
@@ -55,9 +52,9 @@ def _write(paths: Sequence[Path], options: Options) -> str:
     shown = (item for file in files for item in file.shown())
     names = list(dict.fromkeys(file.run.name if file.run else file.path.name for file in files))
     title = f"{names[0]} and {len(names) - 1} more" if len(names) > 3 else ", ".join(names)
-    text = page(shown, options.title or title, limit=options.limit, note=note)
+    text = page(shown, title, limit=options.limit, note=note)
     # the report of a sweep links to the page in the run's folder
-    alone = len(paths) == 1 and (paths[0] / RUN_MARK).exists()
+    alone = len(paths) == 1 and (paths[0] / ATTEMPTS).exists()
     output = Path(options.output).expanduser() if options.output else (paths[0] if alone else Path()) / PAGE
     write_whole(output, text)
     size = f"{min(options.limit, _count(files)):,} episodes, {len(text) / 1e6:.1f} MB"

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
 from turngrid.records.credit import Credit, Replayed, read_credit, read_replayed, tokens_of
-from turngrid.records.models.locate import ASSET, PACKAGED, local_folder
+from turngrid.records.models.locate import ASSET, PACKAGED, local_folder, run_of
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed
 from turngrid.rollouts.episode import Episode
@@ -25,7 +26,6 @@ from turngrid.rollouts.store import read_episodes
 TRAINING = "training"
 DEMONSTRATIONS = "demonstrations"
 EVALUATION = "evaluation"
-RUN_MARK = "attempts.jsonl"
 TOKENIZER = "tokenizer.json"
 PATTERNS = ("episodes/*.jsonl", "demonstrations/*.jsonl", "evaluation/**/*.jsonl", "rl/episodes/*.jsonl")
 
@@ -93,24 +93,36 @@ class EpisodeFile:
         reward = _reward(self.run) if self.run else ""
         file = self.path.parent.parent / "credit" / self.path.name
         credits = read_credit(file) if self.stage == TRAINING and file.exists() else []
-        replayed = _replays(self.run) if self.run and self.step else []
-        instead = {
-            one.instead: one.sampled_in for step, one in replayed if step == self.step and one.instead is not None
-        }
-        later: dict[str, list[tuple[int, float | None]]] = defaultdict(list)  # by an episode's tokens
-        for step, one in replayed:
-            if one.sampled_in == self.step:
-                later[one.tokens].append((step, one.advantage))
+        instead, later = self._replayed()
         for line, episode in enumerate(islice(read_episodes(self.path), self.first)):
             credit = credits[line] if line < len(credits) else None
-            tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
-            if credit is not None and len(credit.advantages) != tokens:
-                words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
-                raise Refusal(f"{self.path}, line {line + 1}: {words}")
+            if credit is not None:
+                self._check(credit, episode, line)
             place = f"{self.relative.as_posix()}:{line}"
             rows = to_rows(episode, "") if later and episode.turns else []
             again = later.get(tokens_of([(row.prompt_ids, row.response_ids) for row in rows]), ())
             yield Shown(episode, run, self.stage, place, credit, tokenizer, reward, {}, again, instead.get(line))
+
+    def _replayed(self) -> tuple[dict[int, int], dict[str, list[tuple[int, float | None]]]]:
+        """Return what was learned from in place of this step's episodes, and again from them later.
+
+        The first is by line, as the step of the other episode; the second by an episode's tokens.
+        """
+        replayed = _replays(self.run) if self.run and self.step else []
+        instead = {
+            one.instead: one.sampled_in for step, one in replayed if step == self.step and one.instead is not None
+        }
+        later = defaultdict(list)
+        for step, one in replayed:
+            if one.sampled_in == self.step:
+                later[one.tokens].append((step, one.advantage))
+        return instead, later
+
+    def _check(self, credit: Credit, episode: Episode, line: int) -> None:
+        tokens = sum(len(turn.action_ids) - episode.muted(turn) for turn in episode.turns)
+        if len(credit.advantages) != tokens:
+            words = f"credit for {len(credit.advantages)} tokens, the episode has {tokens}"
+            raise Refusal(f"{self.path}, line {line + 1}: {words}")
 
     @property
     def step(self) -> int:
@@ -144,10 +156,10 @@ def _files(path: Path) -> list[EpisodeFile]:
     sweep = record.read(path)
     folders = [path.parents[1] / run.folder for run in sweep.runs] if sweep else [path]
     files = [file for folder in folders for pattern in PATTERNS for file in sorted(folder.glob(pattern))]
-    if not files and not (path / RUN_MARK).exists():
+    if not files and not (path / ATTEMPTS).exists():
         files = sorted(path.glob("**/*.jsonl" if EVALUATION in path.parts else "*.jsonl"))
     if not files:
-        runs = sorted(mark.parent.name for mark in path.glob(f"*/{RUN_MARK}"))
+        runs = sorted(mark.parent.name for mark in path.glob(f"*/{ATTEMPTS}"))
         hint = f"; name a run in it, such as {path / runs[0]}" if runs else f" (no {', no '.join(PATTERNS)})"
         raise Refusal(f"{path} holds no episodes{hint}")
     return [EpisodeFile(file, _run_around(file)) for file in files]
@@ -155,9 +167,8 @@ def _files(path: Path) -> list[EpisodeFile]:
 
 def _run_around(path: Path) -> Path | None:
     """Return the run folder, or the folder of an evaluation without a run, that contains a file."""
-    marked = (folder for folder in path.parents if (folder / RUN_MARK).exists())
     evaluated = (folder.parent for folder in path.parents if folder.name == EVALUATION)
-    return next(chain(marked, evaluated), None)
+    return run_of(str(path)) or next(evaluated, None)
 
 
 def tokenizer_of(run: Path, policy: str = "") -> Path | None:

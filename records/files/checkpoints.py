@@ -10,7 +10,6 @@ import json
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from turngrid.envs.utils.files import write_whole
@@ -71,28 +70,19 @@ def _sums(files: Iterable[Path]) -> list[str]:
 # ---- RL checkpoints
 
 
-@dataclass(frozen=True)
-class Newest:
-    """The newest whole checkpoint."""
-
-    step: int  # 0 if there is none
-    flaws: dict[int, str]  # damage of newer checkpoints, by step
-
-
 def folder_of(root: Path, step: int) -> Path:
     return root / f"{PREFIX}{step}"
 
 
-def newest(root: Path, content: bool = False, before: float = float("inf")) -> Newest:
-    """Return the newest whole checkpoint, by sizes, or with ``content`` by checksums."""
-    flaws: dict[int, str] = {}
-    for step in (step for step in steps(root) if step < before):
-        folder = folder_of(root, step)
-        flaw = flaw_in(folder, content) if is_sealed(folder) else ""
-        if not flaw:
-            return Newest(step, flaws)
-        flaws[step] = f"{folder.name}/{flaw}"
-    return Newest(0, flaws)
+def newest(root: Path, content: bool = False, before: float = float("inf")) -> int:
+    """Return the step of the newest whole checkpoint, 0 without one; see ``flaw_at``."""
+    return next((step for step in steps(root) if step < before and not flaw_at(root, step, content)), 0)
+
+
+def flaw_at(root: Path, step: int, content: bool) -> str:
+    """Return the damage of a complete checkpoint, by sizes, or with ``content`` by checksums."""
+    folder = folder_of(root, step)
+    return flaw_in(folder, content) if is_sealed(folder) else ""
 
 
 def steps(root: Path) -> list[int]:

@@ -28,18 +28,12 @@ def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 def read_lines(path: Path) -> list[bytes]:
     """Return the whole lines of a file; [] if there is no file."""
-    return [line for line in _lines(path) if is_whole(line)] if path.exists() else []
+    return [line for line in _lines(path) if is_whole(line)]
 
 
-def count_lines(path: Path) -> tuple[int, int]:
-    """Return the numbers of whole lines and of all lines; zeros if there is no file."""
-    lines = _lines(path) if path.exists() else []
-    return sum(map(is_whole, lines)), len(lines)
-
-
-def broken_line(path: Path) -> int | None:
-    """Return the number of the first line that is not whole, counted from 1; None if all are."""
-    return next((number for number, line in enumerate(_lines(path), start=1) if not is_whole(line)), None)
+def whole_lines(path: Path) -> list[bool]:
+    """Return for each line of a file whether it is whole; [] if there is no file."""
+    return list(map(is_whole, _lines(path)))
 
 
 def is_whole(line: bytes) -> bool:
@@ -51,4 +45,4 @@ def is_whole(line: bytes) -> bool:
 
 
 def _lines(path: Path) -> list[bytes]:
-    return path.read_bytes().removesuffix(b"\n").split(b"\n") if path.stat().st_size else []
+    return path.read_bytes().removesuffix(b"\n").split(b"\n") if path.exists() and path.stat().st_size else []

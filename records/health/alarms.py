@@ -1,17 +1,25 @@
-"""The alarms of a run's metrics."""
+"""The alarms of a run's metrics, and the watch that raises them while the run trains."""
 
+import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.conditions import Array
 from turngrid.records.health.rules import OF_GROUPS, RULES, Rule
+from turngrid.records.metrics import in_families, plain, read_metrics
+from turngrid.records.process.exit_codes import Failure
+from turngrid.records.resume import RlFolder
 
+STOP, ROLLBACK, OFF = "stop", "rollback", "off"
+MOST_ROLLBACKS = 2
+PAST = "RL goes on past this alarm, from its last checkpoint, if it is started again."
 READ = {name for rule in RULES for name in (*rule.metrics, rule.instead, rule.unless) if name}
 PATTERNS = [name for name in READ if "*" in name]
 
@@ -112,3 +120,60 @@ def _of_rule(rule: Rule, curves: Curves, limit: float) -> Iterator[Alarm]:
                 text = rule.condition.text([array[: at + 1] for array in arrays], limit).format(other=rule.metrics[-1])
                 since = steps[max(0, at + 1 - rule.condition.steps)]
                 yield Alarm(steps[at], rule.name, f"{name}: {text}", rule.advice, rule.cause, name, since, rule.by_rate)
+
+
+# ---- while a run trains
+
+
+def limits_of(health: Mapping[str, Any]) -> dict[str, float]:
+    """Return the limits of the node ``health``; an alarm whose limit is null is off."""
+    return {name: float(limit) for name, limit in health.items() if name != "name" and limit is not None}
+
+
+def read_alarms(rl: RlFolder) -> list[Alarm]:
+    return [Alarm(**json.loads(line)) for line in read_lines(rl.alarms)]
+
+
+class Watch:
+    """Raises alarms: in the run's folder, in trackers (``alert``), and by ending the trainer.
+
+    The trainer calls it after a step is logged and before its checkpoint is saved, so an ill step
+    leaves no checkpoint.
+    """
+
+    def __init__(
+        self, rl: RlFolder, health: Mapping[str, Any], alert: Callable[[str, str], None], of_groups: bool
+    ) -> None:
+        self._rl, self._alert = rl, alert
+        self._option, self._limits = str(health["name"]), limits_of(health)
+        self._curves = Curves.of(read_metrics(rl.metrics), of_groups)
+        self._known = {(alarm.step, alarm.name) for alarm in read_alarms(rl)}
+
+    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Look at a step.
+
+        Raises:
+            Failure: an alarm ends the trainer.
+        """
+        if self._option == OFF:
+            return
+        self._curves.append({"step": step, **plain(in_families(metrics))})
+        self._raise(alarm for alarm in alarms(self._curves, self._limits) if alarm.step == step)
+
+    def _raise(self, raised: Iterable[Alarm]) -> None:
+        new = [self._with_action(alarm) for alarm in raised if (alarm.step, alarm.name) not in self._known]
+        for alarm in new:
+            self._known.add((alarm.step, alarm.name))
+            append_line(self._rl.alarms, asdict(alarm))
+            self._alert(f"turngrid: {alarm.name}", str(alarm))
+        if ends := next((alarm for alarm in new if alarm.action), None):
+            raise Failure(f"health={self._option}: {ends}\n{PAST}")
+
+    def _with_action(self, alarm: Alarm) -> Alarm:
+        """Return the alarm with what it does: a rollback only helps if the rate is the cause."""
+        if self._option == STOP:
+            return replace(alarm, action=STOP)
+        if self._option == ROLLBACK and alarm.by_rate:
+            number = len(read_lines(self._rl.rollbacks)) + 1
+            return replace(alarm, action=f"{ROLLBACK} {number}" if number <= MOST_ROLLBACKS else STOP)
+        return alarm

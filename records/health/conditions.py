@@ -16,8 +16,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Sequence[Array]
 FIRST = LAST = 3  # steps that are averaged at the start of a run, and before the present
 ENOUGH = 4  # differences between steps, for an estimate of their noise
-LEAST = 0.05  # a share that moved by less has not moved
-FAR = 0.15  # the same where learning moves it too
+LEAST = 0.05  # smallest change of a share that counts
+FAR = 0.15  # the same for a share that learning itself changes
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _start_and_end(arrays: Arrays, _: float) -> str:
 
 
 def _grown(arrays: Arrays, limit: float, least: float = LEAST) -> Array:
-    """``limit`` times the first steps' mean, and by more than ``least``."""
+    """The mean is above ``limit`` times that of the first steps, and by more than ``least``."""
     start, now = np.mean(arrays[0][:FIRST]), means(arrays[0])
     return _after_start((now > limit * start) & (now > start + least))
 
@@ -67,13 +67,13 @@ def _starts(values: Array) -> Array:
 
 
 def _soon_grown(arrays: Arrays, limit: float) -> Array:
-    """``_grown``, also within the first steps: for a metric with little noise."""
+    """As ``_grown``, but from the fourth step on: for a metric with little noise."""
     start, now = _starts(arrays[0]), means(arrays[0])
     return (np.arange(len(now)) >= LAST) & (now > limit * start) & (now > start + LEAST)
 
 
 def _after_start(holds: Array) -> Array:
-    """The first steps and the last ones do not overlap."""
+    """Keep the steps at which the first steps and the last ones do not overlap."""
     return holds & (np.arange(len(holds)) >= FIRST + LAST - 1)
 
 

@@ -14,7 +14,7 @@ class Rule:
     condition: when.Condition
     cause: str
     advice: str
-    instead: str = ""  # read in place of the first metric if a run does not have that
+    instead: str = ""  # metric that is read if a run lacks the first one
     unless: str = ""  # a metric of runs in which the rule means nothing
     by_rate: bool = False  # a smaller learning rate is the cure, so ``health=rollback`` acts
 

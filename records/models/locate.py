@@ -13,6 +13,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.records.files.checkpoints import METHODS, MODEL, flaw_in, folder_of, is_sealed, seal, steps
 from turngrid.records.process.child import run_child
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.resume import RlFolder
 
 ASSET = "asset://"
@@ -100,15 +101,14 @@ def _last(run: Path) -> Path | None:
     saved = folder_of(rl.checkpoints, step)
     if is_sealed(saved) and (flaw := flaw_in(saved, content=False, inside=MODEL)):
         raise ModelError(f"model.path={run}: {saved.relative_to(run)}/{flaw}; name another model of that run")
-    models = [model for model in (rl.model(step), run / "sft" / "model") if (model / "config.json").exists()]
-    return models[0] if models else None
+    return next((model for model in (rl.model(step), run / "sft" / "model") if (model / "config.json").exists()), None)
 
 
 def run_of(path: str) -> Path | None:
     """Return the run folder that is or contains ``path``; None if there is none."""
     folder = local_folder(path)
     candidates = [folder, *folder.parents] if folder else []
-    return next((each for each in candidates if (each / "attempts.jsonl").exists()), None)
+    return next((each for each in candidates if (each / ATTEMPTS).exists()), None)
 
 
 def library_file(path: str) -> Path | None:
@@ -163,7 +163,7 @@ def check_hub(path: str) -> None:
 
     transformers would ask the hub only when a stage loads the model, and for 40 seconds.
     """
-    if "://" in path or Path(path).is_dir() or local_folder(path):
+    if "://" in path or local_folder(path):
         return
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 
 from turngrid.envs.types import EnvError
 from turngrid.envs.utils.parent import die_with_parent
@@ -37,12 +38,17 @@ def run_child(
     variables: Mapping[str, str] | None = None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run a ``child`` until it ends; ``on_poll`` is called a few times a second.
+    """Run ``python -P -m module`` in ``folder`` to its end, with ``on_poll`` a few times a second.
+
+    ``-P`` and our root on ``PYTHONPATH`` keep out modules of the user with the same names as ours.
 
     Raises:
         StageFailed: the exit code is not 0.
     """
-    with child(module, arguments, folder=folder, log=log, variables=variables) as process:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    _reason_file(log).unlink(missing_ok=True)
+    own = child_variables({**(variables or {}), _REASON: str(_reason_file(log))})
+    with _guarded([sys.executable, "-P", "-m", module, *arguments], folder, log, own) as process:
         while process.poll() is None:
             on_poll()
             time.sleep(POLL_SECONDS)
@@ -79,28 +85,18 @@ def _reason_file(log: Path) -> Path:
 
 
 @contextmanager
-def child(
-    module: str,
-    arguments: Sequence[str],
-    *,
-    folder: Path,
-    log: Path,
-    variables: Mapping[str, str] | None = None,
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run ``python -P -m module`` in ``folder``, at most until the block ends.
+def _guarded(command: Sequence[str], folder: Path, log: Path, variables: Mapping[str, str]) -> Iterator[Popen[bytes]]:
+    """Run a command at most until the block ends.
 
-    ``-P`` and our root on ``PYTHONPATH`` keep out modules of the user with the same names as ours.
-    The reaper ends the stage's descendants when this process is gone or the block has ended.
+    The reaper ends its descendants when this process is gone or the block has ended.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    _reason_file(log).unlink(missing_ok=True)
-    guard = subprocess.Popen([sys.executable, "-I", reaper.__file__], stdin=subprocess.PIPE, start_new_session=True)
+    guard = Popen([sys.executable, "-I", reaper.__file__], stdin=subprocess.PIPE, start_new_session=True)
     assert guard.stdin is not None
     with log.open("ab") as output, guard.stdin as pipe:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
+        process = Popen(
+            command,
             cwd=folder,
-            env=child_variables({**(variables or {}), _REASON: str(_reason_file(log))}),
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -121,7 +117,7 @@ def child_variables(extra: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **extra}
 
 
-def stop(process: subprocess.Popen[bytes], seconds: float = 10) -> None:
+def stop(process: Popen[bytes], seconds: float = 10) -> None:
     """End a process; kill it if it is still alive after so many seconds."""
     if process.poll() is None:
         process.terminate()

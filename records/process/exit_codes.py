@@ -54,27 +54,27 @@ def command(doc: str | None, **how: Any) -> Callable[[Callable[[list[str]], int]
     return main_of
 
 
-def own_words(arguments: Sequence[str], options: Any, error: type[Refusal]) -> tuple[list[str], list[str]]:
+def own_words(arguments: Sequence[str], options: Any) -> tuple[list[str], list[str]]:
     """Set a command's own keys in ``options``; return the words and the remaining KEY=VALUE.
 
-    ``error`` is raised for a flag, a number below 1, a value that is no bool, or a key similar to
-    an own one.
+    Raises:
+        Refusal: a flag, a number below 1, a value that is no bool, or a key similar to an own one.
     """
     words = [word for word in arguments if "=" not in word or Path(word).exists()]
     if flag := next((word for word in words if word.startswith("-")), None):
-        raise error(f"{flag}: only --help; everything else is KEY=VALUE")
+        raise Refusal(f"{flag}: only --help; everything else is KEY=VALUE")
     others = []
     for item in (item for item in arguments if item not in words):
         key, _, value = item.partition("=")
         kind: Any = type(getattr(options, key, None))
         if key not in vars(options):
             if "." not in key and (near := nearest(key, vars(options), cutoff=0.7)):
-                raise error(f"unknown key {key}; use {near}")
+                raise Refusal(f"unknown key {key}; use {near}")
             others.append(item)
         elif kind is bool and value not in ("true", "false"):
-            raise error(f"{key}={value} must be true or false")
+            raise Refusal(f"{key}={value} must be true or false")
         elif kind is int and not (value.isdecimal() and int(value) >= 1):
-            raise error(f"{key}={value} must be a number of 1 or more")
+            raise Refusal(f"{key}={value} must be a number of 1 or more")
         else:
             setattr(options, key, value == "true" if kind is bool else kind(value))
     return words, others

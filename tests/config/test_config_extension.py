@@ -22,9 +22,9 @@ def started(composed: Composer, root: Path, *words: str) -> Path:
     """A run's folder with its config, its record of the command, and 96 games."""
     config = composed([*words, f"output_dir={root}"])
     with open_run(config, root, words) as run:
-        (run.path / "tasks").mkdir()
-        (run.path / "tasks" / "train.jsonl").write_text("{}\n" * 96)
-    return run.path
+        (run / "tasks").mkdir()
+        (run / "tasks" / "train.jsonl").write_text("{}\n" * 96)
+    return run
 
 
 @pytest.fixture(scope="module")

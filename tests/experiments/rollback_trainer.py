@@ -6,7 +6,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from turngrid.records.files import checkpoints
-from turngrid.records.health.raising import Watch
+from turngrid.records.health.alarms import Watch
 from turngrid.records.metrics import append_metrics
 from turngrid.records.process.child import stage_exit_code
 from turngrid.records.resume import RlFolder

@@ -13,11 +13,11 @@ from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
 from turngrid.experiments.stages.rl import Progress
-from turngrid.records.health.alarms import Curves, alarms
-from turngrid.records.health.raising import Unhealthy, Watch, limits_of, read_alarms
+from turngrid.records.health.alarms import Curves, Watch, alarms, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
 from turngrid.records.metrics import append_metrics, read_metrics
 from turngrid.records.process.child import StageFailed
+from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import run_name
 from turngrid.tasks.budget import Allocation
@@ -132,7 +132,7 @@ def test_an_alarm_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_health_says_what_an_alarm_does(tmp_path: Path):
     lines, rl = lines_of("policy_kl", 0, [0.0, 0.5]), RlFolder(tmp_path)
-    with pytest.raises(Unhealthy, match=r"health=stop: step 2: policy_kl: (.|\n)*RL goes on past this alarm"):
+    with pytest.raises(Failure, match=r"health=stop: step 2: policy_kl: (.|\n)*RL goes on past this alarm"):
         watched(rl, "stop", lines)
     assert watched(rl, "stop", lines) == []  # the run goes on
     assert watched(RlFolder(tmp_path / "off"), "off", lines) == []
@@ -148,21 +148,21 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
     fallen = lines_of("success", 0, SERIES["success"][0][0])  # raised at step 8 of steps 6 to 8
     for step in (3, 5, 7):
         checkpoint(rl, step)
-    with pytest.raises(Unhealthy, match="health=rollback: step 8: success"):
+    with pytest.raises(Failure, match="health=rollback: step 8: success"):
         watched(rl, "rollback", fallen)
-    assert stage.is_asked(rl)
+    assert stage.asking(rl)
     assert "back to the checkpoint of step 5 with actor_rollout_ref.actor.optim.lr=0.05" in stage.go_back(rl, 0.1)
-    assert not stage.is_asked(rl) and stage.go_back(rl, 0.1) == ""
+    assert not stage.asking(rl) and stage.go_back(rl, 0.1) == ""
     assert (rl.saved_step(), [line["step"] for line in read_metrics(rl.metrics)]) == (5, [1, 2, 3, 4, 5])
     for line in lines_of("out_of_context", 0, [0.5])[:1]:
         assert len(watched(rl, "rollback", [{**line, "step": 6}])) == 1
-    with pytest.raises(Unhealthy):
+    with pytest.raises(Failure, match="health=rollback"):
         watched(rl, "rollback", [{"step": 7, "actor/ppo_kl": 9.0}])
     assert "step 5 with actor_rollout_ref.actor.optim.lr=0.025" in stage.go_back(rl, 0.1)
     assert stage.rate_after(rl, 0.1) == 0.025
-    with pytest.raises(Unhealthy):
+    with pytest.raises(Failure, match="health=rollback"):
         watched(rl, "rollback", [{"step": 6, "actor/ppo_kl": 9.0}])
-    assert not stage.is_asked(rl) and read_alarms(rl)[-1].action == "stop"
+    assert not stage.asking(rl) and read_alarms(rl)[-1].action == "stop"
     first, second = stage.read_rollbacks(rl)
     assert (first.step, first.name, first.to, second.step, second.to) == (8, "success", 5, 7, 5)
 
@@ -170,12 +170,12 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
 def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rl = RlFolder(tmp_path)
     checkpoint(rl, 1)
-    with pytest.raises(Unhealthy):
+    with pytest.raises(Failure, match="health=rollback"):
         watched(rl, "rollback", lines_of("policy_kl", 0, [0.0, 0.5]))
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
         killed.setattr(stage, "discard_beyond_checkpoint", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         stage.go_back(rl, 1.0)
-    assert stage.is_asked(rl) and "step 1" in stage.go_back(rl, 1.0)
+    assert stage.asking(rl) and "step 1" in stage.go_back(rl, 1.0)
     assert len(stage.read_rollbacks(rl)) == 1 and stage.rate_after(rl, 1.0) == 0.5
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from turngrid.experiments.credit_quality.intervals import (
     Interval,
-    Products,
+    Statistic,
     Sums,
+    cosine,
     of_truth,
-    products,
     rated,
     statistics_of,
 )
@@ -213,13 +213,13 @@ def test_intervals_of_cosines_cover_that_of_many_batches() -> None:
         pairs = [(made[name].sum(0), true.sum(0)) for true, _, made in batches]
         cross, own, of_true = (np.mean([pair[i] @ pair[j] for pair in pairs]) for i, j in ((0, 1), (0, 0), (1, 1)))
         target = cross / np.sqrt(own * of_true)
-        found = [cosine(products(made[name], parts), games) for _, parts, made in batches]
+        found = [interval_of(cosine(made[name], parts), games) for _, parts, made in batches]
         assert np.mean([one.low <= target <= one.high for one in found]) > 0.9
         assert np.median([one.mean for one in found]) == pytest.approx(target, abs=0.05)
 
 
-def cosine(product: Products, games: int) -> Interval:
-    return rated({"gradient": {"it": product.cosine}}, "it", games, draws=250)[0]["gradient"]["it"]
+def interval_of(statistic: Statistic, games: int) -> Interval:
+    return rated({"gradient": {"it": statistic}}, "it", games, draws=250)[0]["gradient"]["it"]
 
 
 def test_advantages_that_do_not_add_up_are_refused() -> None:

@@ -14,9 +14,11 @@ from turngrid.config.base import ROOT
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
-from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, NotReplayed, keys, prefixes
-from turngrid.experiments.credit_quality.policy_model import WEIGHTS, PolicyModel, critic_file, rows, run_critic
+from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, keys, prefixes
+from turngrid.experiments.credit_quality.methods import WEIGHTS, critic_file
+from turngrid.experiments.credit_quality.policy_model import PolicyModel, rows, run_critic
 from turngrid.experiments.credit_quality.study import ModelRollouts
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.policy import ContextLimit
@@ -53,14 +55,13 @@ def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
     assert len(episode.turns) == 6
     measurement = Measurement(rollouts, TEXTWORLD.env, spec, "sparse")
     again = [replace(measurement.continuation(episode, turn, 5), prompt="") for turn in range(6)]
-    steps = tree.steps
+    tree.close()  # nothing is played twice
     for number, other in enumerate(asyncio.run(rollouts.roll_out(again, tree))):
         assert [turn.action_ids for turn in other.turns] == [turn.action_ids for turn in episode.turns]
         assert [turn.prompt_ids for turn in other.turns] == [turn.prompt_ids for turn in episode.turns]
         assert [turn.context_ids for turn in other.turns] == [turn.context_ids for turn in episode.turns]
         assert [turn.shared for turn in other.turns] == [place < number for place in range(6)]
         assert (other.outcome, other.final_observation) == (episode.outcome, episode.final_observation)
-    assert tree.steps == steps  # nothing was played twice
     tree.check([turn.action for turn in episode.turns])
 
 
@@ -93,7 +94,7 @@ def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, game
 def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
     """Its scores depend on how often it was reset."""
     measurement = Measurement(rollouts, Remembering.Game, spec_of(games[3]), "sparse")
-    with pytest.raises(NotReplayed, match="is answered otherwise .* must replay exactly"):
+    with pytest.raises(Refusal, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))
 
 

@@ -259,7 +259,8 @@ def result() -> RunResult:
 
 def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
     assert RunResult.read(tmp_path) is None
-    path = result.write(tmp_path)
+    result.write(tmp_path)
+    path = tmp_path / "result.json"
     assert RunResult.read(tmp_path) == result and [*tmp_path.iterdir()] == [path]
     path.write_text(path.read_text().replace('"successes"', '"success_rate"'))
     with pytest.raises(DamagedResult, match="cannot be read"):

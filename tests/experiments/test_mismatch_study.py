@@ -28,7 +28,7 @@ from benchmarks.mismatch.study import Cell, Size, rated, sampled, step_gradients
 from turngrid.config.base import CONF
 from turngrid.config.compose import compose
 from turngrid.experiments.tables import listed
-from turngrid.records.process.exit_codes import Refusal, own_words
+from turngrid.records.process.exit_codes import own_words
 from turngrid.records.statistics import Interval
 
 NODE = "algorithm.rollout_correction"
@@ -244,6 +244,6 @@ def test_its_commands_are_accepted_and_its_samplers_exist() -> None:
     assert len(commands) == 4
     for command in commands:
         options = Options()
-        assert own_words(command.split(), options, Refusal) == ([], [])
+        assert own_words(command.split(), options) == ([], [])
         assert chosen(listed(options.samplers))
     assert all(f"`{name}`" in PAGE for name in SAMPLERS)

@@ -10,8 +10,9 @@ import pytest
 from report_sweep import BASE, SweepMaker, claim, wins
 
 from turngrid.experiments.evaluation.result import State
-from turngrid.experiments.report.charts import Panel, curves, draw_panels, metric_panels, over_seeds
+from turngrid.experiments.report.charts import Panel, draw_panels, metric_panels, over_seeds
 from turngrid.experiments.report.comparisons import Comparison, Word, interval_and_p, verdicts
+from turngrid.experiments.report.contents import alarms
 from turngrid.experiments.report.runs import ReportedRun, curve_of
 from turngrid.records.health.alarms import Alarm
 
@@ -218,4 +219,4 @@ def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
         marked, plain = (draw_panels("training", [panel]) for panel in panels)
         assert marked.count("<use") == plain.count("<use") + 1
     assert not over_seeds(runs, "rollout/episodes")["alarm"].any()
-    assert "Triangles are alarms (docs/health.md): ppo-s0: entropy_up in step 2." in curves(runs)[0].note
+    assert alarms(runs) == ["ppo-s0: entropy_up in step 2"]

@@ -13,10 +13,9 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.babyai.environment import BabyAI
 from turngrid.experiments.evaluation.result import RunResult, StageResult, State, state
 from turngrid.experiments.suite.__main__ import JSON, main
-from turngrid.experiments.suite.extras import lacking
 from turngrid.experiments.suite.measures import SAMPLES
 from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import Layout, SweepError, load, names, points
+from turngrid.experiments.sweep.definition import Layout, SweepError, lacking, load, names, points
 from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.tasks.run import Run
 from turngrid.train.launch.sweep import playable, prepare_launch

@@ -193,7 +193,9 @@ def test_what_was_damaged_is_named_in_a_line_each_and_kept(killed: Path):
 # ---- extended
 
 
-def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(run: Path, tmp_path: Path):
+def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     """No training here: up to where RL would go on."""
     before = damages.sizes(run)
     config = compose([f"extend={run}", f"budget.rl_steps={STEPS + 1}", f"output_dir={tmp_path}"])
@@ -201,17 +203,18 @@ def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(run: Path, tm
     draft.mkdir(parents=True)
     (draft / "result.json").write_text("what a kill left of the copy")
     with open_run(config, tmp_path) as longer:
-        assert len(longer.notes) == 1 and f"step {STEPS} of {run.name}" in longer.notes[0]
-        assert not (longer.path / "result.json").exists()
-        rl = RlFolder(longer.path)
+        (note,) = capsys.readouterr().err.splitlines()
+        assert f"step {STEPS} of {run.name}" in note
+        assert not (longer / "result.json").exists()
+        rl = RlFolder(longer)
         assert discard_beyond_checkpoint(rl) == STEPS and not rl.discarded.exists()
         assert rl.metrics.read_text() == (run / "rl" / "metrics.jsonl").read_text()
-        assert sorted(path.stem for path in (longer.path / "evaluation").glob("*.jsonl")) == ["base", "sft"]
-        assert [entry.units for entry in ledger(Run(config, longer.path)) if entry.units] == [8, 4, 4]  # spent once
+        assert sorted(path.stem for path in (longer / "evaluation").glob("*.jsonl")) == ["base", "sft"]
+        assert [entry.units for entry in ledger(Run(config, longer)) if entry.units] == [8, 4, 4]  # spent once
         weights = f"rl/checkpoints/global_step_{STEPS}/actor/huggingface/model.safetensors"
-        assert (longer.path / weights).samefile(run / weights)
+        assert (longer / weights).samefile(run / weights)
     with open_run(config, tmp_path) as longer:
-        assert longer.notes == ()
+        assert capsys.readouterr().err == ""
     assert damages.sizes(run) == before and not draft.parent.exists()
 
 

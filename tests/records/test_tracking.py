@@ -76,17 +76,17 @@ def log(
 
 def test_a_stage_is_one_run_until_a_fresh_start(config: DictConfig, tmp_path: Path) -> None:
     with open_run(config, tmp_path) as run:
-        first = tracked(Run(config, run.path), "rl")
-        assert tracked(Run(config, run.path), "sft").id == first.id
-        attempts = run.path / "attempts.jsonl"
+        first = tracked(Run(config, run), "rl")
+        assert tracked(Run(config, run), "sft").id == first.id
+        attempts = run / "attempts.jsonl"
         early = {**json.loads(attempts.read_text()), "started": 1000.0}
         attempts.write_text(json.dumps(early) + "\n")
     with open_run(config, tmp_path) as run:  # goes on, as after a requeue
-        again = tracked(Run(config, run.path), "rl")
-        assert again.id == f"{run.path.name}-1000"
+        again = tracked(Run(config, run), "rl")
+        assert again.id == f"{run.name}-1000"
     config.fresh = True
     with open_run(config, tmp_path) as run:
-        assert tracked(Run(config, run.path), "rl").id != again.id
+        assert tracked(Run(config, run), "rl").id != again.id
 
 
 def test_tags_are_what_a_user_filters_by(config: DictConfig, tmp_path: Path) -> None:
@@ -106,12 +106,12 @@ def killed_and_resumed(config: DictConfig, root: Path) -> Path:
     """Killed after step 4, of which 2 is the last with a checkpoint; what is left of metrics.jsonl
     then, as a resume leaves it, goes on to step 5."""
     with open_run(config, root) as run:
-        log(config, run.path, (1, 4), kept=2, finish=False)
-        path = run.path / "rl" / "metrics.jsonl"
+        log(config, run, (1, 4), kept=2, finish=False)
+        path = run / "rl" / "metrics.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
     with open_run(config, root) as run:
-        log(config, run.path, (3, 5), kept=5)
-    return run.path
+        log(config, run, (3, 5), kept=5)
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +150,13 @@ def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_
     by a kill: RL's are sent. The evaluation, whose steps begin with 0, comes after them."""
     with open_run(config, tmp_path) as run:
         for stage, steps in (("sft", 3), ("rl", 2)):
-            path = run.path / stage / "metrics.jsonl"
+            path = run / stage / "metrics.jsonl"
             path.parent.mkdir()
             path.write_text("".join(f'{{"step": {step}, "timing/step": {step}.0}}\n' for step in range(1, steps + 1)))
         config.tracking.name = "wandb_offline"
-        log(config, run.path, (3, 3), kept=3)
-        log(config, run.path, (0, 1), kept=1, stage="evaluation")
-        (found,) = read_runs(run.path)
+        log(config, run, (3, 3), kept=3)
+        log(config, run, (0, 1), kept=1, stage="evaluation")
+        (found,) = read_runs(run)
     assert [line["_step"] for line in found.history] == [4, 5, 6, 7, 8]
     assert [line["step"] for line in found.stage("rl")] == [1, 2, 3]
     assert [line["step"] for line in found.stage("evaluation")] == [0, 1]
@@ -173,7 +173,7 @@ def test_trackio_holds_each_step_once(config: DictConfig, tmp_path: Path) -> Non
     config.trainer.logger = ["console", "trackio"]
     killed_and_resumed(config, tmp_path)
     with open_run(OmegaConf.merge(config, {"seed": 4}), tmp_path) as other:
-        log(config, other.path, (1, 1), kept=1)
+        log(config, other, (1, 1), kept=1)
     with sqlite3.connect(tmp_path / "trackio" / "turngrid.db") as base:
         rows = base.execute("select run_id, run_name, step, metrics from metrics order by id").fetchall()
         groups = [json.loads(text)["_Group"] for (text,) in base.execute("select config from configs")]
@@ -187,12 +187,12 @@ def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) ->
     """The first attempt dies after step 4; what is left of its metrics ends with step 2."""
     config.trainer.logger = ["tensorboard"]
     with open_run(config, tmp_path) as run:
-        stage = tracked(Run(config, run.path), "rl")
+        stage = tracked(Run(config, run), "rl")
         for first, last in ((1, 4), (3, 5)):
             tracker = Tensorboard(stage, [{"step": step} for step in range(1, first)])
             for step in range(first, last + 1):
                 tracker.log(step, {"attempt": first})
-        events = EventAccumulator(str(run.path / "tensorboard" / "rl"))
+        events = EventAccumulator(str(run / "tensorboard" / "rl"))
     events.Reload()
     shown = [(event.step, event.value) for event in events.Scalars("attempt")]
     assert shown == [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3)]

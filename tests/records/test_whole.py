@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from turngrid.records.damage import discard_damaged
 from turngrid.records.files import checkpoints
 from turngrid.records.files.checkpoints import MANIFEST, flaw_in, seal
-from turngrid.records.files.json_lines import broken_line, read_lines
+from turngrid.records.files.json_lines import read_lines, whole_lines
 from turngrid.records.metrics import append_metrics
 from turngrid.records.models import locate
 from turngrid.records.process.child import StageFailed
@@ -72,7 +72,7 @@ def test_the_newest_whole_checkpoint_counts_and_no_note(
     for step in (*sealed_steps, *unsealed):
         checkpoint(tmp_path, step, whole=step in sealed_steps)
     (tmp_path / checkpoints.NOTE).write_text(said)
-    assert checkpoints.newest(tmp_path, content=True).step == expected
+    assert checkpoints.newest(tmp_path, content=True) == expected
 
 
 def test_what_verl_removes_for_a_new_checkpoint_is_none_any_more(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_verl_removes_for_a_new_checkpoint_is_none_any_more(tmp_path: Path)
     shutil.rmtree(checkpoints.folder_of(tmp_path, 5) / "actor")
     checkpoint(tmp_path, 15, whole=False)
     checkpoints.seal_newest(tmp_path, 15)
-    assert checkpoints.newest(tmp_path, content=True) == checkpoints.Newest(15, {})
+    assert checkpoints.newest(tmp_path, content=True) == 15
     assert checkpoints.steps(tmp_path) == [15, 10]
 
 
@@ -124,19 +124,20 @@ def test_a_converted_model_that_is_damaged_is_made_again(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("text", "whole", "broken"),
+    ("text", "whole"),
     [
-        ('{"a": 1}\n{"a": 2}\n', 2, None),
-        ('{"a": 1}\n{"a": 2}', 2, None),
-        ('{"a": 1}\n{"a": ', 1, 2),
-        ('{"a": 1}\nrubbish\n{"a": NaN}\n', 2, 2),
-        ('\x00\n"text"\nnull\n', 1, 1),
-        ("", 0, None),
+        ('{"a": 1}\n{"a": 2}\n', [True, True]),
+        ('{"a": 1}\n{"a": 2}', [True, True]),
+        ('{"a": 1}\n{"a": ', [True, False]),
+        ('{"a": 1}\nrubbish\n{"a": NaN}\n', [True, False, True]),
+        ('\x00\n"text"\nnull\n', [False, False, True]),
+        ("", []),
     ],
 )
-def test_whole_lines_and_the_first_broken_one(tmp_path: Path, text: str, whole: int, broken: int | None) -> None:
+def test_which_lines_are_whole(tmp_path: Path, text: str, whole: list[bool]) -> None:
     (tmp_path / "a.jsonl").write_text(text)
-    assert (len(read_lines(tmp_path / "a.jsonl")), broken_line(tmp_path / "a.jsonl")) == (whole, broken)
+    assert whole_lines(tmp_path / "a.jsonl") == whole
+    assert len(read_lines(tmp_path / "a.jsonl")) == sum(whole)
 
 
 def test_a_line_cut_by_a_kill_does_not_spoil_the_next_one(tmp_path: Path) -> None:

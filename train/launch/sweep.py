@@ -17,13 +17,13 @@ from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, quoted, typed
 from turngrid.envs.utils.names import file_name
-from turngrid.experiments.suite.extras import lacking
 from turngrid.experiments.sweep.definition import (
     Definition,
     Layout,
     Scale,
     SweepError,
     SweepRun,
+    lacking,
     load,
     part,
     points,

@@ -52,10 +52,10 @@ def split_settings(arguments: Sequence[str]) -> tuple[PlaySettings, list[str]]:
     """Return the settings, and the overrides that are left for the run's config.
 
     Raises:
-        ConfigError: an impossible value, or a key that is nearly one of these.
+        Refusal: an impossible value, or a key that is nearly one of these.
     """
     settings = PlaySettings()
-    words, overrides = own_words(arguments, settings, ConfigError)
+    words, overrides = own_words(arguments, settings)
     if (split := settings.split) not in SPLITS:
         raise ConfigError(f"unknown split {split!r}{meant(split, SPLITS)} (choices: {', '.join(SPLITS)})")
     return settings, [*words, *overrides]

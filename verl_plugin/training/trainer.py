@@ -19,7 +19,7 @@ from transfer_queue import KVBatchMeta
 from verl.utils.debug import marked_timer
 
 from turngrid.records.files import checkpoints
-from turngrid.records.health.raising import Watch
+from turngrid.records.health.alarms import Watch
 from turngrid.records.step_metrics import REPEATED
 from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import estimators, watchdog, zero_advantages  # noqa: F401

@@ -1,8 +1,8 @@
 // One episode: its facts, its turns, its tokens.
 
 class EpisodeView {
-  constructor(store, settings, actions) {
-    Object.assign(this, { store, settings, actions });
+  constructor(store, settings, open) {
+    Object.assign(this, { store, settings, open });
     this.node = el("article", { class: "episode", tabindex: -1 });
     this.turn = -1;
   }
@@ -46,7 +46,7 @@ class EpisodeView {
     ];
     return el("header", {},
       el("h2", {}, el("span", { class: `badge ${row.outcome}` }, `${mark} ${label}`), ` ${row.task}/`, el("em", {}, row.game),
-        el("button", { type: "button", class: "link", title: "copy a link to this episode", onclick: (event) => this.actions.copy(event) }, `#${row.address}`)),
+        el("a", { class: "link", title: "a link to this episode", href: `#${row.address}` }, `#${row.address}`)),
       el("dl", {}, facts.filter(([, value]) => value !== "").map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))),
       this.others(),
       this.group(),
@@ -90,7 +90,7 @@ class EpisodeView {
   links(title, rows, label) {
     return el("div", {}, el("span", {}, `${title}: `), rows.map((other) => el("button", {
       type: "button", class: `other ${other.outcome}`, "aria-current": other.number === this.row.number,
-      title: `${OUTCOMES[other.outcome].label}, ${plural(other.turns, "turn")}`, onclick: () => this.actions.open(other.number),
+      title: `${OUTCOMES[other.outcome].label}, ${plural(other.turns, "turn")}`, onclick: () => this.open(other.number),
     }, `${OUTCOMES[other.outcome].mark} ${label(other)}`)));
   }
 

@@ -19,16 +19,16 @@ class Filters {
   constructor(store, changed) {
     this.store = store;
     this.changed = changed;
-    this.outcomes = new Set();
-    this.flaws = new Set();
-    this.chosen = { run: "", stage: "", task: "" };
+    this.rewards = [...new Set(store.rows.flatMap((row) => Object.keys(row.rewards)))].sort();
+    this.node = el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() });
+    this.clear();
+  }
+
+  clear() {
+    Object.assign(this, { outcomes: new Set(), flaws: new Set(), chosen: { run: "", stage: "", task: "" }, matches: null, needle: "" });
     this.range = { step: [null, null], reward: [null, null] };
     this.order = Object.keys(ORDERS)[0];
-    this.rewards = [...new Set(store.rows.flatMap((row) => Object.keys(row.rewards)))].sort();
     this.reward = this.rewards[0] ?? "";
-    this.matches = null;
-    this.needle = "";
-    this.node = el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() });
     this.build();
   }
 
@@ -135,9 +135,7 @@ class Filters {
   }
 
   reset() {
-    Object.assign(this, { outcomes: new Set(), flaws: new Set(), chosen: { run: "", stage: "", task: "" }, matches: null, needle: "" });
-    this.range = { step: [null, null], reward: [null, null] };
-    this.build();
+    this.clear();
     this.changed();
   }
 

@@ -24,10 +24,10 @@ class Viewer {
   async start() {
     await this.store.open();
     this.filters = new Filters(this.store, () => this.refresh());
-    this.list = new List(this.store, (number) => this.open(number, true));
-    const actions = { open: (number) => this.open(number, true), copy: (event) => this.copy(event) };
-    this.view = new EpisodeView(this.store, this.settings, actions);
-    this.other = new EpisodeView(this.store, this.settings, actions); // the same game, played elsewhere
+    const open = (number) => this.open(number, true);
+    this.list = new List(this.store, open);
+    this.view = new EpisodeView(this.store, this.settings, open);
+    this.other = new EpisodeView(this.store, this.settings, open); // the same game, played elsewhere
     this.pair = el("div", { class: "pair" }, this.view.node);
     this.card = new TokenCard(this.pair);
     this.settings.colour = this.store.scales[0] ? "advantage" : "surprise";
@@ -138,13 +138,6 @@ class Viewer {
     if (number === undefined) return false;
     this.open(number);
     return true;
-  }
-
-  async copy(event) {
-    const address = `${location.href.split("#")[0]}#${this.view.row.address}`;
-    history.replaceState(null, "", `#${this.view.row.address}`);
-    await navigator.clipboard?.writeText(address).catch(() => {}); // not allowed everywhere; the address bar has it
-    event.target.classList.add("done");
   }
 
   // ---- keys
