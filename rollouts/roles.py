@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import Observation
 from turngrid.envs.utils.printable import shortened
-from turngrid.rewards.declared import Card, Conflict, Method, number, without
+from turngrid.rewards.declared import Conflict, Method, number, without
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import NOTHING_READ, PromptForm, messages
 from turngrid.rollouts.retrieval import lines_of
@@ -76,7 +76,6 @@ class Role(Method):
             "data.max_response_length={method.max_tokens}",
         ),
     )
-    card: ClassVar[Card] = Card(paper="2602.08847", source="code")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,7 +9,7 @@ from torch import Tensor
 from turngrid.algorithms.credit.gigpo import LOSES_KL
 from turngrid.algorithms.pools import pools, without_rounding
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Method, number, word
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Method, number, word
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gamma is near 1
@@ -39,11 +39,6 @@ class Graft(Method):
     grains = frozenset({"episode"})  # it would discard a critic's estimate of each turn
     requires = frozenset({GROUPS, OWN_TURNS})
     conflicts = (LOSES_KL,)
-    card = Card(
-        paper="GRAFT",
-        source="one line",
-        ours="r_t, `mean`, `scale`, V of ends ([below](#episodes-that-are-cut-off), [measured](credit_quality.md))",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         acts = turns.acts.numpy()

@@ -9,19 +9,7 @@ from turngrid.algorithms.filters.groups import equal_scores
 from turngrid.algorithms.pools import centred, compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import (
-    FIRST,
-    GROUPS,
-    WHOLE_STEP,
-    Card,
-    Conflict,
-    Method,
-    excludes,
-    number,
-    only,
-    without,
-    word,
-)
+from turngrid.rewards.declared import FIRST, GROUPS, WHOLE_STEP, Conflict, Method, excludes, number, only, without, word
 
 _BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree")
 
@@ -37,7 +25,6 @@ class Tree(Method):
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS})
     conflicts = (_BRANCHES,)
-    card = Card(paper="2509.21240", source="code", ours="`shared: once`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.tree is None or not len(turns.tree):
@@ -81,12 +68,6 @@ class TreeQ(Method):
         excludes("credit", "tree", reason="both compare the same episodes", use="credit=[tree_q]"),
         Conflict(("before",), lambda _, names: bool({*names} - {"tree"}), "it replaces what they return"),
     )
-    card = Card(
-        paper="2506.21669",
-        source="abstract",
-        result="85.1 (of the method as a whole)",
-        ours="all of it: the paper searches with MCTS, and its formula was not found",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.node is None or not len(turns.node):
@@ -128,13 +109,6 @@ class Pair(Method):
         FIRST,
         only("actor_rollout_ref.actor.ppo_epochs", 1, reason="a later update would need both episodes in one pass"),
     )
-    card = Card(
-        paper="2410.04612",
-        source="code",
-        result="dialogue: an 8B model above a prompted 70B one",
-        needs="`rollout_form=tree` of two episodes a tree; one epoch",
-        ours="the gradient at the first update in place of a squared loss; PPO's clip",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.node is None or turns.tree is None or not len(turns.tree):
@@ -162,7 +136,6 @@ class Attempts(Method):
         Conflict(("several plays",), lambda _, are: not are, "an episode is one attempt", "rollout_form=attempts"),
         FIRST,
     )
-    card = Card(needs="an episode of several attempts")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.attempt is None or not len(turns.attempt):
@@ -198,7 +171,6 @@ class GroupScale(Method):
             "algo=grpo",
         ),
     )
-    card = Card(paper="2509.24107", needs="no credit after it", ours="`most` 8 (there no cap)")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         good = int((~equal_scores(turns.score, turns.score_size, turns.group)).sum())

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import FIRST, GROUPS, Card, Conflict, Method, word
+from turngrid.rewards.declared import FIRST, GROUPS, Conflict, Method, word
 
 ROLE, GROUP, TURN, EPISODE = "role", "group", "turn", "episode"
 
@@ -29,12 +29,6 @@ class RoleNorm(Method):
     conflicts = (
         Conflict(("roles",), lambda _, roles: not roles, "an episode has one role", "roles=[planner,actor]"),
         FIRST,
-    )
-    card = Card(
-        paper="2602.08847",
-        source="code",
-        needs="`roles=[...]`",
-        ours="0 for a role with one answer in the group, where the code has its score",
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

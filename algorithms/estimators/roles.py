@@ -11,7 +11,7 @@ from turngrid.algorithms.group import group_ids
 from turngrid.algorithms.pools import centred, pools
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Card, Method, excludes, number, without, word
+from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Method, excludes, number, without, word
 
 STEP, GAME = "step", "game"
 
@@ -37,12 +37,6 @@ class Rae(Method):
     conflicts = (
         excludes("filter", "dynamic_sampling", reason="groups that it drops would be missing in the moving average"),
         without("roles", "its average is that of a seat", "algo=dr_mas"),
-    )
-    card = Card(
-        paper="2506.24119",
-        source="code",
-        needs="`rollout_form=self_play`",
-        ours="`update: step` (`game` is the code's); one average for all processes",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
@@ -76,12 +70,6 @@ class RoleMean(Method):
     needs = frozenset()
     grain = "turn"
     requires = frozenset({WHOLE_STEP})
-    card = Card(
-        paper="2510.15414",
-        source="notes",
-        needs="`rollout_form=self_play`, or `roles=[...]`",
-        ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by seat",
-    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         returns, sizes = (

@@ -8,7 +8,7 @@ from turngrid.algorithms.pools import compared, deviations, pools
 from turngrid.algorithms.registry import FORM
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, Card, Method, number, only, without
+from turngrid.rewards.declared import GROUPS, Method, number, only, without
 from turngrid.rewards.registry import PLAN_SHARE
 
 
@@ -36,12 +36,6 @@ class SemiOnline(Method):
     conflicts = (
         only(FORM, ("semi_online",), reason="no plan judges turns", use=f"{FORM}=semi_online"),
         without("algorithm.use_kl_in_reward", "it reads no reward but the matches", "algorithm.use_kl_in_reward=false"),
-    )
-    card = Card(
-        paper="2509.11543",
-        source="code",
-        needs="`rollout_form=semi_online`",
-        ours="the episode's share of matched turns (the code compares each turn's reward over all rows)",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:

@@ -8,7 +8,7 @@ from torch import Tensor
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import Card, Method, number, word
+from turngrid.rewards.declared import Method, number, word
 
 SHORTEST = 1e-3  # of lambda_length, by which is divided
 
@@ -55,11 +55,6 @@ class TurnGae(Lambdas):
 
     needs = frozenset({"values"})
     grain = "turn"
-    card = Card(
-        paper="2512.17008",
-        source="notes; `step_ppo`: 2604.18401, code; two lambdas: 2504.05118, notes",
-        ours="with `lambda_length` turns that act count (there tokens), and lambda is at least 0",
-    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert turns.value is not None
@@ -115,7 +110,6 @@ class BiLevelGae(Method):
 
     needs = frozenset({"values"})
     grain = "token"
-    card = Card(paper="2504.20073", source="code")
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
@@ -144,12 +138,6 @@ class Vapo(Lambdas):
 
     needs = frozenset({"values"})
     grain = "token"
-    card = Card(
-        paper="2504.05118",
-        source="notes",
-        ours="all action tokens of an episode count, and lambda is at least 0; "
-        "no loss on won episodes; values are not trained first (`trainer.critic_warmup` is 0)",
-    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None

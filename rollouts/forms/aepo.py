@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, number
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.arpo import Arpo
 from turngrid.rollouts.forms.linear import Linear
@@ -24,8 +24,6 @@ class Aepo(Arpo):
 
     beta: float = number()
     fatigue: float = number()
-
-    card = Card(paper="2510.14545", source="notes", ours="`beta` (0.5 in the code), `fatigue`")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return Linear.specs(self, base, 1, rng)

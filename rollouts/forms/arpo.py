@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, number
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.tree import branched
@@ -31,7 +31,6 @@ class Arpo(Linear):
     compares_turns = False
     branches = True
     entropies = True
-    card = Card(paper="2507.19849", source="code", ours="entropy at the sampling temperature")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         return super().specs(base, max(1, round(self.start * n)), rng)

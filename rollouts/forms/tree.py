@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, number
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.loop import EpisodeSpec
@@ -26,7 +26,6 @@ class Tree(Linear):
     windows = False
     compares_turns = False
     branches = True
-    card = Card(paper="2509.21240", source="code", needs="`rollout.n` of at most trees x (1 + nodes x rounds)")
 
     @property
     def leaves(self) -> int:
