@@ -31,7 +31,6 @@ class Rae(Method):
     update: str = word(STEP, GAME)
     baselines: dict[str, float] = field(default_factory=dict, init=False)
 
-    needs = frozenset()
     grain = "turn"
     requires = frozenset({WHOLE_STEP, SYNCHRONOUS})
     conflicts = (
@@ -67,7 +66,6 @@ class RoleMean(Method):
 
     gamma: float = number(0, 1)
 
-    needs = frozenset()
     grain = "turn"
     requires = frozenset({WHOLE_STEP})
 

@@ -36,7 +36,6 @@ class Seeupo(Method):
     fewest: int = number(1)
     seed: int
 
-    needs = frozenset()
     grain = "episode"
     by_turn = True
     requires = frozenset({GROUPS, WHOLE_STEP, SYNCHRONOUS})

@@ -29,7 +29,6 @@ class SemiOnline(Method):
     format: float = number(0, 1)
     threshold: float = number(0)
 
-    needs = frozenset()
     grain = "turn"
     requires = frozenset({GROUPS})
     reads = frozenset({PLAN_SHARE})

@@ -38,7 +38,7 @@ class Lambdas(Method):
 
 
 @dataclass(kw_only=True)
-class TurnGae(Lambdas):
+class TurnPpo(Lambdas):
     """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
 
     V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
@@ -73,7 +73,7 @@ def turn_returns(
     Args:
         values: (E, K), 0 where there is no turn.
         lam: one for all, or (E, 1).
-        bootstrap: ``TurnGae.bootstrap_truncated``.
+        bootstrap: ``TurnPpo.bootstrap_truncated``.
     """
     following, steps = turns.following(values), turns.steps(gamma)
     states = values.where(turns.acts, following) * turns.mask
@@ -98,7 +98,7 @@ class BiLevelGae(Method):
     U_{t+1} - U_t``, ``A_t = delta_t + gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t,
     over its tokens 1..n with values v: ``A_n = G_t - v_n``, ``A_j = gamma v_{j+1} - v_j + gamma lam
     A_{j+1}``. Returns are ``A + v``. Advantages are whitened over action tokens. An episode that
-    was cut off is treated as in ``TurnGae`` without ``bootstrap_truncated``.
+    was cut off is treated as in ``TurnPpo`` without ``bootstrap_truncated``.
 
     The released code takes tokens with a nonzero reward for turn ends. If only the end has a
     reward, it therefore treats an episode as one turn.
