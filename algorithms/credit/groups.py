@@ -16,10 +16,12 @@ _BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches
 
 @dataclass(kw_only=True)
 class Tree(Method):
-    """``A_t += (R - mean) / (std + 1e-6)`` over the scores R of a tree's leaves; 0 if equal."""
+    """``A_t += (R - mean) / (std + 1e-6)`` over the scores R of a tree's leaves.
+
+    The term is 0 if they are equal, or of a leaf alone.
+    """
 
     std: bool
-    lone_leaf: str = word("zero", "raw")
     shared: str = word("each", "once")
 
     grains = frozenset({"turn", "episode"})
@@ -29,10 +31,7 @@ class Tree(Method):
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.tree is None or not len(turns.tree):
             return advantages
-        tree = pools(turns.group, turns.tree)
-        inside = compared(turns.score, tree, self.std, size=turns.score_size)
-        if self.lone_leaf == "raw":
-            inside = torch.where(torch.bincount(tree)[tree] == 1, turns.score, inside)
+        inside = compared(turns.score, pools(turns.group, turns.tree), self.std, size=turns.score_size)
         result = advantages + inside.unsqueeze(1)
         return result / leaves(turns) if self.shared == "once" else result
 
@@ -43,9 +42,7 @@ def leaves(turns: Turns) -> Tensor:
     episode, turn = turns.flat()
     keys = torch.stack([turns.group[episode], turns.node[episode, turn]])
     _, where, count = torch.unique(keys, dim=1, return_inverse=True, return_counts=True)
-    counts = torch.ones(turns.mask.shape, dtype=torch.float64)
-    counts[episode, turn] = count[where].double()
-    return counts
+    return torch.ones(turns.mask.shape, dtype=torch.float64).masked_scatter(turns.mask, count[where].double())
 
 
 @dataclass(kw_only=True)
@@ -145,9 +142,7 @@ class Attempts(Method):
         own = pools(episode, number)
         same = torch.zeros_like(own.unique()).scatter(0, own, pools(turns.group[episode], number))
         values = compared(sums(rewards, own), same, self.std, size=sums(rewards.abs(), own))
-        result = torch.zeros_like(advantages)
-        result[episode, turn] = values[own].to(result.dtype)
-        return result
+        return torch.zeros_like(turns.reward).masked_scatter(turns.mask, values[own])
 
 
 @dataclass(kw_only=True)

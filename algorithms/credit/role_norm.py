@@ -39,6 +39,5 @@ class RoleNorm(Method):
         first = torch.zeros(int(counted.max()) + 1 if len(counted) else 0, dtype=torch.int64)
         first[counted] = torch.arange(len(counted))  # an answer for each of what counts; they are equal
         scores, sizes = turns.score[episode][first], turns.score_size[episode][first]
-        result = torch.zeros_like(advantages)
-        result[episode, turn] = compared(scores, pool[first], self.std, size=sizes)[counted].to(result.dtype)
-        return result
+        values = compared(scores, pool[first], self.std, size=sizes)
+        return torch.zeros_like(turns.reward).masked_scatter(turns.mask, values[counted])

@@ -75,10 +75,8 @@ class RoleMean(Method):
         )
         task, (episode, turn) = group_ids([*map(task_of, turns.tasks)] or [""] * len(returns)), turns.flat()
         role = torch.zeros_like(turn) if turns.role is None else turns.role[episode, turn]
-        advantages = torch.zeros_like(returns)
-        pool = pools(task[episode], role)
-        advantages[episode, turn] = centred(returns[episode, turn], pool, sizes[episode, turn])
-        return Estimate(advantages, returns)
+        values = centred(returns[turns.mask], pools(task[episode], role), sizes[turns.mask])
+        return Estimate(torch.zeros_like(returns).masked_scatter(turns.mask, values), returns)
 
 
 def roles_of(turns: Turns) -> list[str]:

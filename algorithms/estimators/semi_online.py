@@ -43,8 +43,8 @@ class SemiOnline(Method):
         rewards = (self.format * turns.parsed + (1 - self.format) * matched) * turns.mask
         returns = discounted(rewards, self.gamma * matched)
         episode, turn = turns.flat()
-        of_turns = torch.zeros_like(returns)
-        of_turns[episode, turn] = compared(returns[episode, turn], pools(turns.group[episode], turn), std=True)
+        values = compared(returns[turns.mask], pools(turns.group[episode], turn), std=True)
+        of_turns = torch.zeros_like(returns).masked_scatter(turns.mask, values)
         of_episode = compared(share.sum(dim=1), turns.group, std=True)
         advantages = self.episode_weight * of_episode.unsqueeze(1) + self.turn_weight * of_turns
         differ = deviations(returns[:, :1].sum(dim=1), turns.group, biased=True) > self.threshold
