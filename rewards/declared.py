@@ -60,15 +60,14 @@ def only(key: str, *values: Any, reason: str, use: str = "", warns: bool = False
 FIRST = without("before", "it replaces what acts before it")
 
 
-def in_range(low: float = -math.inf, high: float = math.inf, /, **settings: float) -> None:
+def in_range(name: str, value: float, low: float = -math.inf, high: float = math.inf) -> None:
     """Check a numeric setting.
 
     Raises:
-        ValueError: the setting is not in [low, high], or is no number.
+        ValueError: the setting is not in [low, high], or is no finite number.
     """
-    for name, value in settings.items():
-        if not low <= value <= high or math.isinf(value):
-            raise ValueError(f"{name}={value} must lie in [{low:g}, {high:g}]")
+    if not low <= value <= high or math.isinf(value):
+        raise ValueError(f"{name}={value} must lie in [{low:g}, {high:g}]")
 
 
 def number(low: float = -math.inf, high: float = math.inf) -> Any:
@@ -114,4 +113,4 @@ class Method:
             if choices and value not in choices:
                 raise ValueError(f"{item.name}={value} must be one of: {', '.join(map(str, choices))}")
             if "range" in item.metadata and value is not None:
-                in_range(*item.metadata["range"], **{item.name: value})
+                in_range(item.name, value, *item.metadata["range"])

@@ -121,22 +121,12 @@ def _before_actions(roles: Mapping[str, Role]) -> list[Role]:
     return early
 
 
-@dataclass(frozen=True)
-class Roles:
+class Roles(dict[str, Role]):
     """The roles of an episode by name; the first one answers a new observation."""
-
-    by_name: Mapping[str, Role]
-
-    def __getitem__(self, name: str) -> Role:
-        return self.by_name[name]
-
-    @property
-    def names(self) -> list[str]:
-        return [*self.by_name]
 
     def opening(self, turns: Sequence[Turn]) -> str:
         """Return the role that answers a new observation, after these turns."""
-        first = self.names[0]
+        first = next(iter(self))
         acted = sum(not turn.aside for turn in turns)
         return self[first].default if acted % self[first].every else first
 

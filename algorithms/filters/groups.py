@@ -153,7 +153,7 @@ class Difficulty(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        in_range(self.low, high=self.high)
+        in_range("high", self.high, self.low)
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         mean = means(turns.score, turns.group)

@@ -49,7 +49,7 @@ class GRa(Method):
                 raise ValueError(
                     f"level {level.reward} needs a gate: what its sum must reach for the levels below to count"
                 )
-            in_range(gate=level.gate)
+            in_range("gate", level.gate)
         if self.levels[-1].gate is not None:
             raise ValueError(f"level {names[-1]} is the last and takes no gate: there is nothing behind it")
 

@@ -39,7 +39,7 @@ class Overlong(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        in_range(1, self.limit, buffer=self._buffer)
+        in_range("buffer", self._buffer, 1, self.limit)
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         left = self.limit - self._buffer - self._longest(view.episode.turns)

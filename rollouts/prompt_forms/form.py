@@ -97,8 +97,12 @@ class PromptForm:
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """Return the first message up to its observation; ``guidance`` precedes the goal."""
-        how = [f"{style.role} {style.how_to_act}", self.instructions, self.several]
-        return "".join(f"{line}\n" for line in (*how, guidance, f"Goal: {goal}" if goal else "") if line)
+        lines = (*self.rules(style), guidance, f"Goal: {goal}" if goal else "")
+        return "".join(f"{line}\n" for line in lines if line)
+
+    def rules(self, style: PromptStyle) -> list[str]:
+        """Return the lines on the task and on how to answer."""
+        return [f"{style.role} {style.how_to_act}", self.instructions, self.several]
 
     @property
     def actions_a_turn(self) -> int:
