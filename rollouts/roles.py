@@ -114,7 +114,7 @@ def _before_actions(roles: Mapping[str, Role]) -> list[Role]:
     """Return the roles that may answer an observation before any that acts."""
     first = next(iter(roles))
     early, names = [], [first, roles[first].default] if roles[first].every > 1 else [first]
-    for name in names:  # which grows meanwhile
+    for name in names:  # the loop adds names
         if name in roles and not roles[name].acts and roles[name] not in early:
             early.append(roles[name])
             names += roles[name].followers

@@ -37,7 +37,7 @@ class RoleNorm(Method):
         pool = pools(turns.group[episode], role)
         counted = pools(episode, pool) if self.count == EPISODE else torch.arange(len(pool))
         first = torch.zeros(int(counted.max()) + 1 if len(counted) else 0, dtype=torch.int64)
-        first[counted] = torch.arange(len(counted))  # an answer for each of what counts; they are equal
+        first[counted] = torch.arange(len(counted))  # one answer each, as all have the same score
         scores, sizes = turns.score[episode][first], turns.score_size[episode][first]
         values = compared(scores, pool[first], self.std, size=sizes)
         return torch.zeros_like(turns.reward).masked_scatter(turns.mask, values[counted])

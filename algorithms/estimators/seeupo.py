@@ -12,7 +12,7 @@ from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Conflict, Method, number, only, without, word
 
 REVERSE, FORWARD, RANDOM = "reverse", "forward", "random"
-LEAST = 1e-6  # deviation of the scores by which is divided
+LEAST = 1e-6  # deviation of the scores; they are not divided by a smaller one
 
 
 @dataclass(kw_only=True)

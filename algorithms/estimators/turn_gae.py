@@ -10,7 +10,7 @@ from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
 from turngrid.rewards.declared import Method, number, word
 
-SHORTEST = 1e-3  # of lambda_length, by which is divided
+SHORTEST = 1e-3  # lambda_length is a divisor
 
 
 @dataclass(kw_only=True)
