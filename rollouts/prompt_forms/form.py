@@ -9,6 +9,7 @@ from turngrid.envs.functions import Function
 from turngrid.envs.text_env import MAX_CALLS, NOT_ALLOWED
 from turngrid.envs.types import Observation, StepResult
 from turngrid.envs.utils.printable import shortened
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.stream import Message, TokenStream, tool, user
 
@@ -60,15 +61,15 @@ class PromptForm:
     """
 
     admissible: bool
-    history: int | None = field(metadata={"range": (0, 10**6)})
-    history_chars: int | None = field(metadata={"range": (16, 10**6)})
+    history: int | None = number(0, 10**6)
+    history_chars: int | None = number(16, 10**6)
     history_steps: bool
     history_thoughts: bool
-    max_actions: int = field(metadata={"range": (1, MAX_CALLS)})
+    max_actions: int = number(1, MAX_CALLS)
     action_sep: str
     too_many: str
     stop_at_invalid: bool
-    demo_max_actions: int | None = field(metadata={"range": (1, MAX_CALLS)})
+    demo_max_actions: int | None = number(1, MAX_CALLS)
     train_thoughts: bool
     tell_format: bool
 
