@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from turngrid.envs.extensions import CONF, installed, options
-from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names
+from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names, without
 
 ALGO = "algo"
 
@@ -121,7 +121,7 @@ ONE = (FORM, "library", "loss", "buffer")  # slots with at most one method
 
 # Options of ``loss=`` that only set keys of verl, with their conflicts; their YAML describes them
 VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {name: () for name in _files("loss") if name not in SLOTS["loss"]}
-_ONE_RATIO = Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}")
+_ONE_RATIO = without("several rows", "it has one ratio a row", "loss=turn_clip or {fact}")
 VERLS_LOSSES["gspo"] = (_ONE_RATIO,)
 
 IN_ROLLOUT = (FORM, ROLES, "shaping")  # slots that act while episodes run
