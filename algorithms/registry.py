@@ -121,8 +121,7 @@ ONE = (FORM, "library", "loss", "buffer")  # slots with at most one method
 
 # Options of ``loss=`` that only set keys of verl, with their conflicts; their YAML describes them
 VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {name: () for name in _files("loss") if name not in SLOTS["loss"]}
-_ONE_RATIO = without("several rows", "it has one ratio a row", "loss=turn_clip or {fact}")
-VERLS_LOSSES["gspo"] = (_ONE_RATIO,)
+VERLS_LOSSES["gspo"] = (without("several rows", "it has one ratio a row", "loss=turn_clip or {fact}"),)
 
 IN_ROLLOUT = (FORM, ROLES, "shaping")  # slots that act while episodes run
 ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act in the trainer; ``library`` in rollouts too
