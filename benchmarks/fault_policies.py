@@ -15,7 +15,7 @@ from typing import TypeVar
 from turngrid.envs.hosting.pool import EnvPool, Session
 from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.rollouts.policy import Reply, TurnContext
-from turngrid.rollouts.seeds import derive_seed, request_seed
+from turngrid.rollouts.seeds import derive_seed
 
 KILL, HANG = "kill", "hang"
 _SIGNALS = {KILL: signal.SIGKILL, HANG: signal.SIGSTOP}
@@ -79,7 +79,7 @@ class ScriptedPolicy:
         return self.kind
 
     async def act(self, context: TurnContext) -> Reply:
-        draw = random.Random(request_seed(0, context.step, context.prompt, context.sample, context.turn))
+        draw = random.Random(context.seed(0))
         key = context.task.key, context.sample
         if context.turn == 0:
             self.said[key] = []
