@@ -9,7 +9,7 @@ from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.arpo import ByEntropy
 from turngrid.rollouts.forms.tree import samplers_of
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec
 
 
 @dataclass(kw_only=True)

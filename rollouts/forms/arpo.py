@@ -8,7 +8,7 @@ from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.tree import branched
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec
 
 TOKENS = 20  # first tokens of an answer
 

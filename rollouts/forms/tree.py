@@ -7,8 +7,7 @@ from random import Random
 from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.spec import Branch
+from turngrid.rollouts.spec import Branch, EpisodeSpec
 
 
 @dataclass(kw_only=True)
